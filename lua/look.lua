@@ -28,8 +28,8 @@ end
 function look.stats(x)
   local y, is, one = finite(x)
   local numel, n = x:numel(), one:sum():item()
-  local nan = numel > 0 and y:ne(y):to("f64"):sum():item() or 0
-  local s = {numel = numel, nan = math.tointeger(nan), inf = math.tointeger(numel - n - nan), zeros = 0}
+  local nnan = numel > 0 and y:ne(y):to("f64"):sum():item() or 0
+  local s = {numel = numel, nan = math.tointeger(nnan), inf = math.tointeger(numel - n - nnan), zeros = 0}
   s.min, s.max, s.mean, s.std = nan, nan, nan, nan
   if n > 0 then
     s.zeros = math.tointeger(y:eq(0):to("f64"):sum():item())
@@ -43,9 +43,9 @@ end
 local blocks = {[0] = " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}
 local hist_meta = {}
 function hist_meta.__tostring(h)
-  local most, text = 1, {}
+  local most, text = 0, {}
   for _, count in ipairs(h.counts) do most = math.max(most, count) end
-  for i, count in ipairs(h.counts) do text[i] = blocks[math.ceil(8 * count / most)] end
+  for i, count in ipairs(h.counts) do text[i] = blocks[math.ceil(8 * count / math.max(most, 1))] end
   return ("%g to %g, most %d\n|%s|"):format(h.min, h.max, most, table.concat(text))
 end
 

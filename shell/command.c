@@ -302,6 +302,24 @@ command_name(int i)
     return commands[i].name;
 }
 
+/* Pushes the command's line of :help. */
+static void
+push_line(lua_State *L, const struct command *c)
+{
+    lua_pushfstring(L, "  :%s %s\n", c->name, c->help);
+}
+
+bool
+command_push_page(lua_State *L, const char *name)
+{
+    for (const struct command *c = commands; c->name; c++) {
+        if (strcmp(c->name, name)) continue;
+        push_line(L, c);
+        return true;
+    }
+    return false;
+}
+
 static int
 command_help(lua_State *L, int env, const char *text)
 {
@@ -312,7 +330,7 @@ command_help(lua_State *L, int env, const char *text)
     luaL_Buffer b;
     luaL_buffinit(L, &b);
     for (const struct command *c = commands; c->name; c++) {
-        lua_pushfstring(L, "  :%s %s\n", c->name, c->help);
+        push_line(L, c);
         luaL_addvalue(&b);
     }
     luaL_addstring(

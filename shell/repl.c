@@ -263,6 +263,7 @@ push_variable(lua_State *L, int env, const char *name)
 bool
 repl_push_page(lua_State *L, int env, const char *name)
 {
+    if (*name == ':' && command_push_page(L, name + 1)) return true;
     if (help_push(L, name)) return true;
     push_variable(L, env, name);
     return help_push_about(L, -1);

@@ -76,6 +76,7 @@ void show_value(lua_State *L, int i); /* pushes its text */
 enum { COMMAND_DONE, COMMAND_QUIT };
 int command_run(lua_State *L, int env, const char *line); /* line without the colon */
 const char *command_name(int i);                          /* NULL behind the last */
+bool command_push_page(lua_State *L, const char *name);   /* what :help says of it; false: there is none */
 
 /* ---- tutorial.c ---- */
 

@@ -49,6 +49,14 @@ for _, nan in ipairs{0 / 0, -(0 / 0)} do
   end
 end
 tap.is(rille.zeros({0}):stats().numel, 0, "nothing has stats")
+for _, t in ipairs{rille.zeros({0}), rille.tensor{0 / 0, 1 / 0}} do
+  s = t:stats()
+  for _, key in ipairs{"min", "max", "mean", "std"} do tap.ok(s[key] ~= s[key], ("where there are no numbers %s is nan"):format(key)) end
+  tap.is(tostring(t:hist(2)), "nan to nan, most 0\n|  |", "and a histogram is empty")
+end
+s = rille.tensor{3, 0 / 0}:stats()
+tap.is({s.min, s.max, s.mean}, {3, 3, 3}, "of one number all are that number")
+tap.ok(s.std ~= s.std, "but for std, which takes two")
 local h = x:hist(4)
 tap.is(h.counts, {25, 25, 25, 25}, "a histogram counts")
 tap.is(rille.ones({5}):hist(2).counts, {5, 0}, "one value is in the first part")

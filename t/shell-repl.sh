@@ -196,6 +196,10 @@ answer '?placement'
 ok "?name prints its page" grep -q "mesh of devices" seen
 answer ':help to_global'
 ok "so does :help name" grep -q "in another layout" seen
+for ask in '?:plan' ':help :plan'; do
+  answer "$ask"
+  is "$ask: a command's line" "$(sed 's/  */ /g' <<<"$got")" $' :plan EXPR its tasks, registers and memory'
+done
 answer '?nosuchthing'
 shows "an unknown page is named" "'nosuchthing'"
 answer ':help placements'
