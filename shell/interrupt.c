@@ -13,7 +13,8 @@
  * own Ctrl-C stops no more than that.
  *
  * At a prompt SIGTERM and SIGHUP (the terminal was closed) do the same with what runs, and end the loop; a second one
- * ends the program at once. History needs no saving: each entry is in its file. */
+ * ends the program at once, and so does what runs if it has not heard of the first some seconds later. History needs no
+ * saving: each entry is in its file. */
 #include "shell/clock.h"
 #include "shell/shell.h"
 
@@ -21,8 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOON = 3 };    /* seconds in which presses count together, though what runs was told of the last */
-enum { DEPTH = 256 }; /* Lua itself allows fewer coroutines inside each other */
+enum { SOON = 3 };     /* seconds in which presses count together, though what runs was told of the last */
+enum { PATIENCE = 5 }; /* seconds in which what runs is to hear that the program ends */
+enum { DEPTH = 256 };  /* Lua itself allows fewer coroutines inside each other */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
 static volatile sig_atomic_t depth, presses, quit;
@@ -64,11 +66,19 @@ clear_hook(lua_State *L)
     if (knocked && !nested) let_in(L);
 }
 
+/* What runs has been told of the last press, or that the program is to end. */
+static void
+was_told(void)
+{
+    told = 1;
+    if (quit) alarm(0);
+}
+
 static void
 stop(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
-    told = 1;
+    was_told();
     if (!stays_set()) clear_hook(L);
     luaL_error(L, quit ? "the program is to end" : "interrupted");
 }
@@ -131,7 +141,15 @@ on_quit(int number)
 {
     if (quit) _exit(128 + number);
     quit = number;
+    if (depth) alarm(PATIENCE);
     stop_all();
+}
+
+/* What runs has not heard that the program is to end. */
+static void
+on_alarm(int number)
+{
+    _exit(128 + (quit ? quit : number));
 }
 
 void
@@ -139,8 +157,10 @@ interrupt_interactive(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_quit;
     sigemptyset(&action.sa_mask);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    action.sa_handler = on_quit;
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     interactive = true;
@@ -156,7 +176,7 @@ interrupt_quit(void)
 static void
 spent(void)
 {
-    told = 1;
+    was_told();
     for (int k = nested; !stays_set() && k < depth && k < DEPTH; k++) clear_hook(chain[k]);
 }
 
@@ -185,6 +205,7 @@ void
 interrupt_stop(void)
 {
     if (!nested) sigaction(SIGINT, &before, NULL);
+    if (quit) alarm(0);
     for (int k = nested; k < depth && k < DEPTH; k++) lua_sethook(chain[k], NULL, 0, 0);
     depth = nested;
     nested = visitor_presses = 0;
@@ -194,6 +215,12 @@ int
 interrupt_count(void)
 {
     return presses;
+}
+
+bool
+interrupt_untold(void)
+{
+    return depth && interactive && (quit || !told);
 }
 
 /* ---- visitors ---- */

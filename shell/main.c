@@ -221,6 +221,10 @@ run_quiet(lua_State *L, int nargs, int nresults)
     int code = lua_pcall(L, nargs, nresults, base);
     interrupt_stop();
     lua_remove(L, base);
+    if (pattern_refused() && code) {
+        lua_pushliteral(L, "interrupted");
+        lua_replace(L, -2);
+    }
     return code;
 }
 

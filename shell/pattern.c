@@ -5,13 +5,17 @@
  * without an end: the matcher leaves by its own door, and the bytes are put back before anyone else sees them. It calls
  * nobody meanwhile, but for the function or table that gsub takes: there the pattern is left alone.
  *
- * A list so long that one would wait is sorted by a function, of which hooks are asked. */
+ * A list so long that one would wait is sorted by a function, of which hooks are asked.
+ *
+ * What gathers without an end - io.lines("/dev/zero")() - needs larger and larger blocks: until a press has been told,
+ * no large one is given, and Lua raises as where memory is short. */
 #include "shell/shell.h"
 
 #include <signal.h>
 #include <string.h>
 
-enum { LONG_LIST = 100000 }; /* about 20 ms */
+enum { LONG_LIST = 100000 };        /* about 20 ms */
+enum { LARGE_BLOCK = 1024 * 1024 }; /* bytes */
 
 struct match {
     char *pattern; /* the bytes of a text of Lua's */
@@ -148,10 +152,33 @@ static const struct {
                 {"string", "gsub", gsub},
                 {"table", "sort", sort}};
 
+/* ---- blocks ---- */
+
+static lua_Alloc allocate; /* what the state began with */
+static bool refused;
+
+static void *
+allocate_unless_stopped(void *with, void *block, size_t old, size_t size)
+{
+    if (size > LARGE_BLOCK && (!block || size > old) && interrupt_untold()) return refused = true, NULL;
+    return allocate(with, block, old, size);
+}
+
+bool
+pattern_refused(void)
+{
+    bool was = refused;
+    refused = false;
+    return was;
+}
+
 /* Replaces those that are still the library's: an init file may have been there first. */
 void
 pattern_open(lua_State *L)
 {
+    void *with;
+    allocate = lua_getallocf(L, &with);
+    lua_setallocf(L, allocate_unless_stopped, with);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     int loaded = lua_gettop(L);
     for (size_t k = 0; k < sizeof replaced / sizeof *replaced; k++) {

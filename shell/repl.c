@@ -358,8 +358,8 @@ take_transcript(lua_State *L, struct input *in)
         lua_settop(L, 0);
         if (!copy) return end;
         copy[strlen(copy) - 1] = 0; /* its line end */
-        end = in->take(L, copy, in->number, &more);
         edit_remember(copy);
+        end = in->take(L, copy, in->number, &more);
         in->number++;
         free(copy);
     }
@@ -376,9 +376,9 @@ take_line(lua_State *L, struct input *in, const char *line)
     if (chunk_is_transcript(in->chunk)) {
         end = take_transcript(L, in);
     } else {
+        if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk); /* it may be the last that runs */
         end = in->take(L, in->chunk, in->number, &more);
         if (more) return end;
-        edit_remember(in->chunk);
     }
     next_chunk(in);
     return end;

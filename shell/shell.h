@@ -290,10 +290,11 @@ void help_open(lua_State *L);
 
 void text_only_open(lua_State *L); /* Lua's libraries are open, and no searcher was added */
 
-/* ---- pattern.c: patterns and sorting that Ctrl-C stops ---- */
+/* ---- pattern.c: what Lua's own library does for long, so that Ctrl-C stops it ---- */
 
 void pattern_open(lua_State *L);
-void pattern_stop(void); /* the call that matches now, in a signal handler too: it raises "interrupted" */
+void pattern_stop(void);    /* the call that matches now, in a signal handler too: it raises "interrupted" */
+bool pattern_refused(void); /* since the last time: memory, for the sake of a press */
 
 /* ---- interrupt.c: Ctrl-C ---- */
 
@@ -301,6 +302,7 @@ void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops what runs */
 void interrupt_stop(void);          /* Ctrl-C does what it did before */
 int interrupt_count(void);          /* presses since interrupt_start() */
+bool interrupt_untold(void);        /* is there one at a prompt that what runs was not told of? */
 void interrupt_interactive(void);   /* from now on Ctrl-C leads back to the prompt, and no press ends the program */
 int interrupt_quit(void);           /* the signal that wants the program to end; 0: none */
 /* Who is called between two instructions of Lua, and not inside a call of the core, soon after interrupt_knock(); it

@@ -330,6 +330,9 @@ session 'type list = {} for k = 1, 6e6 do list[k] = k * 7919 % 6000011 end io.st
   'type \003' 'within 10 interrupted' 'within 10 rille> ' 'type table.sort(list) for k = 2, #list do assert(list[k - 1] < list[k]) end\n' prompt \
   'type "al" .. "ive"\n' 'wait alive'
 ok "and the sorting of a long list, which has lost nothing" bash -c 'grep -qx alive seen && ! grep -q assert.*failed seen'
+session 'type io.stderr:write("beg", "un ") io.lines("/dev/zero")()\n' 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
+  'type #("x"):rep(5e6), "al" .. "ive"\n' 'wait alive'
+ok "and what gathers without an end" bash -c 'grep -A1 -x 5000000 seen | grep -qx alive'
 answer '("x"):find("[")'
 is "what is wrong with a pattern is told with its line" "$got" "shell:1:1: malformed pattern (missing ']')"
 answer '("x"):gsub(print, "")'
@@ -429,6 +432,9 @@ remembers "and keeps the history" 'before = 1'
 closed "-d cpu:2" "type $spin -- mine\\n" 'wait spinning'
 is "also while something runs" "$code" 129
 remembers "with it in the history" '-- mine'
+closed "-d cpu:2" "type $endless -- deaf\\n" 'wait endless' pause
+is "or would run for ever and hear nothing" "$code" 129
+remembers "which is in the history, too" '-- deaf'
 closed "launch -n 2 -d cpu:1" 'type os.execute("cat /proc/$PPID/task/*/children >pids");\n' 'wait rille> ' "type $spin\\n" 'wait spinning'
 is "with workers too" "$code" 129
 ok "which there were" [ "$(wc -w <pids)" -ge 3 ]
