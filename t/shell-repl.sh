@@ -395,7 +395,7 @@ if [ "$editor" = readline ]; then
   session 'type mine = 4\n' 'wait rille> ' 'type ext = 1\n' 'wait rille> '
   ok "an entry is in the history at once" grep -q 'mine = 4' state/rille/history
   printf '#!/bin/sh\nprintf "#1\\nother = 5 + 5; other\\n" >>state/rille/history\n' >append && chmod +x append
-  session 'type os.execute("./append");\n' 'wait rille> ' 'type \e[A\e[A\n' 'wait 10'
+  session 'type os.execute("./append");\n' 'wait rille> ' 'type \e[A\n' 'wait 10'
   ok "and another shell's is seen" grep -qx 10 seen
   session 'type for i = 1, 2 do\n' 'wait .. ' 'type print(i + 5)\n' 'wait .. ' 'type \e[A\e[A\001' 'type print("first") \n' \
     'wait .. ' 'type \e[B\e[B\e[B\005end\n' 'wait first'
