@@ -1,4 +1,4 @@
-/* parts.c - halves of halves, the least bound first. */
+/* parts.c - halves of halves. */
 #include "sbp/parts.h"
 
 #include <math.h>
@@ -175,8 +175,8 @@ bound_part(const struct tree *t, struct part *x)
     p->beside(p->of);
 }
 
-static void
-add_half(struct tree *t, const struct part *x, bool low)
+static struct part *
+half_of(struct tree *t, const struct part *x, bool low)
 {
     int32_t n = t->p->net->node[x->node].ncand;
     uint8_t *gone = ARENA_ARRAY(t->a, uint8_t, n);
@@ -186,7 +186,21 @@ add_half(struct tree *t, const struct part *x, bool low)
     *why = (struct ruling){x->why, x->node, gone};
     *half = (struct part){.bound = x->bound, .why = why, .price = x->price};
     bound_part(t, half);
-    if (half->bound < t->p->below(t->p->of)) heap_add(t, half);
+    return half;
+}
+
+/* Splits x. Returns the half that goes on being split, NULL: none does. */
+static struct part *
+split_part(struct tree *t, const struct part *x, bool dive)
+{
+    struct part *high = half_of(t, x, false), *low = half_of(t, x, true), *more = low->bound < high->bound ? high : low;
+    struct part *less = more == low ? high : low;
+    int64_t below = t->p->below(t->p->of);
+    if (more->bound < below) heap_add(t, more);
+    if (less->bound >= below) return NULL;
+    if (dive && less->node >= 0) return less;
+    heap_add(t, less);
+    return NULL;
 }
 
 int64_t
@@ -200,11 +214,17 @@ parts_bound(const struct parts *p, int64_t bound, const int64_t *price)
     for (int32_t i = 0; i < p->net->nnode; i++) t.often[i] = ARENA_ARRAY(&a, double, p->net->node[i].ncand);
     bound_part(&t, all);
     heap_add(&t, all);
-    while (t.n && t.heap[0]->bound < p->below(p->of) && !p->stop(p->of)) {
-        struct part *x = heap_take(&t);
-        if (x->node < 0) continue; /* all is decided, and the search has seen it */
-        add_half(&t, x, false);
-        add_half(&t, x, true);
+    int32_t dived = 0; /* splits of dives less others */
+    for (struct part *x = NULL; x || t.n;) {
+        bool dive = x || dived <= 0;
+        if (!x) x = heap_take(&t);
+        if (p->stop(p->of)) {
+            heap_add(&t, x);
+            break;
+        }
+        bool is_open = x->node >= 0 && x->bound < p->below(p->of); /* else the search has seen all of it */
+        if (is_open) dived += dive ? 1 : -1;
+        x = is_open ? split_part(&t, x, dive) : NULL;
     }
     bound = t.n ? MIN(t.heap[0]->bound, p->below(p->of)) : p->below(p->of);
     free(t.heap);

@@ -2,8 +2,9 @@
  *
  * One set of prices cannot tell apart what is a little below the limit from what is a little above: between them lies a
  * gap. So what is possible is split: one node has the half of its candidates that takes fewer bytes, or the other half,
- * and prices go on from where they were. The part of the least bound is split next; what is left is bounded by the
- * least of all. Deterministic unless stop() ends it. One owner, one thread. */
+ * and prices go on from where they were. What is left is bounded by the least of all, so half of the splits are of the
+ * part of the least bound; the others dive from there, half by half, since small parts have the better choices.
+ * Deterministic unless stop() ends it. One owner, one thread. */
 #ifndef RILLE_SBP_PARTS_H
 #define RILLE_SBP_PARTS_H
 
