@@ -22,5 +22,11 @@ for test in "${some[@]}"; do
     grep -v '^ok' "$folder/out" | head -20 | sed 's/^/#   /'
   fi
 done
+n=$((n + 1))
+"$1" -d cpu:1,late:1 t/lib/streams.lua >"$folder/out" 2>&1 && echo "ok $n - a trace has a track for each stream, whose acts follow each other" || {
+  echo "not ok $n - a trace has a track for each stream, whose acts follow each other"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+}
 echo "1..$n"
 exit $failed

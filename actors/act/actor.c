@@ -294,13 +294,13 @@ worker_bill(struct worker *w, int32_t device)
 }
 
 static void
-count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns)
+count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns, int64_t end_ns)
 {
     w->todo--;
     w->acts++;
     w->actors->actor[task].received += a->received;
     if (w->run->timed && w->nact < w->act_capacity)
-        w->act[w->nact++] = (struct act_time){task, a->piece, begin_ns, now_ns()};
+        w->act[w->nact++] = (struct act_time){task, a->piece, begin_ns, end_ns};
 }
 
 static void send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns);
@@ -328,7 +328,7 @@ act_now(struct worker *w, int task)
         send_on(w, task, &a, begin_ns);
         return;
     }
-    count_act(w, task, &a, begin_ns);
+    count_act(w, task, &a, begin_ns, w->run->timed ? now_ns() : 0);
     settle(w, task, a.piece);
 }
 
@@ -452,7 +452,7 @@ finish(struct worker *w, struct flow *f)
     }
     w->actors->actor[task].done++;
     pass_on(w, task, u->act.piece);
-    count_act(w, task, &u->act, begin_ns);
+    count_act(w, task, &u->act, begin_ns, now);
     done_outputs(w, task, u->act.piece);
     done_inputs(w, task);
 }
@@ -465,7 +465,7 @@ end_sending(struct worker *w, const struct sending *s)
 {
     struct act a = {.plan = w->plan, .task = &w->plan->task[s->task], .piece = s->piece};
     w->actors->actor[s->task].done++;
-    count_act(w, s->task, &a, s->begin_ns);
+    count_act(w, s->task, &a, s->begin_ns, w->run->timed ? now_ns() : 0);
     done_outputs(w, s->task, s->piece);
     done_inputs(w, s->task);
 }

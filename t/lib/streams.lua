@@ -1,0 +1,25 @@
+-- streams.lua - the trace of a step that offloads: a track for each stream of late:0, on which acts follow each other.
+
+local rille = require "rille"
+local on, path = rille.placement("late", {0}), os.tmpname()
+local weight = {}
+for i = 1, 4 do weight[i] = rille.randn({8, 8}, {placement = on}):requires_grad_(true) end
+local step = rille.graph(function(x)
+  for _, w in ipairs(weight) do x = x:matmul(w):relu() end
+  x:sum():backward()
+  return x
+end, {offload = rille.placement("cpu", {0})})
+step(rille.randn({8, 8}, {placement = on}))
+step:trace(path)
+local track, acts, ends = {}, {}, {}
+for _, e in ipairs(rille.json.load(path).traceEvents) do
+  local key = e.pid .. ":" .. (e.tid or "")
+  if e.name == "thread_name" then track[e.args.name] = key end
+  if e.ph == "X" then
+    assert(e.ts >= (ends[key] or 0) - 0.002, e.name .. " begins before the act before it has ended")
+    acts[key], ends[key] = (acts[key] or 0) + 1, e.ts + e.dur
+  end
+end
+os.remove(path)
+for _, name in ipairs {"cpu:0", "late:0", "late:0 in", "late:0 out"} do assert(acts[track[name]], "no acts of " .. name) end
+assert(track["late:0"] ~= track["late:0 in"] and not track["late:0 move"], "other tracks")
