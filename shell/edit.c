@@ -260,7 +260,9 @@ edit_open(lua_State *L)
     using_history();
     stifle_history(HISTORY_ENTRIES);
     find_history();
-    if (history_path[0] && !stat(history_path, &st) && st.st_size > HISTORY_BYTES)
+    bool there = history_path[0] && !stat(history_path, &st);
+    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* a pipe would wait for who reads it */
+    if (there && S_ISREG(st.st_mode) && st.st_size > HISTORY_BYTES)
         history_truncate_file(history_path, HISTORY_ENTRIES * 2);
 }
 

@@ -466,7 +466,7 @@ if [ "$editor" != none ]; then
       pipe) mkfifo state/rille/history ;;
       full) ln -s /dev/full state/rille/history ;;
     esac
-    session 'type \e[A\e[A\003' prompt 'type "al" .. "ive"\n' 'wait alive'
+    session 'type \e[A\e[A\003' prompt 'type "al" .. "ive"\n' 'within 20 alive' 'within 20 rille> '
     ok "a history of $what hinders nobody" grep -qx alive seen
   done
   rm -rf state/rille/history
