@@ -4,6 +4,7 @@
 rille=$(realpath "$1")
 . "${0%/*}/lib/processes.sh"
 cp "${0%/*}/lib/small.lua" "$dir"
+kills=$(realpath "${0%/*}/../bench/kills.lua")
 cd "$dir" || exit 2
 
 listens() { ss -Hltn 2>/dev/null | grep -q ":$port " || grep -qi ":$(printf %04X "$port") 0*:0000 0A" /proc/net/tcp; }
@@ -142,6 +143,10 @@ print(b:to_global{placement = rille.placement("cpu", {3}), sbp = "B"}:sum():item
 LUA
 RILLE_HOSTS=6 go launch -n 6 -d cpu:1 mend.lua
 is "of six hosts the one that is lost comes back with all that was on it" "$code $(cat out)" "0 true	true	true"
+
+# Workers of one rank after another: what one that is lost said may come behind what the next one says.
+RILLE_HOSTS=2 go launch -n 4 -d cpu:1 "$kills" 12
+is "of two hosts one worker after another is killed, and no loss is wrong" "$code $(head -1 out)" "0 12 kills, 0 wrong losses"
 
 # ---- devices ----
 

@@ -20,7 +20,8 @@ struct reach {
     struct reach_options options;
     pthread_mutex_t lock; /* of a whole request; guards all here */
     pthread_mutex_t peer_lock;
-    int *peer; /* by rank: of its link, -1; peer_lock */
+    int *peer;        /* by rank: of its link, -1; peer_lock */
+    uint32_t *joined; /* by rank: the epoch in which that one came; peer_lock */
     struct str packet;
     uint64_t count; /* of requests so far */
 };
@@ -44,6 +45,7 @@ reach_new(const struct reach_options *o)
     struct reach *r = must_alloc(sizeof *r);
     r->options = *o;
     r->peer = must_alloc(sizeof *r->peer * (size_t)o->world);
+    r->joined = must_alloc(sizeof *r->joined * (size_t)o->world);
     for (int i = 0; i < o->world; i++) r->peer[i] = -1;
     pthread_mutex_init(&r->lock, NULL);
     pthread_mutex_init(&r->peer_lock, NULL);
@@ -58,15 +60,8 @@ reach_free(struct reach **rp)
     if (!r) return;
     str_free(&r->packet);
     free(r->peer);
+    free(r->joined);
     free(r);
-}
-
-static void
-set_peer(struct reach *r, int rank, int peer)
-{
-    pthread_mutex_lock(&r->peer_lock);
-    r->peer[rank] = peer;
-    pthread_mutex_unlock(&r->peer_lock);
 }
 
 static int
@@ -81,7 +76,9 @@ peer_of(struct reach *r, int rank)
 void
 reach_forget(struct reach *r, int rank)
 {
-    set_peer(r, rank, -1);
+    pthread_mutex_lock(&r->peer_lock);
+    r->peer[rank] = -1;
+    pthread_mutex_unlock(&r->peer_lock);
 }
 
 /* ---- a wish ---- */
@@ -132,12 +129,20 @@ answer(struct wish *w, const struct packet *p)
     return 0;
 }
 
+/* What one said that is lost may come behind what the next one of its rank says, since each has a link: who came later
+ * counts. */
 static void
 know(struct reach *r, int peer, const struct packet *p)
 {
     bool ours = p->kind == PACKET_BEAT && span_is(p->job, (struct span){r->options.job, CLUSTER_ID}) &&
                 link_is_of(r->options.link, LINK_BULK, peer, p->rank);
-    if (ours && p->rank >= 0 && p->rank < r->options.world) set_peer(r, p->rank, peer);
+    if (!ours || p->rank < 0 || p->rank >= r->options.world) return;
+    pthread_mutex_lock(&r->peer_lock);
+    if ((int32_t)(p->epoch - r->joined[p->rank]) >= 0) {
+        r->peer[p->rank] = peer;
+        r->joined[p->rank] = p->epoch;
+    }
+    pthread_mutex_unlock(&r->peer_lock);
 }
 
 static int

@@ -20,11 +20,12 @@ text_of(struct span s)
     return text;
 }
 
-/* The first words on the link of values say whose it is. */
+/* The first words on the link of values say whose it is, and since when. */
 static int
-join_bulk(struct server *s, const char *address)
+join_bulk(struct server *s, const char *address, uint32_t epoch)
 {
-    struct packet p = {.kind = PACKET_BEAT, .rank = member_rank(s->member), .job = {s->job_id, CLUSTER_ID}};
+    struct packet p = {
+        .kind = PACKET_BEAT, .epoch = epoch, .rank = member_rank(s->member), .job = {s->job_id, CLUSTER_ID}};
     TRY(link_join_more(s->link, LINK_BULK, address));
     str_clear(&s->packet);
     packet_write(&p, &s->packet);
@@ -39,7 +40,7 @@ server_welcome(struct server *s, const struct order *o)
     s->world = (int)o->packet.world;
     pthread_mutex_lock(&s->lock);
     int status = link_join_more(s->link, LINK_BEAT, beat);
-    if (!status) status = join_bulk(s, bulk);
+    if (!status) status = join_bulk(s, bulk, o->work.epoch);
     if (status) {
         member_leave(s->member, err_text());
         server_leave(s, LEAVE_FAILED, err_text());
