@@ -2,11 +2,12 @@
  *
  * There are five ways, tried in this order:
  *
- *   launch  a kernel compiled for the device, where calls are (kernels/cuda); else the host computes, by one of the
- * others variant the first of the operator's kernel variants for this device that accepts the call; where none does,
- * and halves stand beside floats (parts of sums of halves are f32), that for f32 of all of them chain   the
- * element-wise engine, for element-wise operators window  a copy of what the operator's view() shows, for views that
- * are computed after all ref     the reference, with operands and results converted to dense f64 and i64 around it
+ *   launch   a kernel compiled for the device, where calls are (kernels/cuda); else the host computes, by one of these:
+ *   variant  the first of the operator's for this device that accepts the call; where none does, and halves stand
+ *            beside floats (parts of sums of halves are f32), that for f32 of all of them
+ *   chain    the element-wise engine, for element-wise operators
+ *   window   a copy of what the operator's view() shows, for views that are computed after all
+ *   ref      the reference, with operands and results converted to dense f64 and i64 around it
  *
  * An operand that a way needs dense, or in another dtype, is staged: copied to
  * scratch before each run. Results of ref are staged the other way round. All

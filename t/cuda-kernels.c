@@ -67,6 +67,23 @@ retype(const struct op *op, const char *text, const char *dtype, char *to, size_
     return has_type;
 }
 
+/* The sample with all sizes, and what bounds its values, 4: where dimensions are as long as others, sizes tell nothing.
+ */
+static void
+square(const char *text, char *to, size_t capacity)
+{
+    size_t n = 0;
+    for (char mark = 0; *text && n + 2 < capacity; text++) {
+        bool size = (*text >= '0' && *text <= '9') && (mark == '{' || mark == '<');
+        if (*text == '{' || *text == '<' || *text == '}' || *text == ' ') mark = *text;
+        if (!size)
+            to[n++] = *text;
+        else if (to[n - 1] != '4')
+            to[n++] = '4';
+    }
+    to[n] = '\0';
+}
+
 static bool
 is_by_host(const struct op *op)
 {
@@ -124,6 +141,12 @@ add_operator(const struct op *op, uint64_t seed)
             has |= add_work(op, text, DENSE, seed + (uint64_t)i);
             strange = false;
         }
+    bool lines = op->line || op->pass || op->folds != RED_NONE;
+    for (int i = 0; lines && i < OP_SAMPLE && op->sample[i]; i++) {
+        char squared[128];
+        square(op->sample[i], squared, sizeof squared);
+        if (retype(op, squared, "f32", text, sizeof text)) add_work(op, text, DENSE, seed + (uint64_t)i);
+    }
     if (tried) ok(has != is_by_host(op), "%s %s", op->name, has ? "has a kernel" : "goes by the host, and is listed");
 }
 

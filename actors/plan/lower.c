@@ -138,6 +138,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     return 0;
 }
 
+/* What copies the task's source, and adds it to a sum of pieces, on a device that compiles. */
 static int
 single_launches(struct lower *l, int device, struct task *t)
 {

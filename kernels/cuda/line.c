@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/reduce.h"
 #include "runtime/error.h"
+#include "sbp/rule.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -37,13 +38,19 @@ struct lines_on {
     int64_t count, length;
     int64_t size[2][MAX_DIM]; /* of the others, of the line */
     int n[2];
+    struct rule rule; /* of the call, where it has one: which letters its operands and results have, */
+    bool ruled;
+    int at; /* and which of them lines are of */
 };
 
 static void
-split_dims(const struct kcall *k, const struct line_pass *pass, struct lines_on *l)
+split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass, struct lines_on *l)
 {
     const struct view *x = pass->of ? &k->out[pass->of - 1] : &k->in[0];
     *l = (struct lines_on){.of = x, .ndim = x->ndim, .count = 1, .length = 1};
+    l->at = pass->of ? k->call->nin + pass->of - 1 : 0;
+    l->ruled = !rule_of_call(a, k->call, NULL, &l->rule);
+    if (!l->ruled) err_clear();
     line_dims(k->call, pass, l->gone);
     for (int d = 0; d < x->ndim; d++) {
         l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* walks divide by it, also those of no steps */
@@ -53,9 +60,22 @@ split_dims(const struct kcall *k, const struct line_pass *pass, struct lines_on 
         if (l->n[g] == 0) l->size[g][l->n[g]++] = 1;
 }
 
+/* Which lot a view has whose dimensions are those of one alone: that of its letters, or else of its sizes, which do not
+ * tell where there are as many lines as a line is long. */
+static int
+lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
+{
+    const struct rule_operand *own = l->ruled ? &l->rule.operand[index] : NULL, *of = &l->rule.operand[l->at];
+    for (int d = 0; own && d < own->ndim; d++)
+        for (int e = 0; e < of->ndim; e++)
+            if (own->dim[d].nfactor == 1 && of->dim[e].nfactor == 1 && own->dim[d].factor[0] == of->dim[e].factor[0])
+                return l->gone[e];
+    return view_numel(v) == l->count && v->ndim == nother ? 0 : 1;
+}
+
 /* The strides of a view along both lots: it has all dimensions of operand 0, or those of one lot. False: it has not. */
 static bool
-line_strides(const struct lines_on *l, const struct view *v, int64_t stride[2][MAX_DIM])
+line_strides(const struct lines_on *l, int index, const struct view *v, int64_t stride[2][MAX_DIM])
 {
     memset(stride, 0, sizeof(int64_t[2][MAX_DIM]));
     int at[2] = {0}, n[2] = {0};
@@ -67,7 +87,7 @@ line_strides(const struct lines_on *l, const struct view *v, int64_t stride[2][M
         stride[g][at[g]++] = v->dim[d] <= 1 ? 0 : v->stride[d];
     }
     if (v->ndim == l->ndim) return true;
-    int only = view_numel(v) == l->count && v->ndim == n[0] ? 0 : 1;
+    int only = lot_of(l, index, v, n[0]);
     if (v->ndim != n[only]) return false;
     for (int d = 0; d < v->ndim; d++) {
         if (MAX(v->dim[d], 1) != l->size[only][d]) return false;
@@ -86,7 +106,7 @@ add_line_view(struct making *m, const struct lines_on *l, char name, int k, int 
         str_addf(&m->head, "    template <class C> METHOD void y%d(int64_t, C) const {}\n", k);
         return true;
     }
-    if (!line_strides(l, v, stride)) return false;
+    if (!line_strides(l, index, v, stride)) return false;
     str_addf(&m->member, "    struct { void *data; int64_t across[%d], along[%d]; } %c%d;\n", l->n[0], l->n[1], name,
              k);
     making_fill(m, FILL_ADDRESS, index, 0);
@@ -226,7 +246,7 @@ make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, 
     struct making m = making_begin(a, s);
     struct lines_on l;
     if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
-    split_dims(k, pass, &l);
+    split_dims(a, k, pass, &l);
     int width = width_of(&l);
     int64_t count = l.count * parts;
     str_addf(&m.member, "    int64_t n, length, across[%d], along[%d];\n", l.n[0], l.n[1]);
@@ -286,7 +306,7 @@ making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     struct line_pass whole = {.writes = 1}, part = {.keeps = 1};
     struct lines_on l;
-    split_dims(k, &whole, &l);
+    split_dims(a, k, &whole, &l);
     int parts = parts_of(&l);
     whole.body = fold_body(a, k, parts == 1 ? FOLD_WHOLE : FOLD_PARTS, parts);
     if (parts == 1) return make_pass(a, k, &whole, 1, 0, s);
