@@ -1,7 +1,9 @@
 /* dial.c - the schedule of the least bubble in given memory.
  *
  * From the program: what its stages take and hold (describe). Then candidates, each a line of room and a rule (search):
- * what does not fit, or was tried, is left out; the rest is rehearsed, and keeps the room that it took. */
+ * what does not fit, or was tried, is left out; the rest is rehearsed, and keeps the room that it took. Lines come in
+ * large steps, those near the best in small ones, and the best is polished stage by stage. Where a device has one stage
+ * all lines are tried, so that more memory is hardly ever slower. */
 #include "actors/plan/dial.h"
 
 #include "actors/plan/account.h"
@@ -33,8 +35,8 @@ struct search {
     int32_t most_contexts; /* 0: any */
     int64_t most_bytes;
     struct hash_table tried;
-    int64_t acts;  /* that were rehearsed */
-    bool given_up; /* nothing fits: what takes least memory? */
+    int64_t acts, most_acts; /* that were rehearsed, and may be: what is left then is not tried */
+    bool given_up;           /* nothing fits: what takes least memory? */
     struct candidate best;
 };
 
@@ -240,12 +242,16 @@ find_floor(struct search *s)
     }
 }
 
+/* Acts that a search may rehearse: about a second on one core. */
+static const int64_t MOST_ACTS = 20000000;
+
 static int
 describe(struct search *s, struct program *p, const struct dial_costs *costs)
 {
     struct pipeline *l = &s->line;
     s->program = p;
     s->tried.arena = &s->arena;
+    s->most_acts = MOST_ACTS;
     TRY(stages_find(&s->stages, p, &s->arena));
     l->n = s->stages.n;
     l->pieces = p->pieces;
@@ -342,13 +348,21 @@ aim_of(const struct search *s)
     return aim;
 }
 
-/* Acts that a search may rehearse: about a second on one core. What is left is not tried. */
-static const int64_t MOST_ACTS = 20000000;
+/* Acts, of about 45 ns, that a search rehearses before it is content with the least time, or with large steps; and to
+ * polish what it found. */
+static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000;
+
+/* Nothing is faster, and enough was tried for less memory. */
+static bool
+is_content(const struct search *s)
+{
+    return s->best.time == s->floor && !s->given_up && s->acts > FEW_ACTS;
+}
 
 static void
 try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
-    if (s->acts > MOST_ACTS || !is_new(s, rule, pool)) return;
+    if (s->acts > s->most_acts || !is_new(s, rule, pool)) return;
     arena_reset(&s->tmp);
     struct rehearsed_aim aim = aim_of(s);
     struct rehearsed r = {.peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
@@ -359,7 +373,7 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 }
 
 /* Room by a line: slope and base in parts of a piece; tried in large steps, then in small ones. */
-enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2 };
+enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, FINE = PARTS / 2 };
 /* When weight gradients come: whenever there is time, or before as many more as forward has room; on all stages alike.
  */
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
@@ -381,10 +395,13 @@ is_too_much(const struct search *s, const struct prog_pool *pool)
     return false;
 }
 
-static void
+/* Is one of them the best so far? */
+static bool
 try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
 {
     int32_t n = s->line.n, m = s->line.pieces;
+    int64_t time = s->best.time, bytes = s->best.bytes;
+    if (is_content(s)) return false;
     struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
     for (int32_t q = 0; q < n; q++) {
         int32_t room = MAX(1, (int32_t)MIN(m, ((int64_t)(n - 1 - q) * slope + base + PARTS - 1) / PARTS));
@@ -394,6 +411,7 @@ try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
     for (uint8_t rule = RULE_DEEP; rule <= (s->stages.nchunk > 1 ? RULE_LEAN : RULE_BACK); rule++)
         if (!is_too_much(s, pool)) try_room(s, rule, pool);
     free(pool);
+    return s->best.time != time || s->best.bytes != bytes;
 }
 
 /* Room by a line that ends at a cap: of waves the first stages hold alike. `behind` weight gradients may wait, for
@@ -408,6 +426,7 @@ try_cap(struct search *s, const struct cap *c)
 {
     int32_t n = s->line.n, v = s->stages.nchunk;
     int64_t time = s->best.time, bytes = s->best.bytes;
+    if (is_content(s)) return false;
     struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
     for (int32_t q = 0; q < n; q++) {
         int64_t line = ((int64_t)(n - 1 - q) * c->slope + c->base + PARTS * v - 1) / (PARTS * v);
@@ -447,16 +466,88 @@ try_caps(struct search *s)
     }
 }
 
+/* Lines from one to another; slopes from FINE on differ by step, smaller ones by one. */
+struct line_range {
+    int32_t slope, base, last_slope, last_base, step;
+};
+
+/* Is one of them the best so far? Notes which. */
+static bool
+try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
+{
+    bool better = false;
+    for (int wait = 0; wait < NWAIT; wait++)
+        for (int32_t a = MAX(0, r.slope); a <= r.last_slope; a += a < FINE ? 1 : r.step)
+            for (int32_t b = MAX(0, r.base); b <= r.last_base; b += 2 * r.step) {
+                if (!try_line(s, a, b, (enum wait)wait)) continue;
+                better = true;
+                *slope = a;
+                *base = b;
+            }
+    return better;
+}
+
+/* Around the best, as long as it gets better. */
+static void
+refine(struct search *s, int32_t slope, int32_t base)
+{
+    enum { FAR = 2 };
+    struct line_range r;
+    do {
+        r = (struct line_range){slope - FAR, base - 2 * FAR, slope + FAR, base + 2 * FAR, 1};
+    } while (try_range(s, r, &slope, &base));
+}
+
+/* The best with a piece more or less of room on one stage, as long as it gets better. */
+static void
+polish(struct search *s)
+{
+    int32_t n = s->line.n;
+    struct prog_pool *pool = must_alloc(sizeof *pool * (size_t)n);
+    s->most_acts = s->acts + POLISH_ACTS;
+    for (bool better = true; better;) {
+        better = false;
+        for (int32_t i = 0; i < 6 * n && s->acts < s->most_acts; i++) {
+            int64_t time = s->best.time, bytes = s->best.bytes;
+            struct prog_pool *at = &pool[i / 6];
+            int32_t *room[] = {&at->backward, &at->weight, &at->behind};
+            memcpy(pool, s->best.pool, sizeof *pool * (size_t)n);
+            int32_t *r = room[i % 6 / 2];
+            *r += i % 2 ? 1 : -1;
+            if (*r < 1 || *r > s->line.pieces) continue;
+            try_room(s, s->best.rule, pool);
+            better = better || s->best.time != time || s->best.bytes != bytes;
+        }
+    }
+    free(pool);
+}
+
+/* Of v stages on a device that act in turns a piece is back from each stage behind after 2, 3 or 5 acts: a third, a
+ * half, all of what 1F1B holds. */
+static void
+try_lags(struct search *s)
+{
+    static const int32_t lags[] = {2, 3, 5};
+    int32_t slope = 0, base = 0;
+    for (size_t k = 0; k < countof(lags); k++) {
+        int32_t a = PARTS * lags[k] / (NACT * s->stages.nchunk);
+        try_range(s, (struct line_range){a, 0, a, BASES, 2 * LARGE_STEP}, &slope, &base);
+    }
+    refine(s, slope, base);
+}
+
 static void
 try_lines(struct search *s)
 {
+    int32_t slope = 0, base = 0;
     try_line(s, PARTS, PARTS, WAIT_SHORT); /* 1F1B */
+    if (s->stages.nchunk > 1) try_lags(s);
     if (s->stages.nchunk > 1) try_caps(s);
-    for (int32_t step = LARGE_STEP; step > 0; step--)
-        for (int wait = 0; wait < NWAIT; wait++)
-            for (int32_t slope = step; slope <= SLOPES; slope += step)
-                for (int32_t base = 0; base <= BASES; base += 2 * step) try_line(s, slope, base, (enum wait)wait);
+    if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
     try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG); /* all pieces: GPipe */
+    if (s->stages.nchunk > 1) s->most_acts = FEW_ACTS;
+    try_range(s, (struct line_range){1, 0, SLOPES, BASES, 1}, &slope, &base);
+    if (s->stages.nchunk > 1 && s->best.time) polish(s);
 }
 
 /* ---- schedules that have names ---- */
@@ -614,18 +705,22 @@ seek_least(struct search *s)
 {
     s->given_up = true;
     s->acts = 0;
+    s->most_acts = MOST_ACTS;
     s->tried = (struct hash_table){.arena = &s->arena};
     s->most_bytes = s->most_contexts = 0;
     try_lines(s);
     return s->best.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
 }
 
+/* Fails, unless the least that there is fits after all. */
 static int
 nothing_fits(struct search *s, const struct dial_wish *w)
 {
     struct dial least;
     int64_t most = s->most_bytes;
+    int32_t contexts = s->most_contexts;
     TRY(seek_least(s));
+    if ((!most || s->best.bytes <= most) && (!contexts || s->best.contexts <= contexts)) return 0;
     tell(s, &least);
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
     fail(E_MEMORY,
@@ -660,7 +755,7 @@ choose(struct search *s, struct program *p, const struct dial_wish *w)
     if (w->base) *w->base = s->base;
     if (w->least) make_rules(s);
     TRY(w->least ? seek_least(s) : search(s, w));
-    if (!w->least && s->best.time == 0) return nothing_fits(s, w);
+    if (!w->least && s->best.time == 0) TRY(nothing_fits(s, w));
     p->rule = s->best.rule;
     p->npool = s->line.n;
     p->pool = arena_dup(&p->arena, s->best.pool, sizeof *p->pool * (size_t)p->npool);

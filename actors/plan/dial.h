@@ -1,7 +1,7 @@
 /* dial.h - how much memory a pipeline may hold, and a search for the schedule of the least bubble in it.
  *
  * Room for each virtual stage is a line, ceil((n - 1 - q) slope + base) pieces on stage q of n; a rule says whose turn
- * it is (stage.c). dial_turn() rehearses some hundred of these on a virtual clock, and the program takes the best that
+ * it is (stage.c). dial_turn() rehearses some thousand of these on a virtual clock, and the program takes the best that
  * fits. The choice follows from the program and the costs alone. Pure; any thread. */
 #ifndef RILLE_PLAN_DIAL_H
 #define RILLE_PLAN_DIAL_H
