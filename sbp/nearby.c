@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 16, LARGE = 4000, HUB = 64, TRIES = 5 };
+enum { SMALL = 16, MEDIUM = 500, LARGE = 8 * MEDIUM, HUB = 64, TRIES = 5 };
 
 static uint64_t
 draw(struct nearby *w, uint64_t n)
@@ -81,7 +81,7 @@ void
 nearby_begin(struct nearby *w, const struct folded *f, struct limit *m, const struct solve_options *o)
 {
     int32_t n = f->c->nvar, large = MIN(LARGE, n), most = 1;
-    *w = (struct nearby){.f = f, .limit = m, .o = o, .ntime = m->ntime, .random = 1, .size = 2 * SMALL};
+    *w = (struct nearby){.f = f, .limit = m, .o = o, .ntime = m->ntime, .random = 1, .size = 2 * SMALL, .most = MEDIUM};
     for (int32_t v = 0; v < n; v++) most = MAX(most, f->c->var[v].n);
     w->begin = ARENA_ARRAY(&w->arena, int32_t, n + 1);
     w->end = ARENA_ARRAY(&w->arena, int32_t, n + 1);
@@ -416,9 +416,10 @@ nearby_look(struct nearby *w, int64_t work)
         bool better = try_near(w);
         release_near(w);
         any = any || better;
-        w->size =
-            better ? MAX(SMALL, w->size - w->size / 16) : MIN(MIN(LARGE, w->f->c->nvar), w->size + 1 + w->size / 32);
-        if (w->size >= MIN(LARGE, w->f->c->nvar)) w->size = SMALL + (int32_t)draw(w, 4 * SMALL);
+        w->size = better ? MAX(SMALL, w->size - w->size / 16) : w->size + 1 + w->size / 32;
+        if (w->size < MIN(w->most, w->f->c->nvar)) continue;
+        w->size = SMALL + (int32_t)draw(w, 4 * SMALL);
+        w->most = w->most < LARGE ? 2 * w->most : MEDIUM;
     }
     return any;
 }

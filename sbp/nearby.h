@@ -24,7 +24,7 @@ struct nearby {
     double over;                 /* bytes over the limit, over all times */
     uint64_t random;
     int64_t work;              /* done */
-    int32_t size;              /* variables of a neighbourhood */
+    int32_t size, most;        /* variables of a neighbourhood; before small ones are tried again */
     int32_t *near, nnear, *at; /* the neighbourhood at hand; by variable: where it stands in it, -1 */
     int32_t *tried;            /* by place in it: the value that it tries; and, further on, the value now */
     int64_t *price, *sum, **extra;
