@@ -121,7 +121,10 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
         limited_solve(a, n, o, &all, &least_peak, o->proof ? out : NULL);
     if (optimal || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
     r.bound = MIN(all.bound, r.cost);
-    if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) return nothing_meets(n, least_peak);
+    if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
+        out->peak = least_peak;
+        return nothing_meets(n, least_peak);
+    }
     if (r.cost >= NET_NEVER) return fail(E_PLAN, "cost network: no choice is possible");
     out->choice = r.choice;
     out->cost = r.cost;

@@ -26,7 +26,7 @@ struct solve_options {
 struct solved {
     int32_t *choice;     /* a candidate for each node; NULL where none is possible */
     int64_t cost, bound; /* bound <= the least possible <= cost */
-    int64_t peak;        /* the most bytes at one time */
+    int64_t peak;        /* the most bytes at one time; where nothing meets the limit, the least such that was found */
     /* What a certificate says (certify.h); with options.proof. */
     struct str proof;     /* the steps from which `certified` follows; the caller's to free */
     int64_t certified;    /* <= bound: the proof lacks what branching under a memory limit found */

@@ -146,6 +146,41 @@ do
   tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
 end
 
+-- What a device holds: no more than the limit, or the least is told, with which there is a plan.
+do
+  local function most(limit, sbp, mode)
+    rille.manual_seed(1)
+    local P = place("grid")
+    local net = programs.mlp():to_global{placement = P, sbp = sbp}
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x)
+      local loss = net(x):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = mode, time_limit = 0.1, memory_limit = limit})
+    for _ = 1, 2 do step(rille.ones({24, 16}, {placement = P, sbp = {"S(0)", "B"}})) end
+    local held = 0
+    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
+    return held
+  end
+  for name, sbp in pairs{B = {"B", "B"}, auto = "auto"} do
+    for _, mode in ipairs{"optimal", "greedy"} do
+      local much, least = most(nil, sbp, mode), nil
+      for k = 6, 1, -1 do
+        local limit, what = much * k // 6, ("%s, %s, a limit of %d of %d bytes: "):format(mode, name, much * k // 6, much)
+        local good, held = pcall(most, limit, sbp, mode)
+        if good then
+          tap.ok(held <= limit, what .. "no device holds more", held)
+        else
+          least = math.tointeger(tostring(held):match("memory: .* found is (%d+)$"))
+          tap.ok(least and least > limit, what .. "or the least is told", held)
+        end
+      end
+      tap.ok(least and most(least, sbp, mode) <= least, ("%s, %s: with the least, %d bytes, there is a plan"):format(mode, name, least))
+    end
+  end
+end
+
 -- Stages that a planner lays out, with a schedule that is searched for: within the limit, or refused with the least.
 do
   local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})

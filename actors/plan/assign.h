@@ -33,6 +33,7 @@ struct assign_options {
     const struct assign_leaf *leaf;   /* by leaf */
     const struct assign_root *root;   /* by root */
     int64_t memory_limit;             /* bytes a device; 0: none */
+    int64_t *least;                   /* takes the least possible found where nothing meets the limit; or NULL */
     bool proof;                       /* somebody may want a certificate */
     bool (*stop)(void *arg);
     void *arg;

@@ -25,6 +25,8 @@ struct fitter {
     int64_t allowed;                /* what activations might take in the last plan; 0: not said */
     int64_t least;                  /* what was held, where that was too much at the least; 0: it was not */
     const struct dial_costs *costs; /* NULL: reckoned */
+    int64_t reckoned;               /* the limit of a planner, which reckons with less than a plan holds */
+    int64_t possible;               /* what it could do with, where that was too little; 0: it was not */
     struct program *planned; /* as a planner laid it out: once, however many plans are made of it; NULL: none did */
     struct arena tmp;
     bool searched; /* for its schedule */
@@ -42,7 +44,7 @@ schedule_of(const struct fitter *f)
 static int
 lay_out(struct fitter *f, struct program *p)
 {
-    if (f->o->auto_parallel) return planned_assign(f->g, p, f->o);
+    if (f->o->auto_parallel) return planned_assign(f->g, p, f->o, f->reckoned, &f->possible);
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
@@ -224,16 +226,51 @@ is_any(const struct fitter *f)
     return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
 }
 
+/* A plan with layouts of which the planner reckons that they take no more than that; frees one that holds too much. */
+static int
+lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
+{
+    f->reckoned = reckoned;
+    *out = NULL;
+    *held = INT64_MAX;
+    TRY(plan_once(f, NULL, (struct search){0}, out));
+    *held = measure_held(*out, NULL);
+    if (*held > f->limit) plan_free(out);
+    return 0;
+}
+
+/* A plan that a planner lays out, within the limit. It reckons with less than a plan holds: where that is too much, it
+ * is asked for what takes any memory, and up to twice the least that it knows of, which do not depend on the limit. */
+static int
+lay_within(struct fitter *f, struct plan **out)
+{
+    enum { STEPS = 4 };
+    int64_t held, least = INT64_MAX;
+    int status = lay_once(f, f->limit, out, &held);
+    if (*out || (status && !f->possible)) return status;
+    status = lay_once(f, 1, out, &held);
+    int64_t possible = f->possible;
+    for (int i = STEPS + 1; i >= 0 && !*out && (!status || f->possible); i--) {
+        status = lay_once(f, i > STEPS ? 0 : possible + possible * i / STEPS, out, &held);
+        least = MIN(least, held);
+    }
+    if (*out) err_clear();
+    if (*out || least == INT64_MAX) return *out ? 0 : status;
+    return fail(E_MEMORY, "memory: no plan found keeps within %lld bytes a device; the least possible found is %lld",
+                (long long)f->limit, (long long)least);
+}
+
 static int
 plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
     int status;
     if (f->limit && f->searched) {
         status = search_within(f, parts, out);
+    } else if (f->limit && f->o->auto_parallel) {
+        status = lay_within(f, out);
     } else {
         TRY(plan_once(f, parts, (struct search){0}, out));
-        bool reckoned = f->o->auto_parallel; /* by the planner, within the limit */
-        status = f->limit && !reckoned ? measure_fits(*out, f->limit) : 0;
+        status = f->limit ? measure_fits(*out, f->limit) : 0;
     }
     if (!status && is_any(f)) status = search_below(f, parts, out);
     if (status) plan_free(out);
@@ -377,7 +414,7 @@ int
 fit_plan(struct rille_graph *g, const struct rille_graph_options *o, const struct fit_source *from, struct plan **out)
 {
     struct dial_costs costs;
-    struct fitter f = {.g = g, .o = o, .from = from, .limit = o->memory_limit};
+    struct fitter f = {.g = g, .o = o, .from = from, .limit = o->memory_limit, .reckoned = o->memory_limit};
     f.searched = o->memory > 0 || (o->schedule && dial_knows(o->schedule));
     if (f.searched && !f.limit) f.limit = (int64_t)g->s->memory_limit;
     if (o->costs) {

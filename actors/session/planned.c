@@ -108,16 +108,20 @@ planned_is_late(void *deadline)
 }
 
 int
-planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
+planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit,
+               int64_t *least)
 {
     struct rille_session *s = g->s;
     int64_t deadline =
         s->rounds ? rounds_deadline(s) : computed_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
-    struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = o->memory_limit, .stop = planned_is_late};
+    struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = limit, .stop = planned_is_late};
     a.arg = &deadline;
     a.proof = true;
+    a.least = least;
+    *least = 0;
+    assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
     a.rates = s->rates;
     planned_keep(g, p);
