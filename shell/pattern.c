@@ -62,6 +62,8 @@ call_stoppable(lua_State *L, int pattern)
     matching = outer;
     if (m.spoilt) {
         memcpy(text, copy, n);
+        lua_settop(L, 2);
+        lua_gc(L, LUA_GCCOLLECT); /* a match of the pattern's own text was made a second text of the same bytes */
         shell_of(L)->cancelled();
         return luaL_error(L, "interrupted");
     }
