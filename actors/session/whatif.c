@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { SEARCH_NS = 400000000 }; /* of one core: with the rest, less than a prompt may take */
+enum { SLOWEST = 1000 };        /* bytes or operations a second: what is below is no machine, as in files of costs */
 
 struct cluster {
     struct rille_session *s;
@@ -27,9 +28,14 @@ check_cluster(const struct rille_cluster *c)
     for (int a = 0; a < c->naxis; a++) {
         if (c->mesh[a] < 1) return fail(E_ARG, "whatif: mesh has an axis of %d devices", (int)c->mesh[a]);
         if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh has more than %d devices", 1 << 24);
-        if (c->bandwidth[a] < 0 || c->latency[a] < 0) return fail(E_ARG, "whatif: bandwidth and latency are above 0");
+        if (c->bandwidth[a] && !(c->bandwidth[a] >= SLOWEST))
+            return fail(E_ARG, "whatif: bandwidth is at least %d bytes/s, found %g", SLOWEST, c->bandwidth[a]);
+        if (!(c->latency[a] >= 0 && c->latency[a] <= 1))
+            return fail(E_ARG, "whatif: latency is above 0 and at most 1 second, found %g", c->latency[a]);
     }
-    if (c->flops < 0 || c->memory < 0) return fail(E_ARG, "whatif: flops and memory are above 0");
+    if (c->flops && !(c->flops >= SLOWEST))
+        return fail(E_ARG, "whatif: flops is at least %d a second, found %g", SLOWEST, c->flops);
+    if (c->memory < 0) return fail(E_ARG, "whatif: memory is above 0");
     return 0;
 }
 
