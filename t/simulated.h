@@ -86,6 +86,7 @@ struct cluster {
     int step, saved_step;                    /* of the training loop */
     uint64_t memory[MEMORIES][WORLD];        /* by rank: what the runs change */
     int nmemory, own;                        /* own: of the coordinator's host */
+    char segment[2];                         /* the name of that one's */
     _Atomic uint64_t word[EPOCHS][WORLD][2]; /* of heartbeats, by epoch (its bus) and rank */
     int nbus;
     uint64_t saved[WORLD]; /* the snapshot, and the checkpoint */
@@ -377,10 +378,10 @@ begin_epoch(struct cluster *s)
     static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
     static const uint64_t bytes[] = {4096, 4096};
     static struct slot slot[WORLD];
-    const char own[] = {(char)('a' + s->own), '\0'};
+    s->segment[0] = (char)('a' + s->own);
     for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->trial.hosts, r};
     struct form f = {.threads = (uint32_t)s->nbus, /* the number of the epoch's bus */
-                     .segment = own,
+                     .segment = s->segment,
                      .bus = "bus",
                      .nrange = 1,
                      .nslot = s->world,
