@@ -1,6 +1,8 @@
 /* certify.c - a net, a choice and a proof as text. */
 #include "sbp/certify.h"
 
+#include "runtime/hash.h"
+
 #include <stdlib.h>
 
 /* Lists of one length that stand at one address are written once: zeros may serve as numbers of two sizes. */
@@ -108,6 +110,14 @@ write_net(struct writer *w, const struct net *n, int32_t ntime)
 }
 
 void
+certify_seal(struct str *out)
+{
+    struct digest d = DIGEST_BEGIN;
+    digest_bytes(&d, str_text(out), out->len);
+    str_addf(out, "digest %016llx%016llx\n", (unsigned long long)d.a, (unsigned long long)d.b);
+}
+
+void
 certify(const struct net *n, const struct solved *s, int nwith, const struct certify_with *with, struct str *out)
 {
     struct writer w = {.out = out};
@@ -121,5 +131,6 @@ certify(const struct net *n, const struct solved *s, int nwith, const struct cer
     str_addf(out, "\ncost %lld\nbound %lld\nproof\n", (long long)s->cost, (long long)s->certified);
     str_add(out, str_text(&s->proof));
     str_add(out, "end\n");
+    certify_seal(out);
     arena_fini(&w.arena);
 }

@@ -13,6 +13,7 @@
  *   bound BOUND
  *   proof                           and its steps: reduce.h, dual.h
  *   end
+ *   digest HEX                      of all that stands above (runtime/hash.h), so that damage shows
  *
  * A step "out V", "as V U", "cut U V", "drop V S T", "support" reduces the network of variables; "round", lines "to U V
  * MESSAGES..." and "prune BELOW" bound it and rule values out; "split V" and for each value left "case VALUE" with
@@ -28,6 +29,9 @@ struct certify_with {
     const char *name;
     double value;
 };
+/* out: empty. */
 void certify(const struct net *n, const struct solved *s, int nwith, const struct certify_with *with, struct str *out);
+/* Appends the line "digest". */
+void certify_seal(struct str *out);
 
 #endif

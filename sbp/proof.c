@@ -6,8 +6,10 @@
 #include "sbp/proof.h"
 
 #include "runtime/error.h"
+#include "runtime/hash.h"
 #include "sbp/proof_read.h"
 
+#include <stdio.h>
 #include <string.h>
 
 __extension__ typedef __int128 wide;
@@ -682,9 +684,23 @@ say(const struct proof *r, struct str *said)
                  r->cost ? 100.0 * (double)(r->cost - r->bound) / (double)r->cost : 0.0);
 }
 
+/* The last line: what was read is what was written. */
+static int
+check_digest(struct proof *r, const char *text)
+{
+    struct digest d = DIGEST_BEGIN;
+    char want[40];
+    digest_bytes(&d, text, (size_t)(r->at - text));
+    snprintf(want, sizeof want, "%016llx%016llx", (unsigned long long)d.a, (unsigned long long)d.b);
+    if (!proof_word(r, "digest")) return proof_wrong(r, "the digest is wanted");
+    if (!proof_word(r, want)) return proof_wrong(r, "the digest is of another text: something above was changed");
+    return proof_line_ends(r);
+}
+
 static int
 check(struct proof *r, struct state *s)
 {
+    const char *text = r->at;
     TRY(proof_read(r));
     TRY(check_choice(r));
     TRY(build(r, s));
@@ -693,6 +709,7 @@ check(struct proof *r, struct state *s)
     r->below = (int64_t)below;
     TRY(steps(r, s, 0));
     if (!s->closed) return fail(E_PLAN, "certificate: the proof does not show the bound");
+    TRY(check_digest(r, text));
     if (r->at != r->end) return proof_wrong(r, "something stands after the end");
     return 0;
 }

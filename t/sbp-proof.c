@@ -1,5 +1,5 @@
-/* Tests of sbp/proof.c and sbp/certify.c: every certificate that the search writes is accepted, no damaged one that
- * claims more than is true is. */
+/* Tests of sbp/proof.c and sbp/certify.c: every certificate that the search writes is accepted, no damaged one is, and
+ * none with a digest of its own that claims more than is true. */
 #include "sbp/proof.h"
 
 #include "runtime/error.h"
@@ -25,6 +25,19 @@ accepted(const char *text, size_t n)
     return good;
 }
 
+/* The same with the digest of what stands above it. */
+static bool
+accepted_sealed(const struct str *text)
+{
+    struct str other = {0};
+    const char *last = str_text(text) + text->len - strlen("digest \n") - 32;
+    str_addn(&other, str_text(text), (size_t)(last - str_text(text)));
+    certify_seal(&other);
+    bool good = accepted(other.text, other.len);
+    str_free(&other);
+    return good;
+}
+
 /* The text with one line "KEY VALUE" changed by so much. */
 static bool
 accepted_with(const struct str *text, const char *key, int64_t by)
@@ -35,7 +48,7 @@ accepted_with(const struct str *text, const char *key, int64_t by)
     str_addn(&other, str_text(text), (size_t)(at - str_text(text)));
     str_addf(&other, "%s%lld", key, value + (long long)by);
     str_add(&other, strchr(at + 1, '\n'));
-    bool good = accepted(other.text, other.len);
+    bool good = accepted_sealed(&other);
     str_free(&other);
     return good;
 }
@@ -49,7 +62,22 @@ cut_off_is_refused(const struct str *text)
     return true;
 }
 
-/* Whatever bytes are changed: an answer. What is accepted then proves what it says, so a true bound. */
+/* No text with one byte changed is accepted. */
+static bool
+change_is_refused(struct str *text)
+{
+    for (size_t at = 0; at < text->len; at += 1 + text->len / 499) {
+        char was = text->text[at];
+        text->text[at] = (char)(was ^ 1 << draw(8));
+        bool good = accepted(text->text, text->len);
+        text->text[at] = was;
+        if (good) return false;
+    }
+    return true;
+}
+
+/* Whatever bytes are changed: an answer. What is accepted then, with a digest of its own, proves what it says, so a
+ * true bound. */
 static bool
 changed_is_answered(struct str *text, int64_t optimum)
 {
@@ -59,8 +87,7 @@ changed_is_answered(struct str *text, int64_t optimum)
         text->text[at] = "0123456789 \n-abz"[draw(16)];
         bool same_net = at > (size_t)(strstr(str_text(text), "\nproof") - str_text(text));
         const char *claim = strstr(str_text(text), "\nbound ");
-        if (accepted(text->text, text->len) && same_net && claim && strtoll(claim + 7, NULL, 10) > optimum)
-            return false;
+        if (accepted_sealed(text) && same_net && claim && strtoll(claim + 7, NULL, 10) > optimum) return false;
         text->text[at] = was;
     }
     return true;
@@ -71,7 +98,7 @@ main(void)
 {
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 10000 : 600, made = 0, good = 0, higher = 0, lower = 0, cut = 0, changed = 0,
-        twice = 0;
+        damaged = 0, twice = 0;
     for (int k = 0; k < n; k++) {
         struct arena a = {0};
         struct str text = {0};
@@ -87,6 +114,7 @@ main(void)
             higher += !accepted_with(&text, "\nbound ", s.cost - s.certified + 1);
             lower += !accepted_with(&text, "\ncost ", -1);
             cut += cut_off_is_refused(&text);
+            damaged += change_is_refused(&text);
             changed += changed_is_answered(&text, s.cost);
             size_t len = text.len;
             char *copy = strdup(text.text);
@@ -102,7 +130,8 @@ main(void)
     is_int(higher, made, "a bound above the cost is refused");
     is_int(lower, made, "a cost one less is refused");
     is_int(cut, made, "half of one is refused");
-    is_int(changed, made, "one with changed bytes is answered, and never proves what is not so");
+    is_int(damaged, made, "one with a changed byte is refused");
+    is_int(changed, made, "one with changed bytes and their digest is answered, and never proves what is not so");
     is_int(twice, made, "two in one file are refused");
     ok(!accepted("", 0), "so is nothing");
     return done();
