@@ -567,4 +567,6 @@ void
 front_close(struct front *f)
 {
     if (f->on) spawn_close();
+    free(f->key);
+    f->key = NULL;
 }

@@ -41,7 +41,7 @@ int front_read(int *argc, char **argv, struct front *f);
 /* Fills in the session's options for a controller; devices is what -d said, or NULL. Non-zero: rille_error() says what
  * is wrong. */
 int front_options(struct front *f, const char *devices, struct rille_options *options);
-/* After the session: leaves none of the processes that it started. */
+/* After the session, or without one: leaves none of the processes that it started. */
 void front_close(struct front *f);
 
 /* spawn.c: processes of this program, whose lines begin with their rank. devices, key_file, host: may be NULL. */

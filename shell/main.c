@@ -518,17 +518,14 @@ end_output(int code)
     return code ? code : 1;
 }
 
-int
-main(int argc, char **argv)
+/* What the program is to do, as a controller or alone; its exit code. */
+static int
+begin(int argc, char **argv, struct front *front)
 {
-    struct front front;
-    keep_streams();
-    int code = front_read(&argc, argv, &front);
-    if (code >= 0) return code;
-    struct program p = {.argc = front.attached ? 1 : argc, .argv = argv, .front = &front};
+    struct program p = {.argc = front->attached ? 1 : argc, .argv = argv, .front = front};
     setlocale(LC_CTYPE, ""); /* of the line editor; numbers stay as Lua writes them */
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify(argc, argv);
-    code = read_options(&p);
+    int code = read_options(&p);
     if (code) return code < 0 ? 0 : code;
     if (p.install) return jupyter_install();
     if (environment_read(&p.environment)) {
@@ -536,10 +533,19 @@ main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (p.devices) p.environment.options.devices = p.devices;
-    if (front.attached) p.environment.options.devices = "cpu:1"; /* for what the editor knows */
+    if (front->attached) p.environment.options.devices = "cpu:1"; /* for what the editor knows */
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
-    if (front_options(&front, p.environment.options.devices, &p.environment.options)) return open_failed();
-    code = run_program(&p);
+    if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed();
+    return run_program(&p);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct front front;
+    keep_streams();
+    int code = front_read(&argc, argv, &front);
+    if (code < 0) code = begin(argc, argv, &front);
     front_close(&front);
     return end_output(code);
 }
