@@ -154,7 +154,13 @@ for how in "is cut:ip -n $a link set va down" "carries one way:ip -n $a route ad
   ok "which is told soon, and the others are alive" says '2 alive, soon'
   ok "and new workers there go on with the same bits" [ -n "$want" -a "$code $stdout" = "0 $want" ]
 done
-for _ in $(seq 150); do [ -z "$(ip netns pids $a)$(ip netns pids $b)" ] && break; sleep 0.1; done
-ok "nothing is left" [ -z "$(ip netns pids $a)$(ip netns pids $b)" ]
+left() { # a line for each process: its state, what it waits in, its command
+  local p
+  for p in $(ip netns pids $a; ip netns pids $b); do
+    printf '%s %s %s\n' "$(cut -d ' ' -f 3 /proc/$p/stat)" "$(cat /proc/$p/wchan)" "$(tr '\0' ' ' </proc/$p/cmdline)"
+  done 2>/dev/null
+}
+for _ in $(seq 300); do [ -z "$(left)" ] && break; sleep 0.1; done
+is "nothing is left" "$(left)" ""
 
 finish

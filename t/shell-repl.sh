@@ -319,6 +319,8 @@ session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 't
   'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
 ok "a single large product gives the prompt back" grep -qx alive seen
 # Lua's own functions, of which no hook is asked meanwhile. What they worked at is whole afterwards.
+# ASan's memcmp reads both texts whole before it compares them, which makes hours of the last one.
+export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
 begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
 for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "for _ in $many:gmatch(keep) do end" \
   '("x"):rep(5e7):find(("x"):rep(25e6) .. "y", 1, true)'; do
@@ -342,7 +344,7 @@ is "nor a list" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, go
 answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
 is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
 endless='io.stderr:write("end", "less ") return ("").rep("", 1e15)'
-session "type $endless\\n" 'wait endless' 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034'
+session "type $endless\\n" 'wait endless' pause 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034'
 shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
 is "which no number of presses does, but that" "$code" 131
 session 'type half' 'wait half' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'

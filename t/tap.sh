@@ -23,7 +23,7 @@ ok() { # ok NAME COMMAND...: the command succeeds; it runs in this shell
   shift
   "$@" >"$dir/.said" 2>&1
   report $? "$name" && return
-  { cat "$dir/.said"; declare -F tell >/dev/null && tell; } | head -40 | sed 's/^/# /'
+  { cat "$dir/.said"; declare -F tell >/dev/null && tell; } | head -40 | sed -e 's/^/# /' -e '$a\' # ends its last line
 }
 
 is() { ok "$1" same "$2" "$3"; } # is NAME GOT WANT
