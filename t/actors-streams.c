@@ -2,10 +2,11 @@
  * that tokens say.
  *
  * A program has a kernel, a transfer in, one out, and a move on one late device. Work of each waits until all of them
- * have begun: on one stream that would never end. Then plans in which an edge between two streams of a device says no
- * more than that work was enqueued, and plans in which a task has another stream, are shown to the proof. */
+ * have begun: on one stream that would never end. So do the products of panels and the moves of the next ones. Then
+ * plans in which an edge between two streams of a device says no more than that work was enqueued, and plans in which a
+ * task has another stream, are shown to the proof. */
 #include "runtime/stream.h"
-#include "t/must.h"
+#include "t/net.h"
 #include "t/plans.h"
 
 #include <sched.h>
@@ -131,6 +132,127 @@ test_side_by_side(void)
     device_late.enqueue = enqueue_late;
 }
 
+/* ---- panels ---- */
+
+enum {
+    PANELS = 6,
+    ROWS = 128,
+    WIDTH = 16
+}; /* WIDTH: of a panel, whose bytes are more than may wait for another product */
+
+/* Work of device 0 as it came: product k and move k + ahead wait until both have begun. */
+static struct work {
+    struct stream_work work;
+    int k;
+} work[NSTREAM][PANELS];
+static int ahead, nwork[NSTREAM];
+static _Atomic unsigned under_way[NSTREAM]; /* a bit each; it stays */
+
+static int
+meet_panel(const struct stream_work *w, const struct stream *s)
+{
+    const struct work *mine = w->of;
+    int other = s->role == STREAM_MOVE ? STREAM_COMPUTE : STREAM_MOVE;
+    int k = mine->k + (s->role == STREAM_MOVE ? -ahead : ahead);
+    atomic_fetch_or(&under_way[s->role], 1U << mine->k);
+    while (k >= 0 && k < PANELS && !(atomic_load(&under_way[other]) >> k & 1)) sched_yield();
+    return mine->work.run(&mine->work, s);
+}
+
+static int
+enqueue_panel(struct stream *s, const struct stream_work *w)
+{
+    int n = s->device == 0 ? nwork[s->role]++ : PANELS;
+    if (n >= PANELS) return enqueue_late(s, w);
+    work[s->role][n] = (struct work){*w, n};
+    return enqueue_late(s, &(struct stream_work){.run = meet_panel, .of = &work[s->role][n]});
+}
+
+/* Columns of x that make panel k. */
+static struct rille_tensor *
+panel_of(struct net *b, int64_t k)
+{
+    struct rille_arg arg = {.kind = RILLE_ARG_TENSOR, .tensor = b->x};
+    struct rille_attr cut[] = {{.name = "axis", .kind = RILLE_INT, .i = 1},
+                               {.name = "start", .kind = RILLE_INT, .i = k * WIDTH},
+                               {.name = "stop", .kind = RILLE_INT, .i = (k + 1) * WIDTH}};
+    struct rille_tensor *panel;
+    must(rille_call(b->s, rille_op_find("slice"), 1, &arg, countof(cut), cut, &panel), "slice");
+    return panel;
+}
+
+/* y[0]: the products of panels, each gathered by itself, with w, added up. */
+static int
+gather_and_multiply(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
+{
+    for (int k = 0; k < PANELS; k++) {
+        struct rille_tensor *part = panel_of(b, k);
+        net_move(&part, whole);
+        net_call(b, "matmul", &part, b->y);
+        if (k == 0) y[0] = rille_tensor_hold(part);
+        if (k > 0) net_call(b, "add", &y[0], part);
+        rille_tensor_free(&part);
+    }
+    return 1;
+}
+
+/* y[k]: the product of panel k and w, gathered. */
+static int
+multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rille_tensor **y)
+{
+    for (int k = 0; k < PANELS; k++) {
+        y[k] = panel_of(b, k);
+        net_call(b, "matmul", &y[k], b->y);
+        net_move(&y[k], whole);
+    }
+    return PANELS;
+}
+
+/* The values of b->x b->y, after a run in which works meet; false: another number of them came. */
+static bool
+multiply(struct net *b, int way, float *got)
+{
+    struct rille_tensor *y[PANELS];
+    ahead = way;
+    memset(nwork, 0, sizeof nwork);
+    for (int role = 0; role < NSTREAM; role++) atomic_store(&under_way[role], 0);
+    int n = (way > 0 ? gather_and_multiply : multiply_and_gather)(b, layout_on(b->s, "late", 2, "B"), y);
+    device_late.enqueue = enqueue_panel;
+    must(rille_eval(b->s, n, y), "eval");
+    device_late.enqueue = enqueue_late;
+    memset(got, 0, ROWS * sizeof *got);
+    for (int k = 0; k < n; k++) {
+        float part[ROWS];
+        must(rille_tensor_read(y[k], part), "read");
+        for (int i = 0; i < ROWS; i++) got[i] += part[i];
+        rille_tensor_free(&y[k]);
+    }
+    return nwork[STREAM_COMPUTE] == PANELS && nwork[STREAM_MOVE] == PANELS;
+}
+
+static void
+test_panels(void)
+{
+    struct rille_options o = {.devices = "cpu:1,late:2", .threads = 1, .bus = "zmq"};
+    struct net b = {0};
+    static float x[ROWS][PANELS * WIDTH], w[WIDTH], want[ROWS], got[ROWS];
+    for (int j = 0; j < WIDTH; j++) w[j] = (float)(j % 5 - 2);
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < PANELS * WIDTH; j++) {
+            x[i][j] = (float)(3 * i + j % 7 - 2);
+            want[i] += x[i][j] * w[j % WIDTH];
+        }
+    int64_t of_x[] = {ROWS, PANELS * WIDTH}, of_w[] = {WIDTH, 1};
+    must(rille_open(&o, &b.s), "open");
+    must(rille_tensor_from_host(b.s, "f32", 2, of_x, x, layout_on(b.s, "late", 2, "S(0)"), &b.x), "x");
+    must(rille_tensor_from_host(b.s, "f32", 2, of_w, w, layout_on(b.s, "late", 2, "B"), &b.y), "w");
+    ok(multiply(&b, 1, got) && memcmp(got, want, sizeof got) == 0,
+       "panel k + 1 is gathered while panel k is multiplied: they wait for each other");
+    ok(multiply(&b, -1, got) && memcmp(got, want, sizeof got) == 0,
+       "the product of panel k is gathered while panel k + 1 is multiplied");
+    net_close(&b);
+}
+
 /* ---- the proof ---- */
 
 struct count {
@@ -234,6 +356,7 @@ main(void)
     struct rille_session *s;
     alarm(120);
     test_side_by_side();
+    test_panels();
     must(rille_open(&o, &s), "open");
     test_proof(s, seed_of(3));
     test_one_stream(s, seed_of(4));

@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 64, MOST_LOADS = 1024 };
+enum { MOST_LOADS = 1024 };
 
 /* A tenant as packing sees it: numbers of its device alone, so that those of like devices are equal. */
 struct item {
@@ -72,6 +72,7 @@ struct memory {
     int32_t *first_task, *task;     /* by device: the tasks whose results it holds, in order */
     int32_t *first_reader, *reader; /* by tenant: who reads it, in order */
     int32_t *next_writer;           /* by task: the next that fills the same register (share.c), -1 */
+    int32_t *kernel[2];             /* by device, then by task: the position of the kernel before, behind; its own */
     bool *late;                     /* by task: once a batch, after the last piece */
     bool *wanted;                   /* by task: once a batch, and what comes of it is read for pieces */
     /* Of the device packed last. */
@@ -225,6 +226,27 @@ find_wanted(struct memory *m)
                 m->wanted[e->task] = true;
 }
 
+/* Where a device has streams for moves: who computes before each of its tasks, and behind it. */
+static void
+find_kernels(struct memory *m)
+{
+    struct lower *l = m->l;
+    for (int back = 0; back <= 1; back++) m->kernel[back] = ARENA_ARRAY(&l->pass, int32_t, l->ndraft + 1);
+    for (int32_t d = 0; d < l->plan->ndevice; d++) {
+        int32_t first = m->first_task[d], n = m->first_task[d + 1] - first, before = 0, behind = n - 1;
+        bool streams = device_kind(l->plan->device[d].kind)->flags & ROLES;
+        for (int32_t i = 0; i < n; i++) {
+            unsigned flags = l->draft[m->task[first + i]].task.kind->flags;
+            if (!streams || (flags & KIND_WRITES && !(flags & KIND_MOVE))) before = i;
+            m->kernel[0][first + i] = before;
+        }
+        for (int32_t i = n - 1; i >= 0; i--) {
+            if (m->kernel[0][first + i] == i) behind = i;
+            m->kernel[1][first + i] = behind;
+        }
+    }
+}
+
 /* ---- items ---- */
 
 /* How many of a device's tasks come up to this one in the list, less one. */
@@ -277,6 +299,20 @@ note_users(const struct memory *m, const struct tenant *t, struct item *it)
     it->waits = it->waits && !m->l->outline->stages.joint[it->stage];
 }
 
+/* Moves go on beside kernels where they have streams of their own. So what one fills is there from the kernel before it
+ * on, and what one reads until the kernel behind it: else that kernel would have the bytes before or after, and the
+ * move wait for it. Panel k + 1 of a product comes where panel k - 1 was, while panel k is multiplied. */
+static void
+leave_room_for_moves(const struct memory *m, int32_t device, const struct tenant *t, struct item *it)
+{
+    const struct draft *draft = m->l->draft;
+    int32_t of = (int32_t)(t - m->tenant), first = m->first_task[device];
+    if (draft[t->task].task.kind->flags & KIND_MOVE) it->first = m->kernel[0][first + it->first];
+    for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++)
+        if (draft[m->reader[i]].task.kind->flags & KIND_MOVE)
+            it->last = MAX(it->last, m->kernel[1][first + position_of(m, device, m->reader[i])]);
+}
+
 /* A run is seen as its first piece and, a period later, its last one. What is made for each piece lives from the first
  * to the last; what is made once, in either, or from one into the other. */
 static struct item
@@ -295,7 +331,10 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
                       .alone = true,
                       .fixed = !(d->task.kind->flags & KIND_NODE)};
     it.stride = it.bytes;
-    if (m->l->program->pieces == 1) return it;
+    if (m->l->program->pieces == 1) {
+        leave_room_for_moves(m, device, t, &it);
+        return it;
+    }
     bool early = comes_early(m, t->task);
     it.again = !draft_once(d);
     note_users(m, t, &it);
@@ -448,7 +487,7 @@ try_room(struct memory *m, int32_t stage, const struct room *r, int64_t size, bo
     int64_t room = fill_room(m, stage, r, size), beside = bytes_beside(m, stage);
     if (packed) {
         struct pack_items in = list_room(m, t->item, t->at);
-        room = pack_offsets(&in, ALIGN);
+        room = pack_offsets(&in, ARENA_ALIGN);
     }
     int64_t bytes = r->nreg * room + beside;
     if (bytes >= t->bytes) return;
@@ -509,7 +548,7 @@ find_room(struct memory *m, int32_t stage)
     struct pack_items in = list_room(m, t.item, t.at);
     if (in.n == 0) return;
     *best = t.best;
-    best->bytes = pack_offsets(&in, ALIGN);
+    best->bytes = pack_offsets(&in, ARENA_ALIGN);
     move_in(m, best, t.item, t.at);
 }
 
@@ -529,7 +568,7 @@ pack_device_items(struct memory *m)
         const struct item *it = &m->item[i];
         if (!it->in_room) p.item[p.n++] = (struct pack_item){it->bytes * it->nreg, it->first, it->last, it->group, 0};
     }
-    int64_t bytes = pack_offsets(&p, ALIGN);
+    int64_t bytes = pack_offsets(&p, ARENA_ALIGN);
     for (int32_t s = 0; s < nstage; s++)
         if (m->room[s].nreg) m->room[s].offset = p.item[n++].offset;
     for (int32_t i = 0; i < m->nitem; i++) {
@@ -718,64 +757,15 @@ pack_device(struct memory *m, int32_t device)
     m->l->plan->device[device].arena_bytes = m->bytes;
 }
 
-static int
-too_large(const struct plan_device *d)
-{
-    return fail(E_MEMORY, "%s:%d: what this run needs at a time is larger than 2^63 bytes", device_kind_text(d->kind),
-                (int)d->rank);
-}
-
-/* Sums of sizes are counted only when they can be. */
-static int
-check_sizes(struct lower *l)
-{
-    const int64_t most = INT64_MAX - (1 << 20);
-    struct plan *p = l->plan;
-    int64_t *left = ARENA_ARRAY(&l->pass, int64_t, p->ndevice);
-    for (int d = 0; d < p->ndevice; d++) left[d] = most;
-    for (int32_t i = 0; i < l->ndraft; i++) {
-        const struct draft *draft = &l->draft[i];
-        int32_t d = holder(draft);
-        for (int k = 0; k < draft->nout; k++) {
-            const struct out_port *o = &draft->out[k];
-            if (!is_tenant(o)) continue;
-            int64_t bytes = o->bytes, nreg = MAX(o->nreg, 1);
-            if (bytes > left[d] / nreg - ALIGN) return too_large(&p->device[d]);
-            left[d] -= nreg * (bytes + ALIGN);
-        }
-    }
-    for (int32_t i = 0; i < l->ndraft; i++) {
-        const struct task *t = &l->draft[i].task;
-        if (t->exec && (int64_t)exec_scratch(t->exec) > left[t->device]) return too_large(&p->device[t->device]);
-    }
-    return 0;
-}
-
-static void
-add_scratch(struct lower *l)
-{
-    struct plan *p = l->plan;
-    for (int32_t i = 0; i < l->ndraft; i++) {
-        const struct task *task = &l->draft[i].task;
-        if (!task->exec) continue;
-        struct plan_device *d = &p->device[task->device];
-        d->scratch_bytes = MAX(d->scratch_bytes, (int64_t)exec_scratch(task->exec));
-    }
-    for (int d = 0; d < p->ndevice; d++) {
-        struct plan_device *dev = &p->device[d];
-        dev->scratch = (dev->arena_bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
-        dev->arena_bytes = dev->scratch + dev->scratch_bytes;
-    }
-}
-
 int
 arena_registers(struct lower *l)
 {
     struct memory m = {.l = l};
-    TRY(check_sizes(l));
+    TRY(sizes_check(l));
     list_tenants(&m);
     list_readers(&m);
     list_writers(&m);
+    find_kernels(&m);
     find_late(&m);
     find_wanted(&m);
     int32_t most = 0;
@@ -786,6 +776,6 @@ arena_registers(struct lower *l)
     m.packed = ARENA_ARRAY(&l->pass, struct item, most + 1);
     for (int32_t d = 0; d < l->plan->ndevice; d++) pack_device(&m, d);
     free(m.pair);
-    add_scratch(l);
+    sizes_scratch(l);
     return 0;
 }

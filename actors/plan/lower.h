@@ -197,4 +197,9 @@ int32_t credit_group(const struct lower *l, const struct draft *d);
 /* arena.c */
 int arena_registers(struct lower *l); /* E_MEMORY */
 
+/* sizes.c */
+enum { ARENA_ALIGN = 64 };
+int sizes_check(struct lower *l); /* before registers have places: E_MEMORY */
+void sizes_scratch(struct lower *l);
+
 #endif
