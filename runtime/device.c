@@ -272,7 +272,8 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
         pool_trim(p, 0);
         *out = take(p, capacity);
     }
-    if (!*out) return err_last() == E_LOST ? E_LOST : refuse(p, bytes); /* the source's host may be gone */
+    bool gone = err_last() == E_LOST || err_last() == E_KERNEL; /* the source's host is; the device is broken */
+    if (!*out) return gone ? (int)err_last() : refuse(p, bytes);
     p->count.nalloc++;
     return 0;
 }

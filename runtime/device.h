@@ -31,9 +31,10 @@ struct stream_work;
 struct device_kind {
     const char *name;
     unsigned flags;
-    int variants;                            /* the kind whose kernel variants compute for it */
-    const char *missing;                     /* why there are no devices of this kind; NULL: there may be */
-    void *(*take)(int device, size_t bytes); /* 64-byte aligned; NULL when there is no memory */
+    int variants;        /* the kind whose kernel variants compute for it */
+    const char *missing; /* why there are no devices of this kind; NULL: there may be */
+    /* 64-byte aligned; NULL when there is no memory, or after E_KERNEL: the device is broken. */
+    void *(*take)(int device, size_t bytes);
     void (*give)(int device, void *p, size_t bytes);
     /* Both block. E_KERNEL: the device is broken. */
     int (*copy)(void *dst, const void *src, size_t bytes); /* between its memory and the host's, or in it */

@@ -183,10 +183,11 @@ cuda_note(const char *why)
 static void *
 take(int device, size_t bytes)
 {
+    void *p = NULL;
     size_t part = gpu_of[device].bytes / (size_t)choice.device[device].parts;
     size_t before = atomic_fetch_add(&taken_bytes[device], bytes);
-    bool fits = before <= part && bytes <= part - before && !atomic_load(&broken);
-    void *p = fits ? plugin->take(choice.device[device].gpu, bytes) : NULL;
+    bool fits = before <= part && bytes <= part - before;
+    if (!say_broken() && fits) cuda_note(plugin->take(choice.device[device].gpu, bytes, &p));
     if (!p) atomic_fetch_sub(&taken_bytes[device], bytes);
     return p;
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 2 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 3 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -25,7 +25,8 @@ struct cuda_plugin {
     const char *(*count)(int *ngpu); /* why there are none */
     /* Makes it ready too: here a process learns that others hold the GPU. */
     const char *(*open)(int gpu, struct cuda_gpu *out);
-    void *(*take)(int gpu, size_t bytes); /* 256-byte aligned, reached by host and GPU; NULL: there is no memory */
+    /* 256-byte aligned, reached by host and GPU; *out NULL without a text: there is no memory. */
+    const char *(*take)(int gpu, size_t bytes, void **out);
     void (*give)(int gpu, void *p);
     const char *(*copy)(void *dst, const void *src, size_t bytes); /* blocks */
     const char *(*fill)(void *p, int byte, size_t bytes);          /* blocks */

@@ -46,12 +46,16 @@ open(int gpu, struct cuda_gpu *out)
     return of.concurrentManagedAccess ? nullptr : "host and GPU cannot use its memory at the same time";
 }
 
-static void *
-take(int gpu, size_t bytes)
+/* Where there is no memory the pool asks again with less idle. */
+static const char *
+take(int gpu, size_t bytes, void **out)
 {
     void *p = nullptr;
-    if (cudaSetDevice(gpu) == cudaSuccess && cudaMallocManaged(&p, bytes, cudaMemAttachGlobal) == cudaSuccess) return p;
-    cudaGetLastError(); /* the pool asks again with less */
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e == cudaSuccess) e = cudaMallocManaged(&p, bytes, cudaMemAttachGlobal);
+    *out = e == cudaSuccess ? p : nullptr;
+    if (e != cudaErrorMemoryAllocation) return text_of(e);
+    cudaGetLastError(); /* it is told, and forgotten */
     return nullptr;
 }
 

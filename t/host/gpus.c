@@ -7,8 +7,7 @@
 #include "runtime/device_cuda.h"
 
 #ifdef SHIM
-#include <dlfcn.h>
-#include <unistd.h>
+#include "t/host/played.h"
 #endif
 #include <pthread.h>
 #include <stdio.h>
@@ -76,17 +75,18 @@ find_block(const void *data)
     return NULL;
 }
 
-static void *
-take(int gpu, size_t bytes)
+static const char *
+take(int gpu, size_t bytes, void **out)
 {
     void *p = mmap(NULL, bytes, CLOSED, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     (void)gpu;
+    *out = NULL;
     if (p == MAP_FAILED) return NULL;
     pthread_mutex_lock(&one);
     struct block *b = find_block(NULL);
-    if (b) *b = (struct block){p, bytes};
+    if (b) *b = (struct block){*out = p, bytes};
     pthread_mutex_unlock(&one);
-    return b ? p : NULL;
+    return NULL;
 }
 
 static void
@@ -127,51 +127,19 @@ compiler(const char **why)
     return "c++";
 }
 
-/* The whole of a file, malloc's. */
-static void *
-content(const char *path, size_t *bytes)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    *bytes = (size_t)ftell(f);
-    rewind(f);
-    void *p = malloc(*bytes);
-    if (fread(p, 1, *bytes, f) != *bytes) *bytes = 0;
-    fclose(f);
-    return p;
-}
-
 static const char *
 compile(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes)
 {
-    char dir[] = "/tmp/rille-gpus-XXXXXX", path[64], line[512];
     (void)major, (void)minor;
-    if (!mkdtemp(dir)) return "no folder";
-    snprintf(path, sizeof path, "%s/k.cpp", dir);
-    FILE *f = fopen(path, "w");
-    fprintf(f, "#include \"t/host/shim.h\"\n%s\nSHIM_KERNEL(%s)\n", text, name);
-    fclose(f);
-    snprintf(line, sizeof line, "c++ -w -std=c++17 -O0 -ffp-contract=off -shared -fPIC -I" SHIM " -o %s/k.so %s >&2",
-             dir, path);
-    int status = system(line);
-    snprintf(path, sizeof path, "%s/k.so", dir);
-    *binary = content(path, bytes);
-    snprintf(line, sizeof line, "rm -rf %s", dir);
-    return status || system(line) || !*binary ? "c++ failed" : NULL;
+    return played_compile(text, name, binary, bytes);
 }
 
 static const char *
 load(int gpu, const void *binary, size_t bytes, const char *name, void **kernel)
 {
-    char path[] = "/tmp/rille-gpus-XXXXXX", entry[64];
-    int fd = mkstemp(path);
+    void *library = played_load(binary, bytes);
     (void)gpu;
-    if (fd < 0 || write(fd, binary, bytes) != (ssize_t)bytes || close(fd)) return "no file";
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    unlink(path);
-    snprintf(entry, sizeof entry, "run_%s", name);
-    *kernel = library ? dlsym(library, entry) : NULL;
+    *kernel = library ? played_kernel(library, name) : NULL;
     return *kernel ? NULL : dlerror();
 }
 

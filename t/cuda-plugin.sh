@@ -1,0 +1,101 @@
+#!/bin/bash
+# cuda-plugin.sh - the real plug-in (kernels/cuda) on a CUDA toolkit without a GPU, t/host/toolkit.c, whose driver is
+# missing, old, busy, lost...: what is said where, and that the session's cpus live on. Its headers are those of the
+# toolkit that is installed. cuda-plugin.sh path/to/rille; prints TAP.
+own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
+. "${0%/*}/tap.sh"
+
+nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+if [ ! -x "$nvcc" ] || ! command -v c++ >/dev/null; then
+  skip "the plug-in on a toolkit without GPUs" "no CUDA toolkit"
+  finish
+fi
+headers=$(dirname "$(dirname "$(realpath "$nvcc")")")/include
+[ -f "$headers/cuda_runtime.h" ] || headers=$(dirname "$(find -L "${headers%/include}" -name cuda_runtime.h 2>/dev/null | head -1)")
+rille=$dir/rille
+cp "$own" "$rille"
+
+make_toolkit() { cc -std=gnu11 -Wall -Wextra -Werror -shared -fPIC -DSHIM="\"$root\"" -I"$root" -isystem "$headers" -o "$dir/libtoolkit.so" t/host/toolkit.c -ldl; }
+make_plugin() {
+  for file in kernels/cuda/*.cu; do set -- "$@" -x c++ "$file"; done
+  c++ -std=c++17 -Wall -Wextra -Werror -shared -fPIC -DCUDART_MAJOR=99 -DCUDA_LIBRARIES="\"$dir\"" -I"$root" -isystem "$headers" \
+    "$@" -x none -o "$dir/librille-cuda.so" "$dir/libtoolkit.so"
+}
+ok "a toolkit without GPUs is made" make_toolkit
+ok "the plug-in is C++, and goes with it" make_plugin
+ln -s libtoolkit.so "$dir/libnvrtc.so.99"
+export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} RILLE_CACHE=$dir/cache
+
+# refuses WRONG TEXT DEVICES...: exit 2, nothing printed, one line that holds the text.
+refuses() {
+  local wrong=$1 text=$2 out code; shift 2
+  out=$(FAKE_CUDA=$wrong timeout 60 "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
+  echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
+  [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err" && [ "$(wc -l <"$dir/err")" = 1 ]
+}
+# prints WRONG WANT PROGRAM [DEVICES]
+prints() { local got; got=$(FAKE_CUDA=$1 timeout 60 "$rille" -d "${4:-cpu:1,cuda:0}" -e "$3" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$2" ]; }
+
+# ---- no GPU to be had
+
+ok "no driver" refuses driver=0 "no device: the NVIDIA driver is missing" cuda:0
+ok "an old driver" refuses driver=old "no device: CUDA driver version is insufficient" cuda:0
+ok "a driver that shows no GPU" refuses gpus=0 "no device: no CUDA-capable device is detected" cuda:all
+ok "a GPU that another process has alone" refuses held=1 '"cuda:1": CUDA-capable device(s) is/are busy' cpu:1,cuda:0,cuda:1
+ok "the other one is of use" prints held=1 "fake 0" 'print(rille.device_info("cuda", 0).name)'
+ok "a GPU whose memory the host cannot use meanwhile" refuses apart "host and GPU cannot use its memory" cuda:0
+ok "cuda:9 where there are 8" refuses gpus=8 "there is no GPU 9; this host shows 8" cuda:9
+
+# ---- which there are, by CUDA_VISIBLE_DEVICES: names of the GPUs that cuda:all is
+
+all='local names = {} for i = 0, 7 do local ok, d = pcall(rille.device_info, "cuda", i) if ok then names[#names + 1] = d.name:match("%d+") end end
+  print(table.concat(names, " "))'
+visible() { local text=$1; shift; CUDA_VISIBLE_DEVICES=$text prints gpus=4 "$1" "$all" cuda:all; }
+hides() { CUDA_VISIBLE_DEVICES=$1 refuses gpus=4 "no device" cuda:all; }
+while IFS='|' read -r text names; do
+  if [ -n "$names" ]; then ok "CUDA_VISIBLE_DEVICES=\"$text\" shows $names" visible "$text" "$names"; else ok "CUDA_VISIBLE_DEVICES=\"$text\" shows none" hides "$text"; fi
+done <<'SPELLINGS'
+0|0
+3|3
+2,0|2 0
+0,1,2,3|0 1 2 3
+1,-1,2|1
+1,9,2|1
+GPU-1002|2
+GPU-1003,0|3 0
+|
+-1|
+9|
+none|
+NoDevFiles|
+0,0|
+GPU-2|
+SPELLINGS
+ok "numbers of devices are those of what is shown" env CUDA_VISIBLE_DEVICES=3,1 bash -c "FAKE_CUDA=gpus=4 '$rille' -d cuda:1 -e 'print(rille.device_info(\"cuda\", 0).name)' | grep -qx 'fake 1'"
+there_is_none() { CUDA_VISIBLE_DEVICES=2 refuses gpus=4 "there is no GPU 2; this host shows 1" cuda:2; }
+ok "one that is hidden is not there" there_is_none
+
+# ---- memory
+
+full='local p = rille.placement("cuda", {0})
+  local ok, e = pcall(function() return rille.ones({N}, {placement = p}):sum():item() end)
+  print(ok, tostring(e):match("cuda:0 wanted [^,]*") or e)
+  print(rille.ones({8}, {placement = p}):sum():item(), rille.ones({8}):sum():item())'
+ok "a GPU that is full says so, the session goes on" prints "" $'false\tcuda:0 wanted 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
+ok "also where others have taken half of it" prints shared $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+
+# ---- a GPU that is lost in the middle: at the line, by the same words ever after, and cpus go on
+
+lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: invalid device context; this process cannot use devices of this kind any more"
+  local function try() return pcall(function()
+    return (rille.tensor({1, 2}, {placement = p}) + 1):sum():item() end) end
+  local n, ok, e = 0
+  repeat ok, e = try() n = n + 1 until not ok or n == 50
+  local again, same = try()
+  print(ok, tostring(e):find(said:format(3), 1, true) == 1 or e, again, tostring(same) == tostring(e) or same)
+  ok, e = pcall(function() return rille.ones({1 << 20}, {placement = p}):sum():item() end)
+  print(ok, tostring(e):find(said:format(8), 1, true) == 1 or e, rille.ones({8}):sum():item())'
+for at in 1 2 3 5 8 13; do
+  ok "a GPU that is lost at call $at is told, and cpus go on" prints lost=$at $'false\ttrue\tfalse\ttrue\nfalse\ttrue\t8.0' "$lost"
+done
+finish

@@ -1,0 +1,65 @@
+/* played.h - kernels of GPUs on the host: a text is compiled by c++ with t/host/shim.h, what that gives is a shared
+ * library, and a kernel is played thread by thread. For stand-ins of CUDA; SHIM is the folder of the sources. */
+#ifndef RILLE_T_HOST_PLAYED_H
+#define RILLE_T_HOST_PLAYED_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The whole of a file, malloc's. */
+static void *
+played_content(const char *path, size_t *bytes)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    *bytes = (size_t)ftell(f);
+    rewind(f);
+    void *p = malloc(*bytes);
+    if (fread(p, 1, *bytes, f) != *bytes) *bytes = 0;
+    fclose(f);
+    return p;
+}
+
+/* *binary: malloc's. */
+static const char *
+played_compile(const char *text, const char *name, void **binary, size_t *bytes)
+{
+    char dir[] = "/tmp/rille-gpus-XXXXXX", path[64], line[512];
+    if (!mkdtemp(dir)) return "no folder";
+    snprintf(path, sizeof path, "%s/k.cpp", dir);
+    FILE *f = fopen(path, "w");
+    fprintf(f, "#include \"t/host/shim.h\"\n%s\nSHIM_KERNEL(%s)\n", text, name);
+    fclose(f);
+    snprintf(line, sizeof line, "c++ -w -std=c++17 -O0 -ffp-contract=off -shared -fPIC -I" SHIM " -o %s/k.so %s >&2",
+             dir, path);
+    int status = system(line);
+    snprintf(path, sizeof path, "%s/k.so", dir);
+    *binary = played_content(path, bytes);
+    snprintf(line, sizeof line, "rm -rf %s", dir);
+    return status || system(line) || !*binary ? "c++ failed" : NULL;
+}
+
+static void *
+played_load(const void *binary, size_t bytes)
+{
+    char path[] = "/tmp/rille-gpus-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0 || write(fd, binary, bytes) != (ssize_t)bytes || close(fd)) return NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    return library;
+}
+
+/* A function of the words of its argument, the number of blocks, and the seed of the order of threads. */
+static void *
+played_kernel(void *library, const char *name)
+{
+    char entry[64];
+    snprintf(entry, sizeof entry, "run_%s", name);
+    return dlsym(library, entry);
+}
+
+#endif
