@@ -1,10 +1,11 @@
 /* link.c - a ROUTER and a DEALER for packets, a pair more for heartbeats and for values.
  *
- * Options, and why (libzmq 4.3.4): LINGER 0, since an unsent message must not hold up an end; MAXMSGSIZE, since a
- * header of 9 bytes makes the receiver ask for what it says; MANDATORY, since a ROUTER drops what nobody takes;
- * IMMEDIATE, since a DEALER queues for who is not there yet (wanted for values alone); HANDSHAKE_IVL 2 s; no ZMTP
- * heartbeats, which cut healthy links that are busy. Peers of a ROUTER are known by the routing ids that it gives them,
- * which are never given twice.
+ * Options, and why (libzmq 4.3.4): LINGER 0, since an unsent message must not hold up an end - but for control, whose
+ * last words, BYE or why somebody leaves, have a moment; MAXMSGSIZE, since a header of 9 bytes makes the receiver ask
+ * for what it says; MANDATORY, since a ROUTER drops what nobody takes; IMMEDIATE, since a DEALER queues for who is not
+ * there yet - for heartbeats alone, since it also drops what came and was not read when a link ends; HANDSHAKE_IVL 2 s;
+ * no ZMTP heartbeats, which cut healthy links that are busy. Peers of a ROUTER are known by the routing ids that it
+ * gives them, which are never given twice.
  */
 #include "actors/cluster/link.h"
 
@@ -28,7 +29,7 @@
 
 /* A peer with another key ends the connection and says nothing, as one that is killed does: who is refused so often in
  * turn has the wrong key. */
-enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96 };
+enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96, LAST_WORDS_MS = 1000 };
 
 struct peer_id {
     uint8_t n, bytes[ID_MOST];
@@ -122,16 +123,11 @@ open_socket(struct link *l, enum link_socket which)
 {
     static const struct {
         int option, value;
-    } set[] = {{ZMQ_LINGER, 0},
-               {ZMQ_SNDHWM, 0},
-               {ZMQ_RCVHWM, 0},
-               {ZMQ_TCP_KEEPALIVE, 1},
-               {ZMQ_HANDSHAKE_IVL, 2000},
-               {ZMQ_RECONNECT_IVL, 100},
-               {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    } set[] = {{ZMQ_SNDHWM, 0},           {ZMQ_RCVHWM, 0},          {ZMQ_TCP_KEEPALIVE, 1},
+               {ZMQ_HANDSHAKE_IVL, 2000}, {ZMQ_RECONNECT_IVL, 100}, {ZMQ_RECONNECT_IVL_MAX, 1000}};
     static const int64_t most = WIRE_MOST;
     static const int mandatory = 1;
-    const int immediate = which != LINK_BULK;
+    const int immediate = which == LINK_BEAT, linger = which == LINK_CONTROL ? LAST_WORDS_MS : 0;
     struct link_end *e = &l->end[which];
     const int six = strchr(e->endpoint, '[') != NULL;
     e->socket = zmq_socket(l->context, l->serves ? ZMQ_ROUTER : ZMQ_DEALER);
@@ -139,6 +135,7 @@ open_socket(struct link *l, enum link_socket which)
     for (size_t i = 0; i < countof(set); i++)
         if (zmq_setsockopt(e->socket, set[i].option, &set[i].value, sizeof set[i].value)) return broken("option");
     if (zmq_setsockopt(e->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) ||
+        zmq_setsockopt(e->socket, ZMQ_LINGER, &linger, sizeof linger) ||
         zmq_setsockopt(e->socket, ZMQ_IPV6, &six, sizeof six) ||
         zmq_setsockopt(e->socket, ZMQ_IMMEDIATE, &immediate, sizeof immediate))
         return broken("option");
