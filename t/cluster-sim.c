@@ -257,6 +257,73 @@ test_stall(void)
     coordinator_free(&c);
 }
 
+/* ---- workers that nobody coordinates any more ---- */
+
+/* A cluster of `hosts` plays a seed without faults for so many steps; then its coordinator is gone, and what it had
+ * said arrives or (cut) not. How many workers are left after the ticks in which all should have seen it; *over: the
+ * training ended before. */
+static int
+left_behind(uint64_t seed, int hosts, int steps, bool cut, bool *over)
+{
+    enum { MOST_TICKS = 61 };
+    struct cluster *s = must_alloc(sizeof *s);
+    int left = 0;
+    sim_begin(s, seed, (struct trial){.world = 4, .hosts = hosts, .speaks = seed % 2});
+    for (int k = 0; k < steps && s->step < RUNS; k++) sim_step(s);
+    *over = s->step >= RUNS;
+    for (int i = 0; i < s->nworker; i++) {
+        struct sim_worker *w = &s->worker[i];
+        while (!cut && w->down.n) deliver(s, w, &w->down);
+        while (w->njob) worker_execute(s, w);
+        for (int t = 0; t < MOST_TICKS; t++) member_tick(w->member);
+        left += !w->left || w->status != LEAVE_ORPHAN;
+    }
+    sim_end(s);
+    return left;
+}
+
+static void
+test_orphans(void)
+{
+    for (int hosts = 1; hosts <= 2; hosts++) {
+        int nleft = 0, nmoment = 0;
+        for (int cut = 0; cut < 2; cut++)
+            for (uint64_t seed = 1; seed <= 4; seed++) {
+                bool over = false;
+                for (int steps = 0; !over; steps++, nmoment++) nleft += left_behind(seed, hosts, steps, cut, &over);
+            }
+        ok(nleft == 0, "%d hosts: whenever the coordinator is gone (%d moments) all workers end", hosts, nmoment);
+    }
+}
+
+/* Who was let in has no time that is given any more, though another one speaks for it. */
+static void
+test_waiting(void)
+{
+    static const unsigned char job[CLUSTER_ID] = "a job of the sim";
+    struct cluster *s = must_alloc(sizeof *s);
+    struct sim_worker w = {.of = s, .alive = true, .memory = -1, .bus = -1};
+    const struct member_env env = {&w, worker_send, worker_work, worker_word};
+    const struct member_options o = {.hello = {.kind = PACKET_HELLO}, .silence = 60, .wait = 20};
+    for (int in = 0; in < 2; in++) {
+        int ticks = 0;
+        w.left = false;
+        w.member = member_new(&o, &env);
+        if (in) {
+            struct packet p = {.kind = PACKET_WELCOME, .seq = 1, .epoch = 1, .job = {job, CLUSTER_ID}};
+            member_linked(w.member);
+            member_receive(w.member, &p);
+        }
+        for (; ticks < 40 && !w.left; ticks++) member_tick(w.member);
+        ok(in ? !w.left : ticks == 21 && w.status == LEAVE_FAILED, "%s",
+           in ? "who was let in waits no more" : "who finds no coordinator in the time that was given ends");
+        member_free(&w.member);
+    }
+    queue_free(&w.up);
+    queue_free(&w.down);
+    free(s);
+}
+
 /* Five hosts, a worker on each: whom does it know? */
 static void
 test_meeting(void)
@@ -523,6 +590,8 @@ main(void)
     test_memory();
     test_never_full();
     test_stall();
+    test_orphans();
+    test_waiting();
     test_meeting();
     test_found_again();
     test_speaker();

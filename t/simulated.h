@@ -611,10 +611,9 @@ trial_of(int world, int hosts, uint64_t n)
                           .speaks = n % 5 < 3};
 }
 
-static bool
-play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *out)
+static void
+sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
 {
-    struct cluster *s = must_alloc(sizeof *s);
     static const unsigned char none[CLUSTER_ID];
     s->trial = trial;
     s->random = seed;
@@ -623,22 +622,24 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     coordinator_begin(s);
     bool named = trial.hosts > 1 || pick(s, 2); /* who has no rank might be on the wrong host */
     for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
-    int k = 0;
-    for (; k < STEPS && s->step < RUNS && !s->wrong; k++) {
-        uint64_t what = pick(s, 64);
-        if (what == 0)
-            tick(s);
-        else if (what < 8)
-            program_turn(s);
-        else
-            worker_turn(s);
-        misfortune(s);
-    }
-    if (s->step < RUNS) wrong(s, "it does not end");
-    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
-    if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
-    if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->why};
+}
+
+static void
+sim_step(struct cluster *s)
+{
+    uint64_t what = pick(s, 64);
+    if (what == 0)
+        tick(s);
+    else if (what < 8)
+        program_turn(s);
+    else
+        worker_turn(s);
+    misfortune(s);
+}
+
+static void
+sim_end(struct cluster *s)
+{
     coordinator_free(&s->c);
     for (int i = 0; i < s->nworker; i++) {
         member_free(&s->worker[i].member);
@@ -646,6 +647,20 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
         queue_free(&s->worker[i].down);
     }
     free(s);
+}
+
+static bool
+play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *out)
+{
+    struct cluster *s = must_alloc(sizeof *s);
+    sim_begin(s, seed, trial);
+    for (int k = 0; k < STEPS && s->step < RUNS && !s->wrong; k++) sim_step(s);
+    if (s->step < RUNS) wrong(s, "it does not end");
+    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
+    if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
+    if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
+    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->why};
+    sim_end(s);
     return fits;
 }
 

@@ -220,6 +220,8 @@ member_tick(struct worker_member *m)
     int silence = m->options.silence * (int)m->every;
     m->ticks++;
     if (m->state == JOIN && m->sent && ++m->missed > silence) end(m, LEAVE_ORPHAN, "the coordinator does not answer");
+    if (m->state == JOIN && m->options.wait && m->ticks > (uint32_t)m->options.wait)
+        end(m, LEAVE_FAILED, "no coordinator was there in the time that was given");
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     if (++m->missed > silence)

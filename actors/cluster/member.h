@@ -55,6 +55,7 @@ enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* bytes of a program */
 struct member_options {
     struct packet hello; /* what it says of this process; spans live as long as the member */
     int silence;         /* ticks without a heartbeat after which the coordinator is gone */
+    int wait;            /* ticks until it must be let in; 0: it waits for ever */
 };
 
 struct worker_member;

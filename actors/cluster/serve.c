@@ -334,9 +334,9 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 const struct carrier_hear server_hear = {NULL, on_asked, on_listed, on_give, on_brought, on_lost};
 
 static void
-take_state(struct server *s)
+take_state(struct server *s, enum link_state state)
 {
-    switch (link_state(s->link)) {
+    switch (state) {
     case LINK_WAITING: break;
     case LINK_UP: member_linked(s->member); break;
     case LINK_DENIED:
@@ -356,17 +356,17 @@ tick(struct server *s)
         str_clear(&s->packet);
         packet_write(&p, &s->packet);
         if (link_send(s->link, LINK_BEAT, 0, s->packet.text, s->packet.len)) err_clear();
-    } else if (s->options.wait_s > 0 && s->tick_ns > s->leave_ns) {
-        server_leave(s, LEAVE_FAILED, "no coordinator was there in the time that was given");
     }
     s->tick_ns = now_ns() + TICK_MS * 1000000ll;
 }
 
+/* A link's last words come before its end: BYE is no loss of the coordinator. */
 static void
 pump(struct server *s)
 {
-    take_state(s);
+    enum link_state state = link_state(s->link);
     server_take_control(s);
+    take_state(s, state);
     take_beats(s);
     take_bulk(s);
     if (now_ns() >= s->tick_ns) tick(s);
@@ -482,12 +482,12 @@ open_server(struct server *s)
                                          .memory = (uint64_t)pages * (uint64_t)size,
                                          .rank = s->options.rank,
                                          .secret = {s->options.secret, CLUSTER_ID}},
-                               .silence = SILENCE_TICKS};
+                               .silence = SILENCE_TICKS,
+                               .wait = s->options.wait_s * (1000 / TICK_MS)};
     s->member = member_new(&o, &env);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0) return fail(E_IO, "eventfd: %s", strerror(errno));
     s->tick_ns = now_ns() + TICK_MS * 1000000ll;
-    s->leave_ns = now_ns() + s->options.wait_s * 1000000000ll;
     return pthread_create(&s->thread, NULL, link_thread, s) ? fail(E_BUS, "the link's thread could not be started") : 0;
 }
 
