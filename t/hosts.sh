@@ -38,7 +38,7 @@ go() { # ARGUMENTS...: four workers, two on each side
   port=$((port + 1))
   for rank in 0 1; do worker $a $rank; done
   for rank in 2 3; do worker $b $rank --host b; done
-  port=$port ip netns exec $a timeout -k 5 180 "$rille" coordinator --bind tcp://$at:$port --world 4 \
+  port=$port stops=${stops:-} ip netns exec $a timeout -k 5 180 "$rille" coordinator --bind tcp://$at:$port --world 4 \
     --key-file "$dir/key" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")
   ip netns pids $b | xargs -r kill -CONT 2>/dev/null # they see that they were left
@@ -126,7 +126,7 @@ while i < 9 do
     local alive = 0
     for _, w in ipairs(rille.workers()) do alive = alive + (w.host ~= "b" and w.state ~= "lost" and 1 or 0) end
     io.stderr:write(err, "\n", ("%d alive, %s\n"):format(alive, os.time() - began <= 5 and "soon" or "late"))
-    os.execute(arg[2])
+    os.execute(arg[2] .. " " .. io.open("/proc/self/stat"):read("n"))
     i = rille.recover().step
   end
 end
@@ -135,10 +135,12 @@ LUA
 want=$(cd "$dir" && one train.lua)
 cat >"$dir/mend" <<LUA
 #!/bin/bash
+# mend CONTROLLER: its process
+[ -z "\$stops" ] || ip netns pids $b | xargs kill -STOP
 ip -n $a link set va up
 ip -n $a route del blackhole 10.213.7.2 2>/dev/null
 for rank in 2 3; do # who comes before recover() is not let in yet; they come as long as there is a controller
-  (while [ -n "\$(ip netns pids $a)" ]; do
+  (while kill -0 \$1 2>/dev/null; do
     ip netns exec $b "$rille" worker --join tcp://10.213.7.1:\$port --key-file "$dir/key" --rank \$rank \
       -d cpu:1 --host b --wait 2 && break
     sleep 0.5
@@ -154,6 +156,9 @@ for how in "is cut:ip -n $a link set va down" "carries one way:ip -n $a route ad
   ok "which is told soon, and the others are alive" says '2 alive, soon'
   ok "and new workers there go on with the same bits" [ -n "$want" -a "$code $stdout" = "0 $want" ]
 done
+stops=1 go "$dir/train.lua" "kill -STOP \$(ip netns pids $b | head -1)" "$dir/mend"
+is "where one there stops, and the other while its successor comes, both are replaced, with the same bits" \
+  "$code $stdout" "0 $want"
 left() { # a line for each process: its state, what it waits in, its command
   local p
   for p in $(ip netns pids $a; ip netns pids $b); do

@@ -127,6 +127,27 @@ LUA
 RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
 is "the values of whichever host is lost come back from its neighbour" "$code $(cat out)" "0 true true true 3"
 
+# Two are lost, the second while the first one's successor is waited for: it was stopped, and its silence tells.
+cat >twice.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2, 3})
+local x = rille.rand({4 * 31, 77}, {placement = P, sbp = "S(0)"})
+local want = x:sum():item()
+rille.snapshot{1}
+for _, rank in ipairs{2, 0} do
+  local first, second = rille.workers()[rank + 1].pid, rille.workers()[rank + 2].pid
+  os.execute("kill -9 " .. first)
+  local good, err = pcall(function() while true do (x * 2):sum():item() end end)
+  assert(not good and rille.is_lost(err) and err:find("worker " .. rank), err)
+  os.execute("kill -STOP " .. second)
+  io.write(rille.recover()[1], " ", tostring(x:sum():item() == want), " ")
+  for _, w in ipairs(rille.workers()) do assert(w.pid ~= first and w.pid ~= second) end
+end
+LUA
+for hosts in 1 2; do
+  RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 twice.lua
+  is "on $hosts hosts one that is lost while another one comes back is replaced too" "$code $(cat out)" "0 1 true 1 true "
+done
+
 # Of six hosts one is lost: its parts come back from its neighbour, what all had from another one.
 cat >mend.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})

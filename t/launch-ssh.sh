@@ -10,6 +10,7 @@ cat >"$dir/bin/ssh" <<SH
 printf '%s\n' "\$@" >>"$dir/ssh.log"
 name=\${*: -2:1} command=\${*: -1}
 case \$name in
+  gone) [ -e "$dir/gone" ] && { echo again >>"$dir/gone"; exit 255; } ;;
   away) echo "ssh: connect to host away port 22: No route to host" >&2; exit 255 ;;
   old) command=\${command//"$rille"/"$dir/old"} ;;
   bare) command="exec '$dir/nowhere/rille' worker" ;;
@@ -76,6 +77,9 @@ LUA
 over -d cpu:1 -H a,b lost.lua "kill -9"
 ok "a worker that is killed is named by its own host and process" grep -qE 'worker 1 \(b, pid [0-9]+\)' "$dir/err"
 is "and started again where it was" "$code $stdout" "0 4096.0	2"
+over -d cpu:1 -H a,gone lost.lua "touch gone; kill -9"
+ok "what cannot be started again is told at once, and not tried again" eval \
+  '[ "$code $(cat gone)" = "3 again" ] && grep -qF "worker 1 (gone, pid " err'
 over -d cpu:1 -H a,b lost.lua "kill -9 \$(pgrep -f '[b]in/ssh.* b exec'); true"
 is "so is one whose ssh is killed" "$code $stdout" "0 4096.0	2"
 ok "which ends too" none_left

@@ -115,7 +115,8 @@ note_loss(struct cluster *c, const struct notice *n)
     const struct member_info *m = coordinator_member(c->c, n->rank);
     if (c->nloss < LOSSES) {
         struct cluster_loss *l = &c->loss[c->nloss++];
-        *l = (struct cluster_loss){.rank = n->rank, .pid = (int)m->pid, .task = -1};
+        *l = (struct cluster_loss){
+            .rank = n->rank, .pid = (int)m->pid, .task = -1, .again = m->stayed || n->rank >= c->options.started};
         if (!l->pid) l->pid = c->process[n->rank].pid; /* of what was to start it */
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
         snprintf(l->how, sizeof l->how, "%s", n->text);
@@ -652,16 +653,39 @@ cluster_lost(struct cluster *c, int i, struct cluster_loss *out)
     return there;
 }
 
+static bool
+stands(const struct cluster *c)
+{
+    enum coordinator_phase phase = coordinator_phase(c->c);
+    return phase >= CLUSTER_IDLE && phase != CLUSTER_BROKEN;
+}
+
+bool
+cluster_stands(struct cluster *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool does = stands(c);
+    pthread_mutex_unlock(&c->lock);
+    return does;
+}
+
+/* Wants ranks again, and starts those that are to be started. */
 static int
-recover(struct cluster *c, int workers)
+begin_next(struct cluster *c, int workers)
 {
     int there = 0;
-    if (coordinator_phase(c->c) != CLUSTER_BROKEN) return fail(E_STATE, "recover: no worker is lost");
     for (int r = 0; r < c->options.world; r++) there += coordinator_member(c->c, r)->state != MEMBER_RETIRED;
     TRY(coordinator_recover(c->c, workers ? workers : there));
     c->nloss = 0;
+    return c->options.start ? start_absent(c) : 0;
+}
+
+static int
+recover(struct cluster *c, int workers)
+{
+    if (stands(c)) return fail(E_STATE, "recover: no worker is lost");
     atomic_store(&c->interrupted, 0);
-    if (c->options.start) TRY(start_absent(c));
+    if (coordinator_phase(c->c) == CLUSTER_BROKEN) TRY(begin_next(c, workers));
     return gather(c);
 }
 

@@ -135,10 +135,14 @@ struct cluster_loss {
     char host[64], how[256];
     uint32_t run; /* in which it ran, 0: none */
     int32_t task; /* of that run's plan, which it was at; -1 */
+    bool again;   /* another one may be waited for: it was there before the epoch was begun, or comes by itself */
 };
 /* Gives the members lost in this epoch, in order; false: no more. */
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
-/* Begins the next epoch: replaces what was lost, or goes on with so many workers (0: as many as there were). */
+/* Does the epoch stand? Not before all are there, nor after a loss. */
+bool cluster_stands(struct cluster *c);
+/* Begins the next epoch: replaces what was lost, or goes on with so many workers (0: as many as there were). After an
+ * interrupt it goes on with the one that was begun. E_LOST: somebody is lost meanwhile. */
 int cluster_recover(struct cluster *c, int workers);
 
 #endif

@@ -20,7 +20,6 @@ struct member {
     uint64_t pulses;
     bool ended;    /* in this run */
     bool holds;    /* it has its host's memory mapped */
-    bool stayed;   /* it was there before this epoch */
     char *machine; /* until memories have numbers */
     char *port;    /* where workers of other hosts reach it */
     bool mpi;      /* it has MPI */

@@ -88,6 +88,7 @@ struct member_info {
     int missed;             /* ticks since the last sign of life */
     uint64_t acts, busy_ns; /* in all runs: of all its devices */
     int lag;                /* ticks for which a packet that it sent has not come */
+    bool stayed;            /* it was there before this epoch was begun */
 };
 
 enum notice_kind {

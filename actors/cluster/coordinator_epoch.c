@@ -246,7 +246,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            m->stayed ? (uint32_t)(4 * at->nlost) : 0}; /* newcomers share nothing */
+                            m->info.stayed ? (uint32_t)(4 * at->nlost) : 0}; /* newcomers share nothing */
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,
                                         .flags = flags,
@@ -351,8 +351,8 @@ coordinator_recover(struct coordinator *c, int workers)
     }
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
-        m->stayed = is_in(m);
-        if (m->stayed) m->info.state = MEMBER_PRESENT;
+        m->info.stayed = is_in(m);
+        if (m->info.stayed) m->info.state = MEMBER_PRESENT;
         if (m->info.state != MEMBER_LOST) continue;
         if (alive++ < workers)
             want(m);

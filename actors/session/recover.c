@@ -237,6 +237,22 @@ restore_all(struct rille_session *s)
     s->ordinal = p->ordinal;
 }
 
+/* Until the cluster stands and has the snapshot whole. Who is lost meanwhile is one more loss; but who was started for
+ * this and is lost would be again, and is told. */
+static int
+regain(struct rille_session *s, int workers)
+{
+    struct cluster_loss l;
+    for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
+        int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
+        if (!status) status = choose(s);
+        if (!status) status = mend(s, s->snapshot);
+        bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
+        if (!again || !left) return status;
+        err_clear();
+    }
+}
+
 int
 rille_recover(struct rille_session *s, int workers, int64_t *number)
 {
@@ -246,14 +262,8 @@ rille_recover(struct rille_session *s, int workers, int64_t *number)
     if (!rille_has_snapshot(s))
         return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
     if (s->taken && end_copying(s->taken, false)) err_clear();
-    if (s->cluster) {
-        struct cluster_loss l;
-        if (cluster_lost(s->cluster, 0, &l) || workers) TRY(cluster_recover(s->cluster, workers));
-    } else if (workers) {
-        return fail(E_STATE, "recover: this is one process, which has no workers");
-    }
-    TRY(choose(s));
-    TRY(mend(s, s->snapshot));
+    if (!s->cluster && workers) return fail(E_STATE, "recover: this is one process, which has no workers");
+    TRY(regain(s, workers));
     restore_all(s);
     *number = s->snapshot->number;
     return 0;
