@@ -612,7 +612,8 @@ struct rille_cluster {
     int naxis;
     int32_t mesh[RILLE_AXES];
     double bandwidth[RILLE_AXES]; /* bytes a second that a rank receives over each axis: 1000 at least; 0: as here */
-    double latency[RILLE_AXES];   /* seconds a message: 1 at most; 0: as here */
+    double latency[RILLE_AXES];   /* seconds a message: from 0 to 1 */
+    bool has_latency;             /* false: as here */
     double flops;                 /* a second, of each device; 0: as here */
     int64_t memory;               /* bytes of each; 0: no limit */
 };

@@ -128,9 +128,8 @@ push_chart(lua_State *L, const struct rille_chart *c)
 static double
 cost_field(lua_State *L, int i, const char *key)
 {
-    int good = 1;
     double v = 0;
-    if (lua_getfield(L, i, key) != LUA_TNIL) v = lua_tonumberx(L, -1, &good);
+    bool good = lua_getfield(L, i, key) == LUA_TNIL || real_at(L, -1, &v);
     if (!good || !(v >= 0)) complain(L, "chart: %s is a number of seconds, found %s", key, what_is(L, -1));
     lua_pop(L, 1);
     return v;

@@ -49,9 +49,8 @@ options_apply(lua_State *L, const struct options *o, struct rille_tensor *t)
 static int64_t
 size_read(lua_State *L, int i, const char *who)
 {
-    int good = 0;
-    int64_t n = lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &good) : 0;
-    if (!good) complain(L, "%s: a size is a whole number, found %s", who, what_is(L, i));
+    int64_t n;
+    if (!whole_at(L, i, &n)) complain(L, "%s: a size is a whole number, found %s", who, what_is(L, i));
     if (n < 0) complain(L, "%s: a size is at least 0, found %lld", who, (long long)n);
     return n;
 }

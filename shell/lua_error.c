@@ -161,6 +161,22 @@ complain(lua_State *L, const char *fmt, ...)
     return lua_error(L);
 }
 
+bool
+whole_at(lua_State *L, int i, int64_t *out)
+{
+    int good = 0;
+    *out = lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &good) : 0;
+    return good;
+}
+
+bool
+real_at(lua_State *L, int i, double *out)
+{
+    bool good = lua_type(L, i) == LUA_TNUMBER;
+    *out = good ? lua_tonumber(L, i) : 0;
+    return good;
+}
+
 const char *
 number_text(lua_State *L, int i)
 {

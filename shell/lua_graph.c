@@ -49,11 +49,10 @@ tensors_of(lua_State *L, int first, int last, struct rille_tensor **out)
 static int64_t
 integer_option(lua_State *L, int i, const char *key, int64_t least, int64_t most, int64_t otherwise)
 {
-    int good = 1;
     int64_t v = otherwise;
-    if (lua_getfield(L, i, key) != LUA_TNIL) v = lua_tointegerx(L, -1, &good);
+    bool good = lua_getfield(L, i, key) == LUA_TNIL || whole_at(L, -1, &v);
     if (!good || v < least || v > most)
-        complain(L, "graph: %s is a whole number from %d to %d", key, (int)least, (int)most);
+        complain(L, "graph: %s is a whole number from %d to %d, found %s", key, (int)least, (int)most, what_is(L, -1));
     lua_pop(L, 1);
     return v;
 }
@@ -68,18 +67,31 @@ bool_option(lua_State *L, int i, const char *key)
     return v;
 }
 
-/* A number that is not negative; 0 when it is not given. */
+/* Of the value on top, which goes: a number above 0, or 0 when it is not given. */
+static double
+amount_at(lua_State *L, const char *who, const char *key)
+{
+    double v = 0;
+    if (!lua_isnil(L, -1) && (!real_at(L, -1, &v) || !(v > 0) || v > 9e18))
+        complain(L, "%s: %s is a number above 0, found %s", who, key, what_is(L, -1));
+    lua_pop(L, 1);
+    return v;
+}
+
 static double
 amount_option(lua_State *L, int i, const char *key)
 {
-    int good = 1;
-    double v = 0;
-    if (lua_getfield(L, i, key) != LUA_TNIL) {
-        v = lua_tonumberx(L, -1, &good);
-        if (!good || !(v > 0) || v > 9e18) complain(L, "graph: %s is a number above 0, found %s", key, what_is(L, -1));
-    }
-    lua_pop(L, 1);
-    return v;
+    lua_getfield(L, i, key);
+    return amount_at(L, "graph", key);
+}
+
+/* The same in bytes, of which 1 is the least. */
+static int64_t
+bytes_at(lua_State *L, const char *who, const char *key)
+{
+    double v = amount_at(L, who, key);
+    if (v > 0 && v < 1) complain(L, "%s: %s is at least 1 byte", who, key);
+    return (int64_t)v;
 }
 
 /* {lag = 2, split_backward = true} or {memory = 0.5, costs = {forward = 1e-3, ...}} */
@@ -130,7 +142,8 @@ planner_options(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
     g->options.auto_parallel = g->mode[0] ? g->mode : NULL;
     g->options.again = true;
-    g->options.memory_limit = (int64_t)amount_option(L, i, "memory_limit");
+    lua_getfield(L, i, "memory_limit");
+    g->options.memory_limit = bytes_at(L, "graph", "memory_limit");
     g->options.time_limit = amount_option(L, i, "time_limit");
 }
 
@@ -536,11 +549,11 @@ graph_certify(lua_State *L)
     return 0;
 }
 
-/* A number above 0, or a list of them, one for each mesh axis. */
-static void
-link_field(lua_State *L, const char *key, int naxis, double *out)
+/* A number, or a list of them, one for each mesh axis: not negative, or above 0. False: it is not given. */
+static bool
+link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
 {
-    int type = lua_getfield(L, 2, key), good = 1;
+    int type = lua_getfield(L, 2, key);
     if (type != LUA_TNIL && type != LUA_TTABLE && type != LUA_TNUMBER)
         complain(L, "whatif: %s is a number, or a list with one for each mesh axis, found %s", key, what_is(L, -1));
     if (type == LUA_TTABLE && (int)lua_rawlen(L, -1) != naxis)
@@ -550,43 +563,24 @@ link_field(lua_State *L, const char *key, int naxis, double *out)
             lua_rawgeti(L, -1, a + 1);
         else
             lua_pushvalue(L, -1);
-        out[a] = lua_tonumberx(L, -1, &good);
-        if (!good || !(out[a] > 0)) complain(L, "whatif: %s is above 0, found %s", key, what_is(L, -1));
+        if (!real_at(L, -1, &out[a]) || !(above ? out[a] > 0 : out[a] >= 0))
+            complain(L, "whatif: %s is a number %s 0, found %s", key, above ? "above" : "not below", what_is(L, -1));
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
+    return type != LUA_TNIL;
 }
 
-/* Of the value on top, which goes. */
-static double
-amount_at(lua_State *L, const char *key)
-{
-    int good = 1;
-    double v = lua_isnil(L, -1) ? 0 : lua_tonumberx(L, -1, &good);
-    if (!good || (!(v > 0) && !lua_isnil(L, -1)) || v > 9e18)
-        complain(L, "whatif: %s is a number above 0, found %s", key, what_is(L, -1));
-    lua_pop(L, 1);
-    return v;
-}
-
-static double
-amount_field(lua_State *L, const char *key)
-{
-    lua_getfield(L, 2, key);
-    return amount_at(L, key);
-}
-
-/* The step under each limit of the list `memory`: a record, or false where no plan keeps the limit. */
+/* The step under each limit of the list at the top: a record, or false where no plan keeps the limit. */
 static void
 whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
 {
-    lua_getfield(L, 2, "memory");
     int n = (int)lua_rawlen(L, -1);
     lua_createtable(L, n, 0);
     for (int k = 1; k <= n; k++) {
         struct rille_explain *e;
         lua_rawgeti(L, -2, k);
-        c->memory = (int64_t)amount_at(L, "memory");
+        c->memory = bytes_at(L, "whatif", "memory");
         int status = rille_graph_whatif(g->trace[g->last], c, &e);
         if (status && !strncmp(rille_error(), "memory:", 7)) {
             lua_pushboolean(L, false);
@@ -613,26 +607,25 @@ whatif(lua_State *L)
     c.naxis = (int)lua_rawlen(L, -1);
     if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh has 1 to %d axes", RILLE_AXES);
     for (int a = 0; a < c.naxis; a++) {
-        int good;
+        int64_t n;
         lua_rawgeti(L, -1, a + 1);
-        lua_Integer n = lua_tointegerx(L, -1, &good);
-        if (!good || n < 1 || n > INT32_MAX)
-            return complain(L, "whatif: mesh has an axis of %s devices", luaL_tolstring(L, -1, NULL));
+        if (!whole_at(L, -1, &n) || n < 1 || n > INT32_MAX)
+            return complain(L, "whatif: mesh has an axis of a whole number of devices from 1 up, found %s",
+                            what_is(L, -1));
         c.mesh[a] = (int32_t)n;
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
-    link_field(L, "bandwidth", c.naxis, c.bandwidth);
-    link_field(L, "latency", c.naxis, c.latency);
-    c.flops = amount_field(L, "flops");
+    link_field(L, "bandwidth", c.naxis, true, c.bandwidth);
+    c.has_latency = link_field(L, "latency", c.naxis, false, c.latency);
+    lua_getfield(L, 2, "flops");
+    c.flops = amount_at(L, "whatif", "flops");
     at_line(L);
-    bool several = lua_getfield(L, 2, "memory") == LUA_TTABLE;
-    lua_pop(L, 1);
-    if (several) {
+    if (lua_getfield(L, 2, "memory") == LUA_TTABLE) {
         whatif_each(L, g, &c);
         return 1;
     }
-    c.memory = (int64_t)amount_field(L, "memory");
+    c.memory = bytes_at(L, "whatif", "memory");
     check(L, rille_graph_whatif(g->trace[g->last], &c, &e));
     explain_push(L, &e);
     return 1;

@@ -39,9 +39,8 @@ pick_count(const struct pick *p)
 static void
 pick_position(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
-    int good = 0;
-    int64_t at = lua_tointegerx(L, i, &good);
-    if (!good) wrong(L, "index: a position is a whole number, found %s", what_is(L, i));
+    int64_t at;
+    if (!whole_at(L, i, &at)) wrong(L, "index: a position is a whole number, found %s", what_is(L, i));
     int64_t from_start = at < 0 ? at + size : at;
     if (from_start < 0 || from_start >= size)
         wrong(L, "index: position %lld is out of range: axis %d has %lld entries, and positions count from 0",
@@ -64,10 +63,9 @@ pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
     int n = (int)lua_rawlen(L, i);
     if (n > 3) wrong(L, "index: a range is {start, stop, step}, found %d entries for axis %d", n, axis);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
-        int good = 0;
         lua_rawgeti(L, i, k + 1);
-        v[k] = lua_tointegerx(L, -1, &good);
-        if (!good) wrong(L, "index: a range is whole numbers {start, stop, step}, found %s", what_is(L, -1));
+        if (!whole_at(L, -1, &v[k]))
+            wrong(L, "index: a range is whole numbers {start, stop, step}, found %s", what_is(L, -1));
     }
     if (v[2] < 1) wrong(L, "index: the step of a range is at least 1, found %lld", (long long)v[2]);
     *p = (struct pick){clip(v[0], size), clip(v[1], size), v[2], false, false};
@@ -361,15 +359,16 @@ static int
 axis_read(lua_State *L, struct rille_tensor *t, const char *who)
 {
     static const char *const keys[] = {"axis", NULL};
-    int good = 1, ndim = rille_tensor_ndim(t);
+    int ndim = rille_tensor_ndim(t);
+    int64_t axis = 0;
     lua_settop(L, 3);
     if (lua_istable(L, 3)) {
         check_keys(L, 3, who, keys);
         lua_getfield(L, 3, "axis");
         lua_replace(L, 3);
     }
-    lua_Integer axis = lua_isnil(L, 3) ? 0 : lua_tointegerx(L, 3, &good);
-    if (!good) wrong(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
+    if (!lua_isnil(L, 3) && !whole_at(L, 3, &axis))
+        wrong(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
     if (axis < -ndim || axis >= ndim)
         wrong(L, "%s: axis %lld is out of range for a tensor of %d dimensions", who, (long long)axis, ndim);
     return (int)(axis < 0 ? axis + ndim : axis);
@@ -378,9 +377,8 @@ axis_read(lua_State *L, struct rille_tensor *t, const char *who)
 static int64_t
 count_read(lua_State *L, int i, const char *who, const char *what, int64_t least)
 {
-    int good = 0;
-    int64_t n = lua_type(L, i) == LUA_TNUMBER ? lua_tointegerx(L, i, &good) : 0;
-    if (!good || n < least)
+    int64_t n;
+    if (!whole_at(L, i, &n) || n < least)
         wrong(L, "%s: %s is a whole number of at least %d, found %s", who, what, (int)least, what_is(L, i));
     return n;
 }

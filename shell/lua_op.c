@@ -133,9 +133,8 @@ wrong_type(struct call *c, const struct rille_attr_info *a, int i)
 static int64_t
 integer(struct call *c, const struct rille_attr_info *a, int i)
 {
-    int good = 0;
-    int64_t v = lua_type(c->L, i) == LUA_TNUMBER ? lua_tointegerx(c->L, i, &good) : 0;
-    if (!good) wrong_type(c, a, i);
+    int64_t v;
+    if (!whole_at(c->L, i, &v)) wrong_type(c, a, i);
     return v;
 }
 
@@ -287,11 +286,10 @@ read_strategy(struct call *c, int i)
             refuse(c, "strategy is a list with one list of numbers for each operand");
         naxis[k] = (int)lua_rawlen(L, -1);
         for (int d = 0; d < naxis[k]; d++) {
-            int good;
+            int64_t x;
             lua_rawgeti(L, -1, d + 1);
-            lua_Integer x = lua_tointegerx(L, -1, &good);
-            if (!good || x < 1 || x > INT32_MAX)
-                refuse(c, "strategy: an axis is cut into %s pieces", luaL_tolstring(L, -1, NULL));
+            if (!whole_at(L, -1, &x) || x < 1 || x > INT32_MAX)
+                refuse(c, "strategy: an axis is cut into a whole number of pieces from 1 up, found %s", what_is(L, -1));
             pieces[at++] = (int32_t)x;
             lua_pop(L, 1);
         }

@@ -44,10 +44,8 @@ struct mesh {
 static void
 mesh_add(lua_State *L, struct mesh *m, int i)
 {
-    int is_integer = 0;
-    lua_Integer rank = lua_tointegerx(L, i, &is_integer);
-    if (!is_integer || lua_type(L, i) != LUA_TNUMBER)
-        complain(L, "placement: a rank is a whole number, found %s", what_is(L, i));
+    int64_t rank;
+    if (!whole_at(L, i, &rank)) complain(L, "placement: a rank is a whole number, found %s", what_is(L, i));
     if (rank < 0 || rank > INT32_MAX) complain(L, "placement: rank %lld is no device number", (long long)rank);
     if (m->nrank == m->cap) complain(L, "placement: the mesh is ragged: all rows must have the same number of ranks");
     m->rank[m->nrank++] = (int32_t)rank;
@@ -237,10 +235,9 @@ sbp_order(lua_State *L, const char *who, struct sbp *sbp)
     if ((int)lua_rawlen(L, -1) != sbp->n)
         complain(L, "%s: order lists all mesh axes: %d wanted, %d found", who, sbp->n, (int)lua_rawlen(L, -1));
     for (int k = 0; k < sbp->n; k++) {
-        int is_integer;
+        int64_t axis;
         lua_rawgeti(L, -1, k + 1);
-        lua_Integer axis = lua_tointegerx(L, -1, &is_integer);
-        if (!is_integer || axis < 0 || axis >= sbp->n)
+        if (!whole_at(L, -1, &axis) || axis < 0 || axis >= sbp->n)
             complain(L, "%s: order names a mesh axis that is not there", who);
         sbp->order[k] = (int)axis;
         lua_pop(L, 1);
@@ -333,9 +330,8 @@ layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_l
 static int
 sbp_split(lua_State *L)
 {
-    int is_integer;
-    lua_Integer axis = lua_tointegerx(L, 1, &is_integer);
-    if (!is_integer) complain(L, "sbp.split: the axis is a whole number, found %s", what_is(L, 1));
+    int64_t axis;
+    if (!whole_at(L, 1, &axis)) complain(L, "sbp.split: the axis is a whole number, found %s", what_is(L, 1));
     lua_pushfstring(L, "S(%I)", axis);
     return 1;
 }

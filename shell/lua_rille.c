@@ -225,10 +225,10 @@ device_info(lua_State *L)
 {
     struct rille_gpu_info gpu;
     const char *kind = text_at(L, 1, "device_info");
-    int isnum;
-    lua_Integer device = lua_tointegerx(L, 2, &isnum);
+    int64_t device;
     if (strcmp(kind, "cuda")) complain(L, "device_info: it is of devices of kind cuda, found \"%s\"", kind);
-    if (!isnum) complain(L, "device_info: the second argument is a device's number, found %s", what_is(L, 2));
+    if (!whole_at(L, 2, &device))
+        complain(L, "device_info: the second argument is a device's number, found %s", what_is(L, 2));
     at_line(L);
     check_as(L, "device_info",
              rille_gpu_info(shell_of(L)->session, device < 0 || device > INT_MAX ? -1 : (int)device, &gpu));

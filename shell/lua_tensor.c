@@ -358,9 +358,8 @@ static int
 tensor_to_local(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "to_local");
-    int good = 0;
-    lua_Integer rank = lua_tointegerx(L, 2, &good);
-    if (!good || rank < INT32_MIN || rank > INT32_MAX)
+    int64_t rank;
+    if (!whole_at(L, 2, &rank) || rank < INT32_MIN || rank > INT32_MAX)
         return complain(L, "to_local: a rank is a whole number, found %s", what_is(L, 2));
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);

@@ -156,11 +156,8 @@ ids_read(lua_State *L, size_t *n)
     *n = lua_rawlen(L, 2);
     int64_t *id = scratch_new(L, "decode", sizeof *id * *n);
     for (size_t i = 0; i < *n; i++, lua_pop(L, 1)) {
-        int is_integer;
         lua_rawgeti(L, 2, (lua_Integer)i + 1);
-        id[i] = lua_tointegerx(L, -1, &is_integer);
-        if (!is_integer || lua_type(L, -1) != LUA_TNUMBER)
-            complain(L, "decode: ids are whole numbers, found %s", what_is(L, -1));
+        if (!whole_at(L, -1, &id[i])) complain(L, "decode: ids are whole numbers, found %s", what_is(L, -1));
     }
     return id;
 }

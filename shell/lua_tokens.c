@@ -50,10 +50,8 @@ take_ids(lua_State *L, int i, const char *who, struct rille_tokens **out)
     lua_Integer n = (lua_Integer)lua_rawlen(L, i);
     int64_t *id = scratch_new(L, who, sizeof *id * (size_t)n);
     for (lua_Integer k = 0; k < n; k++, lua_pop(L, 1)) {
-        int is_integer;
         lua_rawgeti(L, i, k + 1);
-        id[k] = lua_tointegerx(L, -1, &is_integer);
-        if (!is_integer || lua_type(L, -1) != LUA_TNUMBER || id[k] < 0)
+        if (!whole_at(L, -1, &id[k]) || id[k] < 0)
             complain(L, "%s: ids are whole numbers of at least 0, found %s", who, what_is(L, -1));
     }
     check_as(L, who, rille_tokens_of(shell_of(L)->session, n, id, out));

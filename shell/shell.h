@@ -123,6 +123,9 @@ check_as(lua_State *L, const char *who, int code)
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The string at i for the core, whose texts end at a zero byte: raises for one that goes on, and for what is none. */
 const char *text_at(lua_State *L, int i, const char *who);
+/* The number at i, whole or any: false for what is none, a text of digits too (Lua itself would read that). */
+bool whole_at(lua_State *L, int i, int64_t *out);
+bool real_at(lua_State *L, int i, double *out);
 /* The number at i as text, which is a new value on the stack: "2.5", "nan" whatever its sign. */
 const char *number_text(lua_State *L, int i);
 /* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */

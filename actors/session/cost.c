@@ -11,9 +11,12 @@
 
 #include "runtime/file.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct box_cost built_in = {
@@ -82,46 +85,80 @@ used(const struct rille_cost *c)
                              .staging_bytes = (int64_t)c->staging_bytes};
 }
 
-/* seen: a bit for each parameter that a line before this one gave. */
-static int
-read_line(const char *path, int line, const char *text, struct rille_cost *c, unsigned *seen)
+/* The next word of a line, as much as there is room for; false at the line's end, which it leaves. */
+static bool
+next_word(FILE *f, char *out, size_t room)
 {
-    char name[32], more;
-    double value;
-    if (text[0] && (text[strspn(text, " \t\n")] == '\0' || *text == '#')) return 0;
-    if (sscanf(text, "%31s %lf %c", name, &value, &more) != 2 || !(value >= 0))
-        return fail(E_IO, "%s:%d: the name of a cost and a number that is not negative are wanted", path, line);
-    for (size_t i = 0; i < countof(parameter); i++)
-        if (!strcmp(parameter[i].name, name)) {
-            if (*seen >> i & 1) return fail(E_IO, "%s:%d: %s was given already", path, line, name);
-            *seen |= 1u << i;
-            *parameter_in(c, i) = value;
-            if (value < parameter[i].least)
-                return fail(E_IO, "%s:%d: %s is at least %g, found %g", path, line, name, parameter[i].least, value);
-            return value <= parameter[i].most
-                       ? 0
-                       : fail(E_IO, "%s:%d: %s is at most %g, found %g", path, line, name, parameter[i].most, value);
-        }
+    int c;
+    size_t n = 0;
+    while ((c = getc(f)) == ' ' || c == '\t' || c == '\r') {
+    }
+    for (; c != EOF && !isspace(c) && n < room - 1; c = getc(f)) out[n++] = (char)c;
+    if (c != EOF) ungetc(c, f);
+    out[n] = '\0';
+    return n > 0;
+}
+
+/* Fails with what is wrong, and with the stranger's text. */
+static int
+refuse(const char *where, const char *what, const char *text)
+{
     struct str plain = {0};
-    str_add_plain(&plain, name);
-    int status = fail(E_IO, "%s:%d: no cost is called '%s'", path, line, str_text(&plain));
+    str_add_plain(&plain, text);
+    int status = fail(E_IO, "%s: %s '%s'", where, what, str_text(&plain));
     str_free(&plain);
     return status;
+}
+
+/* seen: a bit for each parameter that a line before this one gave. */
+static int
+take(const char *where, const char *name, const char *number, struct rille_cost *c, unsigned *seen)
+{
+    char *end;
+    size_t i = 0;
+    while (i < countof(parameter) && strcmp(parameter[i].name, name)) i++;
+    if (i == countof(parameter)) return refuse(where, "no cost is called", name);
+    if (*seen >> i & 1) return fail(E_IO, "%s: %s was given already", where, name);
+    *seen |= 1u << i;
+    double value = strtod(number, &end);
+    if (*end || !(value >= parameter[i].least && value <= parameter[i].most)) {
+        char what[128];
+        snprintf(what, sizeof what, "%s is a number from %g to %g, found", name, parameter[i].least, parameter[i].most);
+        return refuse(where, what, number);
+    }
+    *parameter_in(c, i) = value;
+    return 0;
+}
+
+/* A name and a number; a comment, and nothing, as long as they like. */
+static int
+read_line(FILE *f, const char *where, struct rille_cost *c, unsigned *seen)
+{
+    char name[40], number[40], more[2];
+    if (next_word(f, name, sizeof name) && *name != '#') {
+        if (!next_word(f, number, sizeof number) || next_word(f, more, sizeof more))
+            return fail(E_IO, "%s: the name of a cost and a number are wanted", where);
+        TRY(take(where, name, number, c, seen));
+    }
+    for (int byte = 0; byte != EOF && byte != '\n';) byte = getc(f);
+    return 0;
 }
 
 int
 cost_read(const char *path, struct box_cost *out, struct compute_rates *rates)
 {
     struct rille_cost c = shown(&built_in, &built_in_rates);
-    char text[200];
+    char where[PATH_MAX + 16];
     unsigned seen = 0;
     int status = 0;
     *out = built_in;
     *rates = built_in_rates;
     if (!path) return 0;
     FILE *f = fopen(path, "r");
-    for (int line = 1; f && !status && fgets(text, sizeof text, f); line++)
-        status = read_line(path, line, text, &c, &seen);
+    for (int line = 1; f && !status && !feof(f) && !ferror(f); line++) {
+        snprintf(where, sizeof where, "%s:%d", path, line);
+        status = read_line(f, where, &c, &seen);
+    }
     if (!f || ferror(f)) status = fail(E_IO, "costs: %s cannot be read: %s", path, strerror(errno));
     if (f) fclose(f);
     if (status) return status;

@@ -30,8 +30,8 @@ check_cluster(const struct rille_cluster *c)
         if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh has more than %d devices", 1 << 24);
         if (c->bandwidth[a] && !(c->bandwidth[a] >= SLOWEST))
             return fail(E_ARG, "whatif: bandwidth is at least %d bytes/s, found %g", SLOWEST, c->bandwidth[a]);
-        if (!(c->latency[a] >= 0 && c->latency[a] <= 1))
-            return fail(E_ARG, "whatif: latency is above 0 and at most 1 second, found %g", c->latency[a]);
+        if (c->has_latency && !(c->latency[a] >= 0 && c->latency[a] <= 1))
+            return fail(E_ARG, "whatif: latency is from 0 to 1 second, found %g", c->latency[a]);
     }
     if (c->flops && !(c->flops >= SLOWEST))
         return fail(E_ARG, "whatif: flops is at least %d a second, found %g", SLOWEST, c->flops);
@@ -121,7 +121,7 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
     for (int32_t i = 0; k->free && i < q->nleaf; i++) leaf[i].free = leaf[i].follows < 0;
     for (int32_t i = 0; k->free && i < q->nroot; i++) root[i].fixed = false;
     for (int x = 0; x < c->naxis; x++) {
-        links.alpha_ns[x] = c->latency[x] > 0 ? c->latency[x] * 1e9 : q->cost.alpha_ns;
+        links.alpha_ns[x] = c->has_latency ? c->latency[x] * 1e9 : q->cost.alpha_ns;
         links.beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
     }
     const struct compute_rates *r = &k->s->rates;
