@@ -80,12 +80,17 @@ do
   local want = train("mlp", "one", "B", "B", {})
   local got, step, net = train("mlp", "line", "auto", "S(0)", {auto_parallel = true})
   tap.ok(near(got, want), "auto: the losses of one device")
+  tap.is(rille.whatif(step, {mesh = {4}}).cost, step:explain().cost, "they are also where the step is planned as if elsewhere")
   local fixed = select(2, train("mlp", "line", "B", "S(0)", {auto_parallel = true}))
   tap.ok(step:explain().cost <= fixed:explain().cost, "auto costs no more than B")
   local chosen = net:parameters()[1].sbp
   local eval = rille.graph(function(x) return net(x):sum() end, {auto_parallel = true})
   eval(rille.randn({24, 16}, {placement = place("line"), sbp = "S(0)"}))
   tap.is(net:parameters()[1].sbp, chosen, "the first plan fixes it for later graphs")
+  for _, s in ipairs{step, eval} do tap.is(#s:hints(), 0, "what a planner chose is nobody's hint") end
+  net[1]:to_global{placement = place("line"), sbp = "S(0)"}
+  step(rille.randn({24, 16}, {placement = place("line"), sbp = "S(0)"}), rille.zeros({24}, {dtype = "i64", placement = place("line")}))
+  tap.ok(#step:hints() == 2, "until somebody moves it")
 end
 
 -- What is made of other operators where an axis is cut is so in the layouts that were chosen: the function is traced
@@ -244,6 +249,7 @@ do
   tap.is({hints[1].price, hints[1].price_high}, {all - cost(false, "S(1)"), all - cost(false, "S(1)")}, "a move costs what it does")
   tap.has(hints[2].what, "variable f32{64, 64} S(1)")
   tap.ok(hints[2].price >= 0 and hints[2].price <= hints[2].price_high, "so does where a variable lies")
+  tap.is(#select(2, cost(true, "auto")):hints(), 1, "but not where the planner chose it")
   local plain = rille.graph(function(x) return x:sum() end)
   plain(rille.ones(4))
   tap.fails(function() plain:hints() end, {"hints", "auto_parallel"}, "a step that was not planned has no hints")
@@ -308,6 +314,8 @@ do
   end, {auto_parallel = true})
   step(rille.randn({4096, 64}, {placement = P, sbp = {"S(0)", "B"}}))
   for _, bandwidth in ipairs{{1e9, 1e12}, {1e12, 1e9}} do
+    tap.ok(rille.whatif(step, {mesh = {8, 4}, latency = 0}).step_time <= rille.whatif(step, {mesh = {8, 4}, latency = 1e-6}).step_time,
+      "messages may take no time")
     local far = rille.whatif(step, {mesh = {8, 4}, bandwidth = bandwidth, latency = 1e-9, flops = 1e12})
     tap.is(#far.axis_bytes, 2, "bytes by axis: one number an axis")
     tap.is(far.axis_bytes[1] + far.axis_bytes[2], far.bytes, "they are all that moves")
@@ -342,14 +350,26 @@ do
     {graph{auto_parallel = true, micro_batches = 3}, {"micro_batches = 3", "8"}},
     {function() x:to_global{sbp = "auto"} end, {"auto", "variables"}},
     {function() x:matmul(x, {strategy = 3}) end, {"matmul", "strategy", "list"}},
-    {function() x:matmul(x, {strategy = {{2, 0}, {1, 1}}}) end, {"strategy", "0 pieces"}},
+    {function() x:matmul(x, {strategy = {{2, 0}, {1, 1}}}) end, {"matmul", "strategy", "from 1 up", "the number 0"}},
+    {function() x:matmul(x, {strategy = {{"2", 1}, {1, 1}}}) end, {"matmul", "strategy", 'the string "2"'}},
+    {function() x:matmul(x, {strategy = {{0 / 0, 1}, {1, 1}}}) end, {"matmul", "strategy", "the number nan"}},
+    {function() x:matmul(x, {strategy = {{1.5, 1}, {1, 1}}}) end, {"matmul", "strategy", "the number 1.5"}},
     {function() x:matmul(x, {strategy = {{3, 1}, {1, 1}}}) end, {"strategy {{3, 1}, {1, 1}}", "cpu[0, 1, 2, 3]"}},
     {function() x:cross_entropy(rille.zeros({8}, {dtype = "i64", placement = P}), {strategy = {{4, 1}, {4}}}) end,
       {"cross_entropy", "several operators"}},
     {function() rille.whatif(step, {mesh = {}}) end, {"mesh", "axes"}},
     {function() rille.whatif(step, {mesh = {4, 2}, bandwidth = {1}}) end, {"bandwidth", "2 axes"}},
     {function() rille.whatif(step, {mesh = {4}, latency = -1}) end, {"latency"}},
-    {function() rille.whatif(step, {mesh = {4}, latency = math.huge}) end, {"latency", "at most 1 second", "inf"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = math.huge}) end, {"latency", "from 0 to 1 second", "inf"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = 0 / 0}) end, {"latency", "nan"}},
+    {function() rille.whatif(step, {mesh = {4}, latency = {"0"}}) end, {"latency", 'the string "0"'}},
+    {function() rille.whatif(step, {mesh = {"4"}}) end, {"mesh", 'the string "4"'}},
+    {function() rille.whatif(step, {mesh = {4}, memory = "4"}) end, {"memory", 'the string "4"'}},
+    {function() rille.whatif(step, {mesh = {4}, memory = 0.5}) end, {"memory", "1 byte"}},
+    {graph{auto_parallel = true, memory_limit = 0.5}, {"memory_limit", "1 byte"}},
+    {graph{auto_parallel = true, memory_limit = "1e9"}, {"memory_limit", 'the string "1e9"'}},
+    {graph{auto_parallel = true, time_limit = "1"}, {"time_limit", 'the string "1"'}},
+    {graph{micro_batches = "2"}, {"micro_batches", 'the string "2"'}},
     {function() rille.whatif(step, {mesh = {4}, bandwidth = 1e-300}) end, {"bandwidth", "1000 bytes/s", "1e-300"}},
     {function() rille.whatif(step, {mesh = {4}, flops = 1e-300}) end, {"flops", "1000 a second", "1e-300"}},
     {function() rille.whatif(step, {mesh = {4}, flops = "fast"}) end, {"flops"}},

@@ -16,6 +16,7 @@ struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input;          /* argument */
     struct rille_tensor *t; /* held: the variable, or whose gradient */
+    bool free;              /* of a variable: where it lies was the planner's to choose at the trace */
     struct val *val;        /* held: FROM_VALUE, as the trace captured it */
 };
 /* What root `root` becomes after a call: a result of the step, the new version of a variable, or its gradient. Several

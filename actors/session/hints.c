@@ -91,6 +91,13 @@ price_nodes(struct pricing *w)
     return status;
 }
 
+/* A variable that lies where the user put it, not where this plan or one before it did. */
+static bool
+is_hint(const struct origin *o)
+{
+    return o->kind == FROM_VARIABLE && !o->free && !o->t->placed;
+}
+
 /* Of variables those that updates write: what lies beside them follows. */
 static int
 price_leaves(struct pricing *w)
@@ -101,7 +108,7 @@ price_leaves(struct pricing *w)
         const struct prog_node *n = &p->node[i];
         int32_t leaf = n->op->flags & OP_UPDATE ? planned_leaf_behind(p, n->in[0]) : -1;
         struct str what = {0};
-        if (leaf < 0 || w->g->origin[leaf].kind != FROM_VARIABLE) continue;
+        if (leaf < 0 || !is_hint(&w->g->origin[leaf])) continue;
         str_add(&what, "variable ");
         type_print(&p->leaf[leaf].type, &what);
         str_add(&what, " ");

@@ -36,12 +36,6 @@ planned_mode(const char *name, enum solve_mode *out)
 
 /* ---- which layouts are free ---- */
 
-static bool
-is_free(const struct origin *o)
-{
-    return o->kind == FROM_VARIABLE && o->t->planned;
-}
-
 int32_t
 planned_leaf_behind(const struct program *p, struct ref r)
 {
@@ -88,7 +82,7 @@ planned_freedom(const struct rille_graph *g, const struct program *p, int32_t al
                 struct assign_root *root)
 {
     for (int32_t i = 0; i < p->nleaf; i++)
-        leaf[i] = (struct assign_leaf){.free = i == also || is_free(&g->origin[i]), .follows = -1};
+        leaf[i] = (struct assign_leaf){.free = i == also || g->origin[i].free, .follows = -1};
     follow(g, p, leaf);
     fix_roots(g, p, root);
 }
@@ -174,8 +168,12 @@ planned_settle(struct rille_graph *g)
         if (o->kind != FROM_VARIABLE || o->t->val->layout == p->leaf[i].layout) continue;
         TRY(rille_tensor_relayout(o->t, (const struct rille_layout *)p->leaf[i].layout));
     }
-    for (int32_t i = 0; i < g->nleaf; i++)
-        if (g->assigned && g->origin[i].kind == FROM_VARIABLE) g->origin[i].t->planned = false;
+    for (int32_t i = 0; g->assigned && i < g->nleaf; i++) {
+        struct origin *o = &g->origin[i];
+        if (o->kind != FROM_VARIABLE) continue;
+        o->t->placed = o->t->placed || o->free;
+        o->t->planned = false;
+    }
     g->generation = g->s->generation;
     return 0;
 }

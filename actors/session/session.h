@@ -20,6 +20,7 @@ struct rille_tensor {
     int32_t nref, nversion;
     bool leaf, requires_grad, watched; /* watched: somebody called backward on it since the last step */
     bool planned;                      /* its layout is a planner's to choose */
+    bool placed;                       /* a planner chose it */
     struct rille_tensor *grad;
     const struct layout *grad_layout; /* how backward deposits its gradient; NULL: as suits val's own */
     char *name;

@@ -537,7 +537,7 @@ rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
     TRY(must_be_leaf(t));
     TRY(trace_refuses(s, "to_global_"));
     TRY(place_exists(s, l->place));
-    t->planned = false;
+    t->planned = t->placed = false;
     if (l == t->val->layout) return 0;
     s->grad_on = false;
     int status = build_to_global(s, t->val, l, &v);
@@ -557,6 +557,7 @@ rille_tensor_auto(struct rille_tensor *t, bool on)
     TRY(face_tensor(t, __func__));
     TRY(must_be_leaf(t));
     t->planned = on;
+    t->placed = false;
     if (on) t->s->generation++; /* steps that were planned with its layout as it was are planned again */
     return 0;
 }

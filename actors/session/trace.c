@@ -455,17 +455,22 @@ capture(struct rille_session *s, int n, struct val *const *root)
 }
 
 static struct origin
+variable(struct rille_tensor *t)
+{
+    return (struct origin){.kind = FROM_VARIABLE, .t = rille_tensor_hold(t), .free = t->planned};
+}
+
+static struct origin
 origin_of(const struct rille_session *s, struct val *v)
 {
     const struct trace *r = s->trace;
     if (v->input >= 0) return (struct origin){.kind = FROM_INPUT, .input = v->input};
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
-        if (e->val == v) return (struct origin){.kind = FROM_VARIABLE, .t = rille_tensor_hold(e->t)};
+        if (e->val == v) return variable(e->t);
         if (e->grad && e->grad->val == v) return (struct origin){.kind = FROM_GRADIENT, .t = rille_tensor_hold(e->t)};
     }
-    if (v->owner && v->owner->nref > 0 && v->owner->val == v)
-        return (struct origin){.kind = FROM_VARIABLE, .t = rille_tensor_hold(v->owner)};
+    if (v->owner && v->owner->nref > 0 && v->owner->val == v) return variable(v->owner);
     val_hold(v);
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
