@@ -129,6 +129,24 @@ do
   end
 end
 
+-- A leaf that is given "auto" has it under every name.
+do
+  local P = place("line")
+  local function cost(weight)
+    local opt = optim.SGD({weight}, {lr = 0.1})
+    local step = rille.graph(function(x)
+      x:matmul(weight):square():sum():backward(); opt:step(); opt:zero_grad()
+    end, {auto_parallel = true, time_limit = 600})
+    step(rille.ones({64, 64}, {placement = P, sbp = "S(0)"}))
+    return step:explain().cost
+  end
+  local function auto(grad) return rille.ones({64, 64}, {placement = P, sbp = "auto", requires_grad = grad}) end
+  local want = cost(auto(true))
+  tap.is({cost(nn.Parameter(auto())), cost(nn.Parameter(rille.ones{64, 64}):to_global_{placement = P, sbp = "auto"}), cost(nn.Parameter(auto():clone()))},
+    {want, want, want}, "a parameter made of it, of its clone, and what is moved so")
+  tap.ok(cost(rille.ones({64, 64}, {placement = P, requires_grad = true})) > want, "which B is dearer than")
+end
+
 -- Certificates.
 do
   local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})

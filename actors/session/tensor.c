@@ -406,7 +406,8 @@ rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct ri
     return moved(t, l, true, __func__, out);
 }
 
-/* The same value under a new name: the bytes are shared when they are there. */
+/* The same value under a new name: the bytes are shared when they are there. Where it lies is the planner's if t's is.
+ */
 static int
 same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
 {
@@ -423,7 +424,11 @@ same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
         status = build_to_global(s, t->val, t->val->layout, &v);
         s->grad_on = on;
     }
-    if (!status) *out = tensor_new(s, v, leaf);
+    if (!status) {
+        *out = tensor_new(s, v, leaf);
+        (*out)->planned = leaf && t->planned;
+        (*out)->placed = leaf && t->placed;
+    }
     return build_settle(s, status);
 }
 
