@@ -18,7 +18,8 @@
 static uint64_t
 key_of(const struct worker *w, int task)
 {
-    return task_key(w->plan, &w->plan->task[task], w->actors->actor[task].begun);
+    int32_t act = w->actors->actor[task].begun;
+    return w->row ? row_key(w->run->rows, task, act) : task_key(w->plan, &w->plan->task[task], act);
 }
 
 static void
@@ -628,13 +629,17 @@ worker_act(struct worker *w, int i)
     if (w->row) w->free_ns = now_ns();
 }
 
-int64_t
+bool
 worker_bides(struct worker *w)
 {
     const struct actor *actor = w->actors->actor;
+    w->until_ns = 0;
     for (; w->row < w->row_end && w->row->piece < actor[w->row->task].begun; w->row++) continue;
-    if (w->row == w->row_end || actor[w->row->task].waits == 0) return 0;
-    return MAX(0, w->free_ns + w->run->rows->patience[w->ready[0]] - now_ns());
+    if (w->row == w->row_end || actor[w->row->task].waits == 0) return false;
+    int64_t until = w->free_ns + w->run->rows->patience[w->ready[0]];
+    if (now_ns() >= until) return false;
+    w->until_ns = until;
+    return true;
 }
 
 bool
@@ -770,6 +775,7 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->nact = 0;
     w->todo = w->plan->nact[w->id];
     w->row = w->row_end = NULL;
+    w->until_ns = 0;
     if (run->rows) {
         w->row = run->rows->act + run->rows->first[w->id];
         w->row_end = run->rows->act + run->rows->first[w->id + 1];

@@ -91,6 +91,7 @@ struct worker {
     /* What is still expected of it, NULL: nothing is; when its last act ended. */
     const struct row_act *row, *row_end;
     int64_t free_ns;
+    int64_t until_ns; /* it waits for the first of that so long; 0: it does not */
     int status;
     int32_t blame; /* program node whose act failed, -1 */
     char text[2048];
@@ -108,8 +109,8 @@ void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 void worker_receive(struct worker *w, const struct msg *m);
 /* From now on the thread works for this device; -1: it has nothing to do. */
 void worker_bill(struct worker *w, int32_t device);
-/* How long the thread still waits, rather than act, for what is next in its row, ns; 0: it does not. */
-int64_t worker_bides(struct worker *w);
+/* Does the thread still wait, rather than act, for what is next in its row? Then until_ns says how long. */
+bool worker_bides(struct worker *w);
 /* Ready actor number i of the heap (0: the first by priority) acts once. A failure sets w->status and w->text. */
 void worker_act(struct worker *w, int i);
 /* May the run write over variables from now on? false: somebody cancelled it before. In engine.c. */

@@ -25,6 +25,8 @@ struct bus_user {
      * was nothing, and nobody came. */
     bool (*turn)(void *of, bool wait);
     bool (*busy)(const void *of); /* it could do something now, without a message; NULL: it never can */
+    /* How long it waits for a message at most, ns, as busy will be true then; 0: until one comes; NULL: always 0. */
+    int64_t (*waits)(const void *of);
 };
 
 /* How one waits for a message: not at all; spinning for a while and then asleep; asleep at once. */

@@ -174,16 +174,18 @@ spin(const struct zmq_bus *z, struct end *e)
     return false;
 }
 
-/* Returns when a doorbell has rung, somebody nudged, a signal came, or LOOK_UP_NS went by: the session must see an
- * interrupt that came from another thread, or just before it fell asleep. */
+/* Returns when a doorbell has rung, somebody nudged, a signal came, who waits has waited long enough, or LOOK_UP_NS
+ * went by: the session must see an interrupt that came from another thread, or just before it fell asleep. */
 static void
 doze(const struct zmq_bus *z, struct end *e)
 {
+    int64_t most = e->user.waits ? e->user.waits(e->user.of) : 0;
+    if (e == z->end && (most == 0 || most > LOOK_UP_NS)) most = LOOK_UP_NS;
     waker_arm(&e->waker);
     if (rung(z, e))
         waker_disarm(&e->waker);
     else
-        waker_sleep(&e->waker, e == z->end ? LOOK_UP_NS : 0);
+        waker_sleep(&e->waker, most);
     atomic_store_explicit(&e->core, sched_getcpu(), memory_order_relaxed);
 }
 

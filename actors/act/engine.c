@@ -173,7 +173,16 @@ static bool
 busy(const void *of)
 {
     const struct worker *w = of;
-    return w->active && (w->stopped || w->todo == 0 || w->nready > 0 || worker_may_complete(w));
+    bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() >= w->until_ns);
+    return w->active && (w->stopped || w->todo == 0 || acts || worker_may_complete(w));
+}
+
+/* For what is next in its row. */
+static int64_t
+waits(const void *of)
+{
+    const struct worker *w = of;
+    return w->active && w->until_ns ? MAX(1, w->until_ns - now_ns()) : 0;
 }
 
 /* Who waits for streams leaves the cores to them. */
@@ -201,18 +210,6 @@ play(struct worker *w, struct bus *b)
     return true;
 }
 
-/* Waits a moment of so long, for a message that makes ready what others wait for. */
-static void
-bide(struct worker *w, int64_t left)
-{
-    enum { LOOKS = 16, NAP_NS = 20000 };
-    worker_bill(w, -1);
-    if (left / LOOKS < NAP_NS)
-        relax();
-    else
-        nanosleep(&(struct timespec){.tv_nsec = MIN(left / LOOKS, 1000000)}, NULL);
-}
-
 /* An act, or the end of some; false: there is none. Where a plan has one thread nobody has anything to say: several
  * acts at a time. */
 static bool
@@ -223,11 +220,7 @@ work(struct worker *w)
     if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
     bool any = w->nunder > 0 && worker_complete(w);
     if (w->nready == 0 || w->stopped) return any;
-    int64_t left = w->row ? worker_bides(w) : 0;
-    if (left) {
-        bide(w, left);
-        return any;
-    }
+    if (w->row && worker_bides(w)) return any;
     int n = w->plan->nthread == 1 ? ALONE : 1;
     do worker_act(w, 0);
     while (--n > 0 && w->nready > 0 && !w->stopped);
@@ -279,7 +272,7 @@ static void
 attach(struct engine *e, int thread)
 {
     struct worker *w = &e->worker[thread];
-    e->bus->kind->attach(e->bus, w->addr, (struct bus_user){.of = w, .turn = turn, .busy = busy});
+    e->bus->kind->attach(e->bus, w->addr, (struct bus_user){.of = w, .turn = turn, .busy = busy, .waits = waits});
 }
 
 int

@@ -70,7 +70,8 @@ struct player {
     const struct plan *plan;
     const int64_t *cost;
     const struct play_how *how;
-    int32_t *lane_of; /* by task */
+    const struct lane_rows *rows; /* NULL: nobody waits */
+    int32_t *lane_of;             /* by task */
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
@@ -131,9 +132,8 @@ static void
 make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
     const struct plan *p = g->plan;
-    const struct lane_rows *rows = g->how->rows;
+    const struct lane_rows *rows = g->rows;
     g->lane_of = number_lanes(p, g->how->share, a, &g->nlane);
-    if (rows && rows->nlane == 0) rows = NULL;
     assert(!rows || rows->nlane == g->nlane);
     g->lane = ARENA_ARRAY(a, struct lane, g->nlane + 1);
     for (int32_t i = 0; i < p->ntask; i++) g->lane[g->lane_of[i]].ready.n++;
@@ -160,7 +160,8 @@ make_ready(struct player *g, int32_t task)
 {
     const struct task *t = &g->plan->task[task];
     if (g->waits[task] || g->begun[task] == t->nact) return;
-    heap_push(&g->lane[g->lane_of[task]].ready, task_key(g->plan, t, g->begun[task]), task);
+    uint64_t key = g->rows ? row_key(g->rows, task, g->begun[task]) : task_key(g->plan, t, g->begun[task]);
+    heap_push(&g->lane[g->lane_of[task]].ready, key, task);
 }
 
 /* One port less holds it up. */
@@ -235,7 +236,7 @@ bides(struct player *g, int32_t k, int64_t now)
     struct lane *l = &g->lane[k];
     for (; l->row < l->row_end && l->row->piece < g->begun[l->row->task]; l->row++) continue;
     if (l->row == l->row_end || g->waits[l->row->task] == 0) return false;
-    int64_t until = l->end + g->how->rows->patience[l->ready.value[0]];
+    int64_t until = l->end + g->rows->patience[l->ready.value[0]];
     if (now >= until) return false;
     if (l->until != until) heap_push(&g->ends, (uint64_t)until, k);
     l->until = until;
@@ -277,6 +278,7 @@ plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how,
           int64_t *nact)
 {
     struct player g = {.plan = p, .cost = cost, .how = how};
+    g.rows = how->rows && how->rows->nlane ? how->rows : NULL;
     struct arena tmp = {0};
     int64_t n = 0, now = 0;
     for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nact;
@@ -365,28 +367,54 @@ time_of_draws(const struct plan *p, const int64_t *cost, struct play_how how, in
     return sum;
 }
 
+/* An act that takes nothing when all are even goes before those that take long, in no row. */
 static void
-set_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, double share)
+fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const int32_t *lane,
+          const struct act_time *act, int64_t n, struct arena *a)
 {
-    for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)cost[i]);
+    r->first = ARENA_ARRAY(a, int64_t, r->nlane + 2);
+    r->act = ARENA_ARRAY(a, struct row_act, n + 1);
+    r->patience = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    r->first_act = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    r->place = ARENA_ARRAY(a, int32_t, n + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        r->first_act[i + 1] = r->first_act[i] + p->task[i].nact;
+        if (even[i]) r->first[lane[i] + 2] += p->task[i].nact;
+    }
+    for (int32_t k = 0; k < r->nlane; k++) r->first[k + 1] += r->first[k];
+    for (int64_t i = 0; i < n; i++) {
+        struct row_act x = {act[i].task, act[i].piece};
+        if (even[x.task]) r->act[r->first[lane[x.task] + 1]++] = x;
+        r->place[r->first_act[x.task] + x.piece] = (int32_t)(even[x.task] ? n + i : i);
+    }
 }
 
-/* Of shares of an act that one may wait the one with which draws take least. */
 static void
-choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, struct play_how how, int64_t ndraw)
+set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, double share)
 {
-    static const double share[] = {0, 0.2, 1, 4};
-    int64_t least = INT64_MAX;
-    size_t best = 0;
+    for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)even[i]);
+}
+
+/* Of shares of an act that one may wait the one with which draws take least, of equal ones the most: an act that once
+ * in a while takes twice as long is borne best so. No rows where draws take no less with any. */
+static void
+choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
+                struct play_how how, int64_t ndraw)
+{
+    static const double share[] = {4, 1, 0.2};
+    int64_t least = time_of_draws(p, cost, how, ndraw);
+    size_t best = countof(share);
     how.rows = r;
     for (size_t i = 0; i < countof(share); i++) {
-        set_patience(r, p, cost, share[i]);
+        set_patience(r, p, even, share[i]);
         int64_t time = time_of_draws(p, cost, how, ndraw);
         if (time < least) best = i;
         least = MIN(least, time);
     }
-    set_patience(r, p, cost, share[best]);
-    if (best == 0) r->nlane = 0;
+    if (best == countof(share))
+        r->nlane = 0;
+    else
+        set_patience(r, p, even, share[best]);
 }
 
 int
@@ -394,20 +422,15 @@ play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how,
 {
     struct arena tmp = {0};
     struct act_time *act;
-    int64_t n = 0;
-    int status = plan_play(p, even_costs(p, cost, &tmp), &(struct play_how){.share = how->share}, &tmp, &act, &n);
+    int64_t n = 0, *even = even_costs(p, cost, &tmp);
     *out = (struct lane_rows){0};
-    int32_t *lane = number_lanes(p, how->share, &tmp, &out->nlane);
-    out->first = ARENA_ARRAY(a, int64_t, out->nlane + 2);
-    out->act = ARENA_ARRAY(a, struct row_act, n + 1);
-    out->patience = ARENA_ARRAY(a, int64_t, p->ntask + 1);
-    for (int64_t i = 0; i < n; i++) out->first[lane[act[i].task] + 2]++;
-    for (int32_t k = 0; k < out->nlane; k++) out->first[k + 1] += out->first[k];
-    for (int64_t i = 0; i < n; i++)
-        out->act[out->first[lane[act[i].task] + 1]++] = (struct row_act){act[i].task, act[i].piece};
-    arena_fini(&tmp);
+    int status = plan_play(p, even, &(struct play_how){.share = how->share}, &tmp, &act, &n);
     int64_t ndraw = status || n == 0 ? 0 : MIN(DRAWS, ACTS / n);
-    if (ndraw) choose_patience(out, p, cost, *how, ndraw);
-    if (!ndraw) out->nlane = 0;
+    if (ndraw) {
+        int32_t *lane = number_lanes(p, how->share, &tmp, &out->nlane);
+        fill_rows(out, p, even, lane, act, n, a);
+        choose_patience(out, p, cost, even, *how, ndraw);
+    }
+    arena_fini(&tmp);
     return status;
 }

@@ -26,15 +26,25 @@ struct play_jitter {
 
 /* What each lane - a stream of a device, or a thread - is expected to do, in order. Where acts of many lanes end at
  * about the same moment, who takes what is ready at once puts off what comes a little later, and others wait for, by a
- * whole act. A lane with a row waits for the next act of it a share of what it would begin instead. */
+ * whole act. A lane with a row takes of what is ready the first in it, and waits for an earlier one a share of what it
+ * would begin instead. Moves and what comes once a batch, where they are little, are in no row: they go before. */
 struct lane_rows {
     int32_t nlane;  /* 0: nobody waits */
     int64_t *first; /* by lane, and where the last one ends */
     struct row_act {
         int32_t task, piece;
     } * act;
-    int64_t *patience; /* by task: nanoseconds that a lane waits rather than begin it */
+    int64_t *patience;  /* by task: nanoseconds that a lane waits rather than begin it */
+    int64_t *first_act; /* by task: its acts' first place */
+    int32_t *place;     /* by task and act: whose turn it is, the least */
 };
+
+/* The place of a task's act: in task_key's stead. */
+static inline uint64_t
+row_key(const struct lane_rows *r, int32_t task, int32_t act)
+{
+    return (uint64_t)r->place[r->first_act[task] + act];
+}
 
 struct play_how {
     enum play_share share;
