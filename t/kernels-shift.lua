@@ -72,4 +72,23 @@ for _, call in ipairs(calls) do
     end
   end
 end
+
+-- Nor does a norm lose any where a long row begins far from what follows.
+local LONG = 65536
+local rows, slope = rille.randn({4, LONG}), rille.randn({4, LONG})
+local first = rille.arange(LONG):lt(64):to"f32"
+local function norms(x, dtype)
+  local leaf, w = x:to(dtype):detach():requires_grad_(), rille.ones({LONG}, {dtype = dtype}):requires_grad_()
+  local y = leaf:layer_norm(w)
+  return {y, rille.grad((y * slope:to(dtype)):sum(), {leaf, w})}
+end
+for _, c in ipairs{0, 1e2, 1e3, -1e4} do
+  local x = rows + first * c
+  local got, want = norms(x, "f32"), norms(x, "f64")
+  for i, part in ipairs{"a norm", "its gradient", "that of its weight"} do
+    local err, size = (got[i]:to"f64" - want[i]):abs():max():item(), want[i]:abs():max():item()
+    tap.ok(err <= size * 2 ^ -21, ("rows that begin %g above: %s keeps its digits"):format(c, part),
+      ("off by %g of %g"):format(err, size))
+  end
+end
 tap.done()
