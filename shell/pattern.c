@@ -3,9 +3,9 @@
  * A pattern may try all ways to cut a text, and no hook is asked meanwhile. But at each step the matcher reads its
  * pattern, and raises where that is wrong. So a press overwrites the pattern that is being matched with '[', sets
  * without an end: the matcher leaves by its own door, and the bytes are put back before anyone else sees them. It calls
- * nobody meanwhile, but for the function or table that gsub takes: there the pattern is left alone.
+ * nobody meanwhile, but for the function or table that gsub takes: while that runs the pattern is left alone.
  *
- * A list so long that one would wait is sorted by a function, of which hooks are asked.
+ * A list so long that one would wait is sorted by a function, of which hooks are asked, and moved in pieces.
  *
  * What gathers without an end - io.lines("/dev/zero")() - needs larger and larger blocks: until a press has been told,
  * no large one is given, and Lua raises as where memory is short. */
@@ -14,13 +14,16 @@
 #include <signal.h>
 #include <string.h>
 
-enum { LONG_LIST = 100000 };        /* about 20 ms */
+enum { LONG_LIST = 100000 };        /* about 20 ms to sort */
+enum { LONG_MOVE = 1000000 };       /* about 10 ms */
 enum { LARGE_BLOCK = 1024 * 1024 }; /* bytes */
 
 struct match {
     char *pattern; /* the bytes of a text of Lua's */
     size_t n;
     sig_atomic_t spoilt;
+    volatile struct match *outer;
+    bool called; /* runs what it calls for each match? */
 };
 
 static volatile struct match *volatile matching; /* the call in progress; NULL: none */
@@ -44,9 +47,31 @@ raise_at_line(lua_State *L)
     return lua_error(L);
 }
 
-/* Calls the library's function, upvalue 1, with what is on the stack; its pattern is at this index. */
+/* What gsub calls for each match instead of the function or table that is upvalue 1; upvalue 2 is its struct match. */
 static int
-call_stoppable(lua_State *L, int pattern)
+call_for_match(lua_State *L)
+{
+    volatile struct match *m = lua_touserdata(L, lua_upvalueindex(2));
+    matching = m->outer;
+    if (m->spoilt) return luaL_error(L, "interrupted"); /* in the last step of the match */
+    m->called = true;
+    if (lua_istable(L, lua_upvalueindex(1))) {
+        lua_settop(L, 1);
+        lua_gettable(L, lua_upvalueindex(1));
+    } else {
+        lua_pushvalue(L, lua_upvalueindex(1));
+        lua_insert(L, 1);
+        lua_call(L, lua_gettop(L) - 1, 1);
+    }
+    m->called = false;
+    matching = m;
+    return 1;
+}
+
+/* Calls the library's function, upvalue 1, with what is on the stack; its pattern is at this index, and at the next
+ * one, where it calls, what it calls. */
+static int
+call_stoppable(lua_State *L, int pattern, bool calls)
 {
     size_t n;
     char *text = (char *)lua_tolstring(L, pattern, &n);
@@ -56,10 +81,16 @@ call_stoppable(lua_State *L, int pattern)
     lua_insert(L, 2);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 3);
-    volatile struct match m = {.pattern = text, .n = n}, *outer = matching;
+    volatile struct match m = {.pattern = text, .n = n, .outer = matching};
+    if (calls) {
+        lua_pushvalue(L, 3 + pattern + 1);
+        lua_pushlightuserdata(L, (void *)&m);
+        lua_pushcclosure(L, call_for_match, 2);
+        lua_replace(L, 3 + pattern + 1);
+    }
     matching = &m;
     int code = lua_pcall(L, lua_gettop(L) - 3, LUA_MULTRET, 0);
-    matching = outer;
+    matching = m.outer;
     if (m.spoilt) {
         memcpy(text, copy, n);
         lua_settop(L, 2);
@@ -67,7 +98,7 @@ call_stoppable(lua_State *L, int pattern)
         shell_of(L)->cancelled();
         return luaL_error(L, "interrupted");
     }
-    if (code == LUA_ERRRUN && lua_type(L, -1) == LUA_TSTRING) return raise_at_line(L);
+    if (code == LUA_ERRRUN && !m.called && lua_type(L, -1) == LUA_TSTRING) return raise_at_line(L);
     return code ? lua_error(L) : lua_gettop(L) - 2;
 }
 
@@ -84,14 +115,14 @@ find(lua_State *L)
 {
     check_texts(L);
     luaL_optinteger(L, 3, 1);
-    return call_stoppable(L, 2);
+    return call_stoppable(L, 2, false);
 }
 
 /* What string.gmatch gives; upvalue 2 is the pattern. */
 static int
 next_match(lua_State *L)
 {
-    return call_stoppable(L, lua_upvalueindex(2));
+    return call_stoppable(L, lua_upvalueindex(2), false);
 }
 
 static int
@@ -113,8 +144,19 @@ gsub(lua_State *L)
 {
     check_texts(L);
     luaL_optinteger(L, 4, 0);
-    if (lua_isstring(L, 3)) return call_stoppable(L, 2);
-    luaL_argexpected(L, lua_isfunction(L, 3) || lua_istable(L, 3), 3, "string/function/table");
+    luaL_argexpected(L, lua_isstring(L, 3) || lua_isfunction(L, 3) || lua_istable(L, 3), 3, "string/function/table");
+    bool calls = lua_isfunction(L, 3);
+    if (lua_istable(L, 3) && lua_getmetatable(L, 3)) {
+        lua_pop(L, 1);
+        calls = true;
+    }
+    return call_stoppable(L, 2, calls);
+}
+
+/* Calls the library's function, upvalue 1, with what is on the stack. */
+static int
+call_library(lua_State *L)
+{
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -139,20 +181,57 @@ sort(lua_State *L)
         lua_pushcfunction(L, less);
         lua_replace(L, 2);
     }
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, 2, 0);
-    return 0;
+    return call_library(L);
+}
+
+/* A long move is one of pieces, between which hooks are asked: the last first where they would be overwritten. */
+static int
+move(lua_State *L)
+{
+    lua_Integer from = luaL_checkinteger(L, 2), end = luaL_checkinteger(L, 3), to = luaL_checkinteger(L, 4);
+    luaL_argcheck(L, from > 0 || end < LUA_MAXINTEGER + from, 3, "too many elements to move");
+    luaL_argcheck(L, end < from || to <= LUA_MAXINTEGER - (end - from), 4, "destination wrap around");
+    if (end < from || end - from < LONG_MOVE) return call_library(L);
+    lua_settop(L, 5);
+    int into = lua_isnil(L, 5) ? 1 : 5;
+    bool backward = to > from && to <= end;
+    for (lua_Integer n = end - from + 1, done = 0, piece; done < n; done += piece) {
+        piece = n - done < LONG_MOVE ? n - done : LONG_MOVE;
+        lua_Integer at = backward ? n - done - piece : done;
+        lua_pushvalue(L, lua_upvalueindex(1));
+        lua_pushvalue(L, 1);
+        lua_pushinteger(L, from + at);
+        lua_pushinteger(L, from + at + piece - 1);
+        lua_pushinteger(L, to + at);
+        lua_pushvalue(L, into);
+        lua_call(L, 5, 0);
+    }
+    lua_settop(L, into);
+    return 1;
+}
+
+/* Nothing, however often, is nothing. */
+static int
+rep(lua_State *L)
+{
+    size_t n, between = 0;
+    luaL_checklstring(L, 1, &n);
+    lua_Integer times = luaL_checkinteger(L, 2);
+    luaL_optlstring(L, 3, "", &between);
+    if (times > 0 && n + between == 0) {
+        lua_settop(L, 1);
+        return 1;
+    }
+    if (times > 0 && n + between > (size_t)(LUA_MAXINTEGER / times)) return luaL_error(L, "resulting string too large");
+    return call_library(L);
 }
 
 static const struct {
     const char *module, *name;
     lua_CFunction ours;
-} replaced[] = {{"string", "find", find},
-                {"string", "match", find},
-                {"string", "gmatch", gmatch},
-                {"string", "gsub", gsub},
-                {"table", "sort", sort}};
+} replaced[] = {{"string", "find", find}, {"string", "match", find}, {"string", "gmatch", gmatch},
+                {"string", "gsub", gsub}, {"string", "rep", rep},    {"table", "sort", sort},
+                {"table", "move", move}};
 
 /* ---- blocks ---- */
 

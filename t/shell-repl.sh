@@ -322,7 +322,8 @@ ok "a single large product gives the prompt back" grep -qx alive seen
 # ASan's memcmp reads both texts whole before it compares them, which makes hours of the last one.
 export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
 begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
-for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "for _ in $many:gmatch(keep) do end" \
+for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "$many:gsub(keep, print)" "$many:gsub('.', function() $many:find(keep) end)" \
+  "$many:gsub(keep, setmetatable({}, {__index = {}}))" "table.move({}, 1, 1e15, 7)" "for _ in $many:gmatch(keep) do end" \
   '("x"):rep(5e7):find(("x"):rep(25e6) .. "y", 1, true)'; do
   session "type $begin return pcall(function() $call end)\n" 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
     'type keep, "al" .. "ive"\n' 'wait alive'
@@ -339,11 +340,17 @@ answer '("x"):find("[")'
 is "what is wrong with a pattern is told with its line" "$got" "shell:1:1: malformed pattern (missing ']')"
 answer '("x"):gsub(print, "")'
 is "and what is no pattern" "$got" "shell:1:1: bad argument #1 to 'gsub' (string expected, got function)"
+answer '("x"):gsub("[", print)'
+is "also where a function is called" "$got" "shell:1:1: malformed pattern (missing ']')"
+answer '("x"):gsub("x", function()' 'error("mine") end)'
+is "whose own errors are its own" "$got" "shell:1:2: mine"
+answer '#("").rep("", 1e15)'
+is "nothing, however often, is nothing" "$got" 0
 answer 'table.sort(5)'
 is "nor a list" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, got number)"
 answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
 is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
-endless='io.stderr:write("end", "less ") return ("").rep("", 1e15)'
+endless='io.stderr:write("end", "less ") table.insert(setmetatable({}, {__len = function() return 1e15 end}), 1, 5)'
 session "type $endless\\n" 'wait endless' pause 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034'
 shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
 is "which no number of presses does, but that" "$code" 131
