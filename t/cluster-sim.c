@@ -228,8 +228,35 @@ test_never_full(void)
     struct coordinator *c = coordinator_new(&o, &env);
     for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "m"), 0, 1);
     coordinator_cut(c, 0, "was killed");
-    ok(coordinator_recover(c, 1) == E_ARG && !coordinator_recover(c, 2),
+    ok(coordinator_recover(c, 2) == E_ARG && !coordinator_recover(c, 3),
        "a world that was never full cannot do with fewer");
+    coordinator_free(&c);
+}
+
+/* Of three two are lost, the second while the first one's successor is waited for. */
+static void
+test_lost_meanwhile(void)
+{
+    static const struct slot slot[] = {{0, 0}, {0, 1}, {0, 2}};
+    static const uint64_t bytes[] = {4096};
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes};
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 3, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int r = 0; r < 3; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    coordinator_form(c, &form);
+    for (int r = 0; r < 3; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
+    coordinator_cut(c, 1, "was killed");
+    coordinator_recover(c, 3);
+    coordinator_cut(c, 2, "fell silent");
+    ok(coordinator_recover(c, 4) == E_ARG && !coordinator_recover(c, 3), "who had not come yet is still wanted");
+    for (int r = 1; r < 3; r++) say(c, 2 + r, hello(r, "1", "m"), 0, 1);
+    is_int(t.n[NOTICE_FULL], 2, "then all are there");
+    coordinator_cut(c, 3, "was killed");
+    coordinator_recover(c, 3);
+    coordinator_cut(c, 4, "was killed");
+    ok(!coordinator_recover(c, 1) && t.n[NOTICE_FULL] == 3, "or those that are left go on alone");
     coordinator_free(&c);
 }
 
@@ -589,6 +616,7 @@ main(void)
     test_vouched();
     test_memory();
     test_never_full();
+    test_lost_meanwhile();
     test_stall();
     test_orphans();
     test_waiting();

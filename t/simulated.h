@@ -403,13 +403,21 @@ all_here(const struct cluster *s)
     return true;
 }
 
+/* Was it started, and has nobody told yet that it ended? */
+static bool
+on_its_way(const struct cluster *s, int rank)
+{
+    const struct sim_worker *w = &s->worker[MAX(s->started[rank], 0)];
+    return s->started[rank] >= 0 && w->alive && !w->cut;
+}
+
 /* Who is to be there and is not. */
 static void
 start_absent(struct cluster *s)
 {
     s->takes_over = false;
     for (int r = 0; r < s->world; r++)
-        if (coordinator_member(s->c, r)->state == MEMBER_ABSENT) start_for(s, r);
+        if (coordinator_member(s->c, r)->state == MEMBER_ABSENT && !on_its_way(s, r)) start_for(s, r);
 }
 
 /* Recovery as the session does it: with all ranks again, or (sometimes) with those that are left. */
@@ -420,7 +428,7 @@ recover(struct cluster *s)
     for (int r = 0; r < s->world; r++) {
         enum member_state state = coordinator_member(s->c, r)->state;
         alive += state >= MEMBER_PRESENT && state <= MEMBER_BUSY;
-        lost += state == MEMBER_LOST;
+        lost += state == MEMBER_LOST || state == MEMBER_ABSENT;
     }
     bool fewer = s->trial.fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
     int workers = fewer ? alive : alive + lost;

@@ -418,11 +418,12 @@ start_worker(struct cluster *c, int rank)
     return 0;
 }
 
+/* But who is on its way. */
 static int
 start_absent(struct cluster *c)
 {
     for (int r = 0; r < c->options.started; r++)
-        if (coordinator_member(c->c, r)->state == MEMBER_ABSENT) TRY(start_worker(c, r));
+        if (coordinator_member(c->c, r)->state == MEMBER_ABSENT && c->process[r].pidfd < 0) TRY(start_worker(c, r));
     return 0;
 }
 

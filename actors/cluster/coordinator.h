@@ -196,9 +196,9 @@ bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
  * named alone. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* In BROKEN: gathers the next epoch, with `workers` members: wants lost ranks again, lowest first (but one of each
- * memory before a second), and retires those beyond. E_ARG when more are alive than that, or nobody of a memory would
- * be. */
+/* In BROKEN: gathers the next epoch, with `workers` members: wants lost ranks again, and those that the one that broke
+ * still waited for, lowest first (but one of each memory before a second), and retires those beyond. E_ARG when more
+ * are alive than that, or nobody of a memory would be. */
 int coordinator_recover(struct coordinator *c, int workers);
 /* Ends the job with this exit status: BYE to everybody. */
 void coordinator_bye(struct coordinator *c, int status);

@@ -304,18 +304,25 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- the next epoch ---- */
 
+/* Lost, or wanted by an epoch that broke before it came. */
+static bool
+is_out(const struct member *m)
+{
+    return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
+}
+
 /* A memory that nobody has any more wants one of its ranks: which, -1: none. */
 static int
-first_lost(const struct coordinator *c, int memory)
+first_gone(const struct coordinator *c, int memory)
 {
-    int lost = -1;
+    int gone = -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
-        const struct member_info *m = &c->member[r].info;
-        if (m->memory != memory) continue;
-        if (is_in(&c->member[r]) || m->state == MEMBER_ABSENT) return -1;
-        if (m->state == MEMBER_LOST) lost = r;
+        const struct member *m = &c->member[r];
+        if (m->info.memory != memory) continue;
+        if (is_in(m)) return -1;
+        if (is_out(m)) gone = r;
     }
-    return lost;
+    return gone;
 }
 
 static void
@@ -333,18 +340,20 @@ coordinator_recover(struct coordinator *c, int workers)
     assert(c->phase == CLUSTER_BROKEN);
     for (int r = 0; r < c->options.world; r++) {
         alive += is_in(&c->member[r]);
-        lost += c->member[r].info.state == MEMBER_LOST;
+        lost += is_out(&c->member[r]);
     }
     least = alive;
-    for (int m = 0; m < c->nmemory; m++) least += first_lost(c, m) >= 0;
+    for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
     if (!c->nmemory) least = alive + lost; /* whose devices the others could run nobody knows yet */
     if (workers < MAX(least, 1) || workers > alive + lost)
         return fail(E_ARG, "recover: %d workers: %d are left and %d were lost, so that %d to %d can go on", workers,
                     alive, lost, MAX(least, 1), alive + lost);
     c->epoch++;
     c->phase = CLUSTER_GATHER;
+    for (int r = 0; r < c->options.world; r++)
+        if (is_out(&c->member[r])) c->member[r].info.state = MEMBER_LOST;
     for (int m = 0; m < c->nmemory; m++) {
-        int r = first_lost(c, m);
+        int r = first_gone(c, m);
         if (r < 0) continue;
         want(&c->member[r]);
         alive++;
