@@ -286,6 +286,13 @@ write_far(void *of, void *to, const void *from, size_t bytes)
 }
 
 static int
+digest_far(void *of, const void *from, size_t bytes, uint64_t *out)
+{
+    const struct memory *m = of;
+    return reach_digest(m->of->reach, m->number, offset_of(m, from), bytes, out);
+}
+
+static int
 bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 {
     const struct memory *m = of, *source = source_of;
@@ -301,6 +308,7 @@ cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
                                 .give = give_bytes,
                                 .read = here ? NULL : read_far,
                                 .write = here ? NULL : write_far,
+                                .digest = here ? NULL : digest_far,
                                 .bring = here ? NULL : bring_far,
                                 .of = m,
                                 .generation = &m->made_epoch};

@@ -4,6 +4,7 @@
 #include "runtime/arena.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
+#include "runtime/file/source.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -32,7 +33,8 @@ struct wish {
     int memory, rank;
     int source, source_rank; /* BRING: the other memory, and who is asked there */
     uint64_t at, from;
-    char *bytes; /* FETCH writes them, STORE reads them */
+    char *bytes;      /* FETCH writes them, STORE reads them */
+    uint64_t *digest; /* SUM writes them, one a piece */
     size_t n, asked, answered;
     uint64_t first;   /* count of its first piece */
     int64_t heard_ns; /* when the last one was answered, or all that is not was asked again */
@@ -121,8 +123,9 @@ answer(struct wish *w, const struct packet *p)
         str_free(&text);
         return status;
     }
-    if (w->kind == PACKET_FETCH && p->bytes.n != n)
+    if ((w->kind == PACKET_FETCH && p->bytes.n != n) || (w->kind == PACKET_SUM && p->bytes.n != sizeof *w->digest))
         return fail(E_BUS, "worker %d sent other bytes than asked", w->rank);
+    if (w->kind == PACKET_SUM) memcpy(&w->digest[w->answered / WIRE_PIECE], p->bytes.bytes, p->bytes.n);
     if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
     w->answered += n;
     w->heard_ns = now_ns();
@@ -242,6 +245,13 @@ int
 reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
 {
     return fulfil(r, (struct wish){.kind = PACKET_FETCH, .memory = memory, .at = at, .bytes = to, .n = bytes});
+}
+
+int
+reach_digest(struct reach *r, int memory, uint64_t at, size_t bytes, uint64_t *out)
+{
+    _Static_assert((int)WIRE_PIECE == (int)SOURCE_BLOCK, "a piece is a block");
+    return fulfil(r, (struct wish){.kind = PACKET_SUM, .memory = memory, .at = at, .n = bytes, .digest = out});
 }
 
 int

@@ -18,6 +18,7 @@
 #include "kernels/kernel.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
+#include "runtime/file/source.h"
 #include "runtime/thread.h"
 
 #include <errno.h>
@@ -245,12 +246,16 @@ static void
 take_value(struct server *s, const struct packet *p)
 {
     struct span bytes = {0};
+    uint64_t digest;
     int status = server_place(s, p, p->kind == PACKET_STORE ? p->bytes.n : (size_t)p->total);
     char *at = status ? NULL : segment_base(s->segment) + p->offset;
     if (!status && p->kind == PACKET_HOLD)
         status = segment_hold(s->segment, p->offset, p->total, p->flags & HOLD_GIVE);
     else if (!status && p->kind == PACKET_STORE)
         memcpy(at, p->bytes.bytes, p->bytes.n);
+    else if (!status && p->kind == PACKET_SUM)
+        digest = source_digest(at, (size_t)p->total),
+        bytes = (struct span){(const unsigned char *)&digest, sizeof digest};
     else if (!status)
         bytes = (struct span){(const unsigned char *)at, (uint32_t)p->total};
     reply(s, p, status, bytes);
@@ -293,7 +298,7 @@ take_bulk(struct server *s)
             server_leave(s, LEAVE_FAILED, err_text());
         else if (p.kind == PACKET_BRING)
             take_bring(s, &p);
-        else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH)
+        else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH || p.kind == PACKET_SUM)
             take_value(s, &p);
     }
 }

@@ -6,7 +6,8 @@
  * (segment.h), so that this copy is there whoever is lost; a version that nobody changed is held twice and lies there
  * once. Where there are several hosts a second copy is made on others (spare.c), since a host takes its memory along:
  * while the next runs compute (the first one is waited for). The old snapshot stays until the new one is whole, and is
- * the one to go back to when a host is lost before; scripts know by its number which that is.
+ * the one to go back to when a host is lost before; scripts know by its number which that is. What is kept has
+ * digests, and is held to them before it is gone back to.
  */
 #include "actors/session/session.h"
 
@@ -26,6 +27,7 @@ struct snapshot {
     int64_t number;
     struct copying *copying; /* of its spares, while they are in the making */
     bool spared;             /* they are made */
+    struct copying *summing; /* while digests of it are taken */
     uint64_t seed, ordinal;
     struct kept kept[];
 };
@@ -37,6 +39,7 @@ snapshot_free(struct snapshot **sp)
     *sp = NULL;
     if (!p) return;
     if (copying_end(&p->copying, false)) err_clear();
+    if (copying_end(&p->summing, false)) err_clear();
     for (int32_t i = 0; i < p->n; i++) {
         for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
         rille_tensor_free(&p->kept[i].t);
@@ -78,7 +81,7 @@ static struct copy
 copy_of(const struct val *v)
 {
     if (v->store) store_hold(v->store);
-    return (struct copy){v->type, v->layout, v->store, NULL};
+    return (struct copy){.type = v->type, .layout = v->layout, .store = v->store};
 }
 
 static void
@@ -106,6 +109,14 @@ keep_spares(struct rille_session *s, struct snapshot *p)
     int status = copies_spare(s, NCOPY * p->n, list, &p->copying);
     free(list);
     return status;
+}
+
+static void
+keep_sums(struct rille_session *s, struct snapshot *p)
+{
+    struct copy **list = copies_of(p);
+    copies_sum(s, NCOPY * p->n, list, &p->summing);
+    free(list);
 }
 
 static int
@@ -148,6 +159,7 @@ take(struct rille_session *s, struct snapshot **out)
     for (struct rille_tensor *t = s->tensors; t; t = t->next)
         if (is_variable(t)) keep(t, &p->kept[p->n++]);
     *out = p;
+    keep_sums(s, p);
     int status = keep_spares(s, p);
     if (status) snapshot_free(out);
     return status;
@@ -178,14 +190,16 @@ rille_has_snapshot(struct rille_session *s)
 
 /* ---- back ---- */
 
-/* What lay on a host that is lost comes from other hosts; then all has a second place again. */
+/* What lay on a host that is lost, or is not what it was, comes from other hosts; then all has a second place again. */
 static int
 mend(struct rille_session *s, struct snapshot *p)
 {
     struct copy **list = copies_of(p);
     bool lost = false;
+    if (copying_end(&p->summing, true)) err_clear(); /* what was lost before it was read has no digest */
+    int status = copies_check(NCOPY * p->n, list);
     for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);
-    int status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
+    if (!status) status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
     free(list);
     if (!status && (lost || !p->spared)) status = keep_spares(s, p);
     return status ? status : end_copying(p, true);

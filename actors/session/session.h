@@ -314,24 +314,30 @@ bool remote_doing(const struct rille_session *s, int thread, char *text, size_t 
 bool remote_begun(const struct runner *r, int32_t root);
 void remote_free(struct rille_session *s, struct runner *r);
 
-/* ---- spare.c: what a snapshot keeps, once more on other hosts ---- */
+/* ---- spare.c: what a snapshot keeps, once more on other hosts, and whether it is what it was ---- */
 struct copy {
     struct type type;
     const struct layout *layout;
     struct store *store; /* held; NULL: there is none */
     struct store *spare; /* held: by mesh position the same part on another host, where one is needed; NULL: none */
+    struct sums *sums;   /* by mesh position what it was; NULL: nobody knows */
 };
-bool copy_is_lost(const struct copy *c);  /* some of it, or of its spares */
+bool copy_is_lost(const struct copy *c);  /* some of it, or of its spares; or damaged */
 bool copy_is_whole(const struct copy *c); /* without its spares */
 void copy_drop(struct copy *c);
 /* Begins to make new spares for all of them; what it copies stays held until copying_end(). E_MEMORY. */
 struct copying;
 int copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
+/* Begins to take the digests of all of them, to which copies_check() holds them. */
+void copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
+/* Finds parts and spares that are not what they were when the digests were taken: from now on they count as lost. Where
+ * no digest was taken it finds nothing. E_LOST: a host that had some is lost. */
+int copies_check(int32_t n, struct copy *const *c);
 bool copying_ended(const struct copying *c);
 /* Waits for the end: of all of it, or (not whole) of the piece that is on its way. What became of it; E_CANCEL: it was
  * not done. */
 int copying_end(struct copying **c, bool whole);
-/* Brings back what is lost of them. E_LOST. */
+/* Brings back what is lost of them. E_LOST; E_IO names what is damaged. */
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 
 /* ---- recover.c ---- */

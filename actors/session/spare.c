@@ -4,10 +4,15 @@
  * as well is copied to the neighbour of its device - parts, not values, so that no bit of a partial sum changes - and
  * back when its host is lost. A thread has it copied, by messages from worker to worker (cluster/reach.h), piece by
  * piece, while the next runs compute: nobody writes over bytes that a snapshot holds. The session's thread makes and
- * holds all buffers. */
+ * holds all buffers.
+ *
+ * Another thread reads what is kept once, for its digests, a block of 1 MiB each as in the files of checkpoints. Before
+ * it is gone back to, it is read again: bytes that changed meanwhile count as lost, and come from where they are still
+ * what they were. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
+#include "runtime/file/source.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +27,18 @@ enum { PIECE = 4 << 20 }; /* others who want values of a host wait for no more *
 
 struct pair { /* borrowed; of one type and as many bytes */
     const struct buffer *from;
-    struct buffer *to;
+    struct buffer *to; /* NULL: its digests are wanted */
+    struct sum *sum;
+};
+/* Of a part: whether it, or its spare, is not what the digests say. */
+enum { PART, SPARE, NSIDE };
+struct sum {
+    uint64_t *digest; /* of its blocks; NULL: not taken */
+    bool damaged[NSIDE];
+};
+struct sums {
+    int32_t n;
+    struct sum of[];
 };
 struct copying {
     struct pair *pair;
@@ -34,15 +50,49 @@ struct copying {
     char text[512];
 };
 
+/* Of a part that begins with a block. */
+static int
+sum_part(const struct buffer *b, size_t at, size_t bytes, uint64_t *out)
+{
+    const char *from = (const char *)b->data + at;
+    if (!buffer_host_reads(b)) return buffer_digest(b, at, bytes, out);
+    for (size_t i = 0; i < bytes; i += SOURCE_BLOCK)
+        *out++ = source_digest(from + i, MIN(bytes - i, (size_t)SOURCE_BLOCK));
+    return 0;
+}
+
+static int
+copy_pair(struct copying *c, const struct pair *p, uint64_t *digest)
+{
+    for (size_t at = 0; at < p->from->bytes; at += PIECE) {
+        size_t n = MIN(p->from->bytes - at, (size_t)PIECE);
+        if (atomic_load(&c->stop)) return fail(E_CANCEL, "the copy was given up");
+        TRY(p->to ? buffer_copy_part(p->to, p->from, at, n) : sum_part(p->from, at, n, digest + at / SOURCE_BLOCK));
+    }
+    return 0;
+}
+
+static uint64_t *
+new_digests(const struct buffer *b)
+{
+    return must_alloc(sizeof(uint64_t) * (size_t)(source_blocks((int64_t)b->bytes) + 1));
+}
+
+/* Digests count when all of a part's are there. */
 static int
 copy_pairs(struct copying *c)
 {
-    for (int32_t i = 0; i < c->n; i++)
-        for (size_t at = 0; at < c->pair[i].to->bytes; at += PIECE) {
-            if (atomic_load(&c->stop)) return fail(E_CANCEL, "the copy was given up");
-            TRY(buffer_copy_part(c->pair[i].to, c->pair[i].from, at, MIN(c->pair[i].to->bytes - at, (size_t)PIECE)));
-        }
-    return 0;
+    int status = 0;
+    for (int32_t i = 0; i < c->n && !status; i++) {
+        const struct pair *p = &c->pair[i];
+        uint64_t *digest = p->to ? NULL : new_digests(p->from);
+        status = copy_pair(c, p, digest);
+        if (!status && !p->to)
+            p->sum->digest = digest;
+        else
+            free(digest);
+    }
+    return status;
 }
 
 static void *
@@ -95,23 +145,31 @@ add_pair(struct rille_session *s, struct copying *c, const struct buffer *from, 
     TRY(session_pool(s, kind, to, &pool));
     TRY(buffer_new(pool, from->bytes, &store->part[pos]));
     GROW(c->pair, c->n + 1, c->capacity);
-    c->pair[c->n++] = (struct pair){from, store->part[pos]};
+    c->pair[c->n++] = (struct pair){from, store->part[pos], NULL};
     return 0;
 }
 
 /* ---- spares ---- */
 
-static bool
-is_lost(const struct store *store, int32_t pos)
+static const struct buffer *
+side_of(const struct copy *c, int32_t pos, int side)
 {
-    return store && store->part[pos] && buffer_is_lost(store->part[pos]);
+    const struct store *store = side == SPARE ? c->spare : c->store;
+    return store ? store->part[pos] : NULL;
+}
+
+static bool
+is_lost(const struct copy *c, int32_t pos, int side)
+{
+    const struct buffer *b = side_of(c, pos, side);
+    return b && (buffer_is_lost(b) || (c->sums && c->sums->of[pos].damaged[side]));
 }
 
 bool
 copy_is_whole(const struct copy *c)
 {
     bool lost = false;
-    for (int32_t pos = 0; c->store && pos < c->store->n; pos++) lost |= is_lost(c->store, pos);
+    for (int32_t pos = 0; c->store && pos < c->store->n; pos++) lost |= is_lost(c, pos, PART);
     return !lost;
 }
 
@@ -119,8 +177,16 @@ bool
 copy_is_lost(const struct copy *c)
 {
     for (int32_t pos = 0; c->store && pos < c->store->n; pos++)
-        if (is_lost(c->store, pos) || is_lost(c->spare, pos)) return true;
+        if (is_lost(c, pos, PART) || is_lost(c, pos, SPARE)) return true;
     return false;
+}
+
+static void
+sums_free(struct sums **sp)
+{
+    for (int32_t pos = 0; *sp && pos < (*sp)->n; pos++) free((*sp)->of[pos].digest);
+    free(*sp);
+    *sp = NULL;
 }
 
 void
@@ -128,6 +194,54 @@ copy_drop(struct copy *c)
 {
     store_drop(&c->store);
     store_drop(&c->spare);
+    sums_free(&c->sums);
+}
+
+/* ---- digests ---- */
+
+static void
+add_sums(struct copying *all, struct copy *c)
+{
+    if (!c->store || !(device_kind(c->layout->place->kind)->flags & HOST_READS)) return;
+    c->sums = must_alloc(sizeof *c->sums + sizeof *c->sums->of * (size_t)c->store->n);
+    c->sums->n = c->store->n;
+    for (int32_t pos = 0; pos < c->store->n; pos++) {
+        if (!c->store->part[pos]) continue;
+        GROW(all->pair, all->n + 1, all->capacity);
+        all->pair[all->n++] = (struct pair){c->store->part[pos], NULL, &c->sums->of[pos]};
+    }
+}
+
+void
+copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
+{
+    struct copying *all = must_alloc(sizeof *all);
+    UNUSED(s);
+    for (int32_t i = 0; i < n; i++) add_sums(all, c[i]);
+    start(all);
+    *out = all;
+}
+
+static int
+check_side(const struct copy *c, int32_t pos, int side)
+{
+    const struct buffer *b = side_of(c, pos, side);
+    struct sum *sum = &c->sums->of[pos];
+    if (!b || !sum->digest || is_lost(c, pos, side)) return 0;
+    uint64_t *now = new_digests(b);
+    int status = sum_part(b, 0, b->bytes, now);
+    if (!status) sum->damaged[side] = memcmp(now, sum->digest, sizeof *now * (size_t)source_blocks((int64_t)b->bytes));
+    free(now);
+    return status;
+}
+
+int
+copies_check(int32_t n, struct copy *const *c)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t pos = 0; c[i]->sums && pos < c[i]->sums->n; pos++)
+            for (int side = 0; side < NSIDE; side++) TRY(check_side(c[i], pos, side));
+    return 0;
 }
 
 /* The device of the same turn in the next memory, or the last there. */
@@ -153,7 +267,7 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
     const struct place *p = c->layout->place;
     int own = cluster_memory_of(s->cluster, p->kind, p->rank[pos]), origin = layout_origin(c->layout, pos);
     for (int32_t i = 0; i < p->nrank; i++)
-        if (i != pos && layout_origin(c->layout, i) == origin && !is_lost(c->store, i) &&
+        if (i != pos && layout_origin(c->layout, i) == origin && !is_lost(c, i, PART) &&
             (lost || cluster_memory_of(s->cluster, p->kind, p->rank[i]) != own))
             return i;
     return -1;
@@ -191,27 +305,52 @@ copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct c
 
 /* ---- back ---- */
 
+/* Nobody else has what a position had. */
+static int
+refuse_lost(const struct copy *c, int32_t pos)
+{
+    const struct place *p = c->layout->place;
+    struct str type = {0};
+    if (!c->sums || !(c->sums->of[pos].damaged[PART] || c->sums->of[pos].damaged[SPARE]))
+        return fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+    type_print(&c->type, &type);
+    int status = fail(E_IO,
+                      "recover: the snapshot is damaged: the part of a variable %s on %s:%d is not what it was, and "
+                      "there is no other; a checkpoint may have it",
+                      str_text(&type), device_kind_text(p->kind), p->rank[pos]);
+    str_free(&type);
+    return status;
+}
+
 static int
 add_lost(struct rille_session *s, struct copying *all, struct copy *c, struct store *whole)
 {
     const struct place *p = c->layout->place;
     for (int32_t pos = 0; pos < p->nrank; pos++) {
         struct buffer *b = c->store->part[pos], *from = NULL;
-        int32_t other = is_lost(c->store, pos) ? replica(s, c, pos, true) : -1;
-        if (b && !is_lost(c->store, pos)) {
+        int32_t other = is_lost(c, pos, PART) ? replica(s, c, pos, true) : -1;
+        if (b && !is_lost(c, pos, PART)) {
             whole->part[pos] = b;
             buffer_hold(b);
             continue;
         }
         if (b && other >= 0)
             from = c->store->part[other];
-        else if (b && c->spare && c->spare->part[pos] && !is_lost(c->spare, pos))
+        else if (b && side_of(c, pos, SPARE) && !is_lost(c, pos, SPARE))
             from = c->spare->part[pos];
         else if (b)
-            return fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+            return refuse_lost(c, pos);
         if (b) TRY(add_pair(s, all, from, p->kind, p->rank[pos], whole, pos));
     }
     return 0;
+}
+
+/* All parts are whole again; damaged spares go when new ones are made. */
+static void
+forget_damage(struct copy *c)
+{
+    for (int32_t pos = 0; c->sums && pos < c->sums->n; pos++)
+        for (int side = 0; side < NSIDE; side++) c->sums->of[pos].damaged[side] = false;
 }
 
 int
@@ -230,6 +369,7 @@ copies_mend(struct rille_session *s, int32_t n, struct copy *const *c)
         if (!whole[i]) continue;
         struct store *old = status ? whole[i] : c[i]->store;
         if (!status) c[i]->store = whole[i];
+        if (!status) forget_damage(c[i]);
         store_drop(&old);
     }
     free(all->pair);
