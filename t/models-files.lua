@@ -101,6 +101,44 @@ tap.group("names", function()
   tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
 end)
 
+-- Each word of config.json says something else: another model, or a complaint at the line that loads it.
+tap.group("damaged config.json", function()
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local at, loaded, wrong, refused = dir .. kind, 0, {}, 0
+    new(kind):save(at)
+    local whole = json.load(at .. "/config.json")
+    for _, word in ipairs(require("rille.check").sorted_keys(whole)) do
+      for _, value in ipairs{"none", 0, -1, 1.5, "x", {1}, true, 7, 33, 1e99, 2000000000} do
+        rewrite(at, function(c)
+          for k, v in pairs(whole) do c[k] = v end
+          c[word] = value ~= "none" and value or nil
+        end)
+        local good, why = pcall(rille.models[kind].load, at)
+        if good then loaded = loaded + 1 else refused = refused + 1 end
+        if not good and not tostring(why):find("^[^:]*models%-files.lua:%d+: ") then
+          wrong[#wrong + 1] = ("%s = %s: %s"):format(word, json.encode{value}, why)
+        end
+      end
+    end
+    tap.is(wrong, {}, kind .. ": what is no config of the file's model is refused at the user's line")
+    tap.ok(loaded > 0 and refused > loaded, kind .. ": some words may be others")
+    rewrite(at, function(c)
+      for k, v in pairs(whole) do c[k] = v end
+      for k in pairs(c) do
+        if k:find("layer") and k:find("^n") then c[k] = 2000000000 end
+      end
+    end)
+    tap.fails(function() rille.models[kind].load(at) end, {"layers", "tensors", at}, kind .. ": more layers than the file has tensors")
+    rewrite(at, function(c)
+      for k in pairs(c) do
+        if k:find("vocab") then c[k] = nil end
+      end
+    end)
+    tap.fails(function() rille.models[kind].load(at) end, {"vocab_size", "positive integer", at .. "/config.json"}, kind .. ": a size that is not there is named with its file")
+    os.execute(("rm -rf '%s'"):format(at))
+  end
+end)
+
 -- Hugging Face's newer form of rotary settings.
 tap.group("rope_parameters", function()
   local m, at = new("llama"), dir .. "rope"

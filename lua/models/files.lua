@@ -35,7 +35,9 @@ end
 
 -- Our state from their tensors; complains about all that is missing or unknown.
 function files.state(kind, config, tensors, path)
-  local state, wrong, known = {}, {}, {}
+  local state, wrong, known, names = {}, {}, {}, check.sorted_keys(tensors)
+  check.that(config.layers <= #names, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path, #names,
+    config.layers)
   each_row(kind, config, function(theirs, ours, turn)
     local name = tensors[theirs] and theirs or kind.prefix .. theirs
     local value = tensors[name]
@@ -52,7 +54,7 @@ function files.state(kind, config, tensors, path)
     local parts = #ours == 1 and {value} or value:chunk(#ours, 0)
     for i, our in ipairs(ours) do state[our] = parts[i] end
   end)
-  for _, name in ipairs(check.sorted_keys(tensors)) do
+  for _, name in ipairs(names) do
     if not known[name] and not is_ignored(kind, name) then
       wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(name, kind.name)
     end
@@ -73,12 +75,19 @@ local function turned(sbp)
 end
 
 -- How their tensors are read: where ours will lie, so that each rank reads its own bytes.
-local function read_options(kind, config, options)
+local function read_options(kind, options)
   if not options.placement and not options.sbp then return nil end
   local turns = {}
-  each_row(kind, config, function(theirs, _, turn) turns[theirs], turns[kind.prefix .. theirs] = turn, turn end)
+  for _, row in ipairs(kind.names) do turns[row[1]], turns[kind.prefix .. row[1]] = row.turn, row.turn end
   local sbp = options.sbp or layout.whole(options.placement)
-  return {placement = options.placement, sbp = function(name) return turns[name] and turned(sbp) or sbp end}
+  return {placement = options.placement, sbp = function(name) return turns[name:gsub("%.%d+%.", ".%%d.")] and turned(sbp) or sbp end}
+end
+
+-- The words of config.json that count something do.
+local function check_counts(kind, theirs, path)
+  for _, word in ipairs(check.sorted_keys(kind.counts)) do
+    if theirs[word] ~= nil or kind.counts[word] then check.count(("models.%s: %s"):format(kind.name, path), word, theirs[word]) end
+  end
 end
 
 -- Something that can be read, and no folder.
@@ -99,8 +108,9 @@ local function read_folder(kind, path, options, complete)
   for name, value in pairs(theirs) do
     if value == json.null then theirs[name] = nil end
   end
+  check_counts(kind, theirs, dir .. "/config.json")
   local config = complete(kind.from_config(theirs))
-  return config, files.state(kind, config, rille.load(path, read_options(kind, config, options)), path), theirs
+  return config, files.state(kind, config, rille.load(path, read_options(kind, options)), path), theirs
 end
 
 function files.load(kind, path, options, complete)

@@ -82,6 +82,7 @@ end
 return language.kind{
   name = "gpt2", class = GPT2, names = names, prefix = "transformer.", from_config = from_config, to_config = to_config,
   ignored = {"%.attn%.bias$", "%.attn%.masked_bias$"},
+  counts = {vocab_size = true, n_positions = true, n_layer = true, n_head = true, n_embd = true, n_inner = false},
   read_bin = require "rille.models.llmc",
   options = {dropout = 0, eps = 1e-5, activation = "gelu_new", tied = true, hidden = check.none},
   complete = function(c)

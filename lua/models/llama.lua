@@ -88,6 +88,8 @@ end
 return language.kind{
   name = "llama", class = Llama, names = names, prefix = "", from_config = from_config, to_config = to_config,
   ignored = {"rotary_emb%.inv_freq$"},
+  counts = {vocab_size = true, max_position_embeddings = true, num_hidden_layers = true, num_attention_heads = true,
+    num_key_value_heads = false, hidden_size = true, intermediate_size = true},
   options = {kv_heads = check.none, hidden = check.none, theta = 10000, eps = 1e-5, tied = false, rope_scaling = check.none},
   complete = function(c)
     c.kv_heads = c.kv_heads or c.heads

@@ -30,7 +30,12 @@ local wants = {
   llama3 = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
 }
 
+local function check_base(who, base)
+  check.that(type(base) == "number" and base > 0, "%s: base is a positive number, not %s", who, check.shown(base))
+end
+
 local function check_scaling(who, scaling)
+  check.that(type(scaling) == "table", "%s: scaling is a table, {rope_type =, factor =}, not %s", who, check.shown(scaling))
   local kind = scaling.rope_type or scaling.type
   check.that(type(kind) == "string" and wants[kind], "%s: no scaling is called %s; there are: %s", who, check.shown(kind),
     table.concat(check.sorted_keys(wants), ", "))
@@ -58,6 +63,7 @@ local function tables(length, size, options)
   check.that(size % 2 == 0, "nn.rotary_tables: the size is even, not %d", size)
   options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
     scaling = check.none})
+  check_base("nn.rotary_tables", options.base)
   local place = options.placement
   local where = {dtype = "f64", placement = place, sbp = place and layout.whole(place)}
   local frequency = rille.tensor(frequencies(size, options), where)
@@ -96,7 +102,8 @@ local function new(length, size, options)
   options = check.options("nn.Rotary", options, {base = 10000, scaling = check.none})
   check.count("nn.Rotary", "the length", length)
   check.that(math.type(size) == "integer" and size > 0 and size % 2 == 0, "nn.Rotary: the size is even, not %s", check.shown(size))
-  if options.scaling then check_scaling("nn.Rotary", options.scaling) end
+  check_base("nn.Rotary", options.base)
+  if options.scaling ~= nil then check_scaling("nn.Rotary", options.scaling) end
   return setmetatable({length = length, size = size, base = options.base, scaling = options.scaling, kept = {}}, Rotary)
 end
 
