@@ -4,8 +4,8 @@
  *
  * Each row is a process of its own, so that its memory is its own. Seconds are those that rille_trace_end takes of one
  * core: collecting the program, making the plan, proving it, making its actors; of a part, of making and proving it.
- * "proof" is what proving takes once more. "MB" is the most memory that the process ever had, "B/task" the plan's own
- * bytes, "arena" what the fullest device needs for registers,
+ * "proof" is what proving takes once more. "MB" is the most memory that the process had until then, "B/task" the plan's
+ * own bytes, "arena" what the fullest device needs for registers,
  * "/live" that beside the registers in use at the worst moment (live.h). */
 #include "actors/plan/plan.h"
 #include "actors/session/compiled.h"
@@ -301,12 +301,13 @@ static void
 tell(const struct row *r, const struct plan *p, double seconds)
 {
     int64_t arena, live;
+    long mb = most_mb();
     live_bytes(p, &arena, &live);
     double begin = core_seconds();
     if (plan_verify(p)) exit(1);
     double proof = core_seconds() - begin;
     printf("%-15s %6d %6d %8d %9.3f %7.3f %7ld %8.2f %8lld %10.1f %6.3f %9.2f\n", r->name,
-           r->host ? (int)p->program->nnode : r->n, r->ranks, (int)p->ntask, seconds, proof, most_mb(),
+           r->host ? (int)p->program->nnode : r->n, r->ranks, (int)p->ntask, seconds, proof, mb,
            1e6 * seconds / p->ntask, (long long)(p->arena.used_bytes / (size_t)p->ntask), (double)arena / 1024,
            live ? (double)arena / (double)live : 1, (double)control_edges(p) / p->ntask);
     fflush(stdout);
