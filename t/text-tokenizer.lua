@@ -181,6 +181,10 @@ tap.group("files", function()
   refused(with_cutter("null"), {"pre_tokenizer"}, "and none")
   refused(with_cutter(split_by("(")), {"pattern"}, "a pattern that does not compile")
   refused(changed('"type":"BPE"', '"type":"Unigram"'), {"Unigram"}, "another model")
+  for _, kind in ipairs{"WordPiece", "Unigram", "WordLevel"} do
+    refused(('{"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"%s","vocab":{}}}'):format(kind), {"the model", kind},
+      kind .. ": an unknown kind is named before its parts")
+  end
   refused(changed('"byte_fallback":false', '"byte_fallback":true'), {"byte_fallback"}, "byte_fallback")
   refused(changed('"dropout":null', '"dropout":0.5'), {"dropout"}, "dropout")
   refused(changed('"single_word":false', '"single_word":true'), {"single_word"}, "a special token that is a whole word")

@@ -106,8 +106,9 @@ read_merges(struct tokenizer *t, const char *path, const json_t *vocab, const js
     return status;
 }
 
+/* What kind of model it is comes first: what else is not read of another kind helps nobody. */
 static int
-read_model(struct tokenizer *t, const char *path, json_t *model)
+check_model(const char *path, json_t *model)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     if (strcmp(type_of_part(model), "BPE") && json_object_get(model, "type"))
@@ -118,6 +119,12 @@ read_model(struct tokenizer *t, const char *path, json_t *model)
     }
     if (json_is_true(json_object_get(model, "byte_fallback"))) return refuse(path, "the model's", "byte_fallback");
     if (json_number_value(json_object_get(model, "dropout")) > 0) return refuse(path, "the model's", "dropout");
+    return 0;
+}
+
+static int
+read_model(struct tokenizer *t, const char *path, json_t *model)
+{
     t->bpe.whole_piece = json_is_true(json_object_get(model, "ignore_merges"));
     TRY(read_vocabulary(t, path, json_object_get(model, "vocab")));
     return read_merges(t, path, json_object_get(model, "vocab"), json_object_get(model, "merges"));
@@ -153,6 +160,7 @@ read_root(struct tokenizer *t, const char *path, const json_t *root)
 {
     json_t *model = json_object_get(root, "model");
     if (!json_is_object(model)) return fail(E_ARG, "%s: it has no model", path);
+    TRY(check_model(path, model));
     TRY(read_parts(t, path, root));
     TRY(read_model(t, path, model));
     TRY(read_added(t, path, json_object_get(root, "added_tokens")));
