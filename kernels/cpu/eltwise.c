@@ -234,7 +234,8 @@ run_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
-enum { GRAIN = 4096 }; /* elements: fewer are worth no thread */
+/* Elements: fewer are worth no thread; of a row that alone is long enough for a call. */
+enum { GRAIN = 4096, LONG_ROW = 16384 };
 
 /* What the threads of a team share. Short rows are not divided: then a unit is a row, else an element. */
 struct work {
@@ -265,7 +266,9 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
     if (e->numel == 0) return;
     int64_t unit = e->rows ? e->row : 1;
     struct work w = {e, in, out, scratch, unit, e->numel / unit};
-    team_shares(e->threads, w.nunit, MAX(GRAIN / unit, 1), run_range, &w);
+    /* With one row a call, finding its place would take a sixth of the time. */
+    int64_t least = unit <= LONG_ROW && w.nunit >= 2 * e->threads ? 2 : 1;
+    team_shares(e->threads, w.nunit, MAX(GRAIN / unit, least), run_range, &w);
 }
 
 /* ---- the meaning ---- */
