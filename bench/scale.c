@@ -4,7 +4,8 @@
  * gather: every HELLO, until the epoch stands. run: START to all and END of all; of the coordinator alone, whose peers
  * are other machines, and of all state machines together. each: a heartbeat of each, one to each, and a tick, which is
  * every 100 ms; beat: the same where one of each host speaks for the others, of the coordinator and of all. The limit
- * is a memcpy of the bytes of a run. */
+ * is a memcpy of the bytes of a run. FORM: bytes of the longest one, where workers have a device and a thread each, as
+ * long as there are slots. */
 #include "actors/cluster/coordinator.h"
 #include "actors/cluster/member.h"
 #include "bench/clock.h"
@@ -27,6 +28,7 @@ struct cluster {
     } * worker;
     int world;
     struct str packet, up; /* up: packets that were sent to the coordinator, each behind its rank and length */
+    size_t form;           /* bytes of the longest FORM */
     bool alone;            /* what the coordinator sends goes nowhere */
     bool full, formed, ended;
 };
@@ -86,6 +88,7 @@ on_send(void *arg, int peer, const struct packet *p)
     struct packet read;
     str_clear(&s->packet);
     packet_write(p, &s->packet);
+    if (p->kind == PACKET_FORM) s->form = MAX(s->form, s->packet.len);
     if (s->alone) return;
     fail_if(packet_read(s->packet.text, s->packet.len, &read), "a packet cannot be read");
     member_receive(s->worker[peer].member, &read);
@@ -161,16 +164,20 @@ open_cluster(struct cluster *s, int world)
 static void
 form(struct cluster *s)
 {
-    static const struct range range[] = {{0, 0, SLOTS, 0, SLOTS, 0}};
+    static struct range range[SLOTS];
     static struct slot slot[SLOTS];
     int nslot = MIN(s->world, SLOTS), nmemory = coordinator_memories(s->c);
     uint64_t *bytes = must_alloc(sizeof *bytes * (size_t)nmemory);
-    for (int i = 0; i < nslot; i++) slot[i] = (struct slot){(uint32_t)(i / PER_HOST), (uint32_t)i};
+    for (int i = 0; i < nslot; i++) {
+        uint32_t at = (uint32_t)i, memory = at / PER_HOST;
+        slot[i] = (struct slot){memory, at};
+        range[i] = (struct range){0, at, 1, at % PER_HOST, 1, memory};
+    }
     for (int m = 0; m < nmemory; m++) bytes[m] = 1 << 30;
     coordinator_form(s->c, &(struct form){.threads = 8,
                                           .segment = "/proc/1/fd/3",
                                           .bus = "/proc/1/fd/4 4096",
-                                          .nrange = 1,
+                                          .nrange = nslot,
                                           .nslot = nslot,
                                           .range = range,
                                           .slot = slot,
@@ -307,8 +314,8 @@ row(int world)
         __asm__ volatile("" : : "r"(copy) : "memory");
         limit = MIN(limit, now_us() - begin);
     }
-    printf("%8d %10.1f %10.2f %12.2f %10.2f %9.2f %9.2f %12.2f %8.0f\n", world, gather / 1000, alone / 1000, all / 1000,
-           limit / 1000, each / 1000, spoken / 1000, theirs / 1000, (double)memory / world);
+    printf("%8d %10.1f %10.2f %12.2f %10.2f %9.2f %9.2f %12.2f %8.0f %8zu\n", world, gather / 1000, alone / 1000,
+           all / 1000, limit / 1000, each / 1000, spoken / 1000, theirs / 1000, (double)memory / world, s.form);
     fflush(stdout);
     for (int r = 0; r < world; r++) member_free(&s.worker[r].member);
     coordinator_free(&s.c);
@@ -323,8 +330,8 @@ int
 main(void)
 {
     static const int world[] = {1024, 8192, 65536, 100000};
-    printf("%8s %10s %10s %12s %10s %9s %9s %12s %8s\n", "workers", "gather ms", "run ms", "with theirs", "limit ms",
-           "each ms", "beat ms", "with theirs", "B each");
+    printf("%8s %10s %10s %12s %10s %9s %9s %12s %8s %8s\n", "workers", "gather ms", "run ms", "with theirs",
+           "limit ms", "each ms", "beat ms", "with theirs", "B each", "FORM B");
     for (size_t i = 0; i < sizeof world / sizeof *world; i++) row(world[i]);
     return 0;
 }

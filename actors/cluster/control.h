@@ -68,6 +68,7 @@ struct cluster {
     /* Settled when the world first forms. */
     struct device_counts devices;
     struct range *range;
+    struct plan_range *plan_range; /* the same, of the maps of all memories */
     struct slot *slot;
     uint64_t *bytes; /* by memory */
     int nrange, nslot;

@@ -68,19 +68,16 @@ settle_rank(struct cluster *c, int rank)
     return 0;
 }
 
-static struct plan_map
-map_of(const struct cluster *c, int memory)
+/* The ranges as plans have them: all memories' maps have the same. */
+static void
+settle_plan_ranges(struct cluster *c)
 {
-    struct plan_map map = {.nrange = c->nrange,
-                           .nslot = (int32_t)slots_of(c, memory),
-                           .memory = memory,
-                           .range = must_alloc(sizeof *map.range * (size_t)(c->nrange + 1))};
+    c->plan_range = must_alloc(sizeof *c->plan_range * (size_t)(c->nrange + 1));
     for (int i = 0; i < c->nrange; i++) {
         const struct range *r = &c->range[i];
-        map.range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
-                                           (int32_t)r->slot, (int32_t)r->nslot, (int32_t)r->memory};
+        c->plan_range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
+                                               (int32_t)r->slot, (int32_t)r->nslot, (int32_t)r->memory};
     }
-    return map;
 }
 
 static int
@@ -108,10 +105,11 @@ settle_memory(struct cluster *c, int number)
 {
     struct memory *m = &c->memory[number];
     bool own = coordinator_memory(c->c, number)->own;
-    *m = (struct memory){.of = c,
-                         .number = number,
-                         .map = map_of(c, number),
-                         .made_epoch = coordinator_memory(c->c, number)->made_epoch};
+    *m = (struct memory){
+        .of = c,
+        .number = number,
+        .map = {.nrange = c->nrange, .nslot = (int32_t)slots_of(c, number), .memory = number, .range = c->plan_range},
+        .made_epoch = coordinator_memory(c->c, number)->made_epoch};
     c->bytes[number] = memory_bytes(c, number);
     if (own) c->home = number;
     m->segment = own ? c->own : NULL;
@@ -129,6 +127,7 @@ settle(struct cluster *c)
     c->range = must_alloc(sizeof *c->range * (size_t)(c->options.world * NDEVICE_KIND));
     c->slot = must_alloc(sizeof *c->slot * CLUSTER_SLOTS);
     for (int r = 0; r < c->options.world; r++) TRY(settle_rank(c, r));
+    settle_plan_ranges(c);
     for (int m = 0; m < c->nmemory; m++) TRY(settle_memory(c, m));
     return 0;
 }
@@ -185,14 +184,13 @@ void
 control_free(struct cluster *c)
 {
     segment_free(&c->bus);
-    for (int m = 0; m < c->nmemory; m++) {
+    for (int m = 0; m < c->nmemory; m++)
         if (c->memory[m].segment != c->own) segment_free(&c->memory[m].segment);
-        free(c->memory[m].map.range);
-    }
     segment_free(&c->own);
     free(c->memory);
     free(c->bytes);
     free(c->range);
+    free(c->plan_range);
     free(c->slot);
 }
 
