@@ -11,6 +11,7 @@
 #include "actors/cluster/key.h"
 #include "actors/cluster/link.h"
 #include "actors/cluster/member.h"
+#include "actors/cluster/server.h"
 #include "actors/plan/channel.h"
 #include "actors/plan/plan.h"
 #include "actors/plan/program.h"
@@ -23,17 +24,27 @@
 
 /* ---- packets ---- */
 
-/* There is one spelling of each packet. */
+static void
+put(struct str *s, uint64_t v, size_t size)
+{
+    str_addn(s, &v, size); /* hosts have little-endian numbers here */
+}
+
+/* There is one spelling of each packet. Inputs are behind the protocol's number, which grows. */
 static void
 fuzz_packet(const uint8_t *bytes, size_t n)
 {
-    struct str again = {0};
+    struct str one = {0}, again = {0};
     struct packet p;
-    if (packet_read(bytes, n, &p)) return;
-    packet_write(&p, &again);
-    assert(again.len == n && !memcmp(again.text, bytes, n));
-    str_clear(&again);
-    packet_print(&p, &again);
+    put(&one, WIRE_MAGIC | (uint32_t)WIRE_VERSION << 16, 4);
+    str_addn(&one, bytes, n);
+    if (!packet_read(one.text, one.len, &p)) {
+        packet_write(&p, &again);
+        assert(again.len == one.len && !memcmp(again.text, one.text, one.len));
+        str_clear(&again);
+        packet_print(&p, &again);
+    }
+    str_free(&one);
     str_free(&again);
 }
 
@@ -49,12 +60,6 @@ next_byte(struct input *in)
     if (in->n == 0) return 0;
     in->n--;
     return *in->at++;
-}
-
-static void
-put(struct str *s, uint64_t v, size_t size)
-{
-    str_addn(s, &v, size); /* hosts have little-endian numbers here */
 }
 
 /* A packet with a sound head, of which two bits say how far its epoch and number are off, and a body of the next bytes.
@@ -141,6 +146,17 @@ begin_run(struct coordinator *c, uint32_t run)
     coordinator_start(c, &s);
 }
 
+static void
+save_file(struct coordinator *c, int rank)
+{
+    static const uint64_t place[2] = {64, 128};
+    const struct packet p = {.kind = PACKET_SAVE,
+                             .count = 1,
+                             .text = span_text("/root/file"),
+                             .places = {(const void *)place, sizeof place}};
+    coordinator_file(c, rank, &p);
+}
+
 /* What its owner does besides. */
 static void
 coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint32_t *run)
@@ -160,11 +176,20 @@ coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint
         if (phase == CLUSTER_BROKEN && coordinator_recover(c, 1 + peer % WORLD)) err_clear();
         break;
     default:
-        if (phase == CLUSTER_IDLE) begin_run(c, ++*run);
+        if (what & 8) save_file(c, peer % WORLD);
+        if (!(what & 8) && phase == CLUSTER_IDLE) begin_run(c, ++*run);
         break;
     }
     if (told->full && coordinator_phase(c) == CLUSTER_GATHER) begin_epoch(c);
     told->full = false;
+}
+
+/* Inputs stay what they are when the protocol's number grows. */
+static const struct packet *
+as_of_today(struct packet *p)
+{
+    if (p->kind == PACKET_HELLO && p->protocol <= WIRE_VERSION) p->protocol = WIRE_VERSION;
+    return p;
 }
 
 static void
@@ -188,7 +213,7 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
         else if (from & 128)
             coordinator_beat(c, &p);
         else
-            coordinator_receive(c, from % 8, &p);
+            coordinator_receive(c, from % 8, as_of_today(&p));
         if (told.full) coordinator_act(c, &(struct input){0}, &told, &run);
     }
     coordinator_bye(c, 0);
@@ -215,6 +240,7 @@ member_works(void *arg, const struct work *w)
     if (w->kind == WORK_FORM) member_ready(h->member, w->epoch, 0, "");
     if (w->kind == WORK_MAKE) member_made(h->member, w->epoch, &(struct made){.text = ""});
     if (w->kind == WORK_PROGRAM) member_have(h->member, w->epoch, &(struct have){.program = w->program, .text = ""});
+    if (w->kind == WORK_FILE) member_filed(h->member, w->epoch, w->packet->count, 0, "", &(struct str){0});
     if (w->kind == WORK_START)
         member_ended(h->member, &(struct run_end){.epoch = w->epoch, .run = w->packet->run, .text = ""});
 }
@@ -240,6 +266,71 @@ fuzz_member(const uint8_t *bytes, size_t n)
     }
     member_free(&h.member);
     str_free(&room);
+}
+
+/* ---- files that a worker is told to write and read ---- */
+
+enum { FILE_BYTES = 100000, SEGMENT_BYTES = 1 << 17 };
+static char file_folder[64], file_path[80], saved_path[80];
+
+static void
+remove_files(void)
+{
+    unlink(file_path);
+    unlink(saved_path);
+    rmdir(file_folder);
+}
+
+/* A worker with a folder, a file in it, and memory. */
+static void
+open_files(struct server *s, uint64_t *digest)
+{
+    static struct told h;
+    static const struct member_env env = {&h, member_sends, member_works, NULL};
+    static const struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
+    static char bytes[FILE_BYTES];
+    snprintf(file_folder, sizeof file_folder, "%s/rille-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    assert(mkdtemp(file_folder) && !atexit(remove_files));
+    snprintf(file_path, sizeof file_path, "%s/file", file_folder);
+    snprintf(saved_path, sizeof saved_path, "%s/saved", file_folder);
+    FILE *f = fopen(file_path, "w");
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 7);
+    assert(f && fwrite(bytes, sizeof bytes, 1, f) == 1 && !fclose(f));
+    *digest = source_digest(bytes, sizeof bytes);
+    pthread_mutex_init(&s->lock, NULL);
+    assert(!roots_read(file_folder, &s->roots) && !segment_new(SEGMENT_BYTES, &s->segment));
+    s->member = member_new(&o, &env);
+}
+
+/* Places of small numbers or (wide) of any; the file's digest or another; a path of one's own or the stranger's. */
+static void
+fuzz_files(const uint8_t *bytes, size_t n)
+{
+    static struct server s;
+    static uint64_t digest;
+    enum { SAVES = 1, WIDE = 2, OTHER = 4, STRANGE = 8, LATER = 16 };
+    struct input in = {bytes, n};
+    struct str places = {0};
+    if (!s.member) open_files(&s, &digest);
+    uint8_t what = next_byte(&in);
+    uint64_t sum = digest + (what & OTHER ? 1 : 0);
+    struct span path = span_text(what & SAVES ? saved_path : file_path);
+    if (what & STRANGE) path = (struct span){in.at, (uint32_t)in.n};
+    while (in.n) {
+        uint64_t v = 0;
+        for (int i = 0; i < (what & WIDE ? 8 : 2); i++) v |= (uint64_t)next_byte(&in) << 8 * i;
+        put(&places, v, sizeof v);
+    }
+    const struct order o = {.work.epoch = 1,
+                            .packet = {.kind = what & SAVES ? PACKET_SAVE : PACKET_LOAD,
+                                       .count = 1,
+                                       .text = path,
+                                       .offset = what & LATER ? 1 : 0,
+                                       .digests = {(const void *)&sum, sizeof sum},
+                                       .places = {(const void *)places.text, (uint32_t)places.len}}};
+    server_serve_file(&s, &o);
+    err_clear();
+    str_free(&places);
 }
 
 /* ---- programs, and the lists by which parts connect ---- */
@@ -494,6 +585,7 @@ static const struct subject {
     {"packet", fuzz_packet},     {"coordinator", fuzz_coordinator}, {"member", fuzz_member}, {"program", fuzz_program},
     {"channels", fuzz_channels}, {"carrier", fuzz_carrier},         {"key", fuzz_key},       {"hosts", fuzz_hosts},
     {"words", fuzz_words},       {"safetensors", fuzz_safetensors}, {"gguf", fuzz_gguf},     {"npz", fuzz_npz},
+    {"files", fuzz_files},
 };
 
 #ifdef RILLE_FUZZ

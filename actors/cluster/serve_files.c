@@ -103,10 +103,10 @@ save_file(struct transfer *t, const char *path)
 static bool
 is_copy(const struct shard_copy *c, const struct source *from)
 {
-    int64_t last;
-    return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= 0 && c->to_stride >= 0 &&
-           !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) && c->bytes <= from->size &&
-           last <= from->size - c->bytes && c->from <= from->size - c->bytes - last &&
+    int64_t last, least = c->nrow > 1 ? c->bytes : 0; /* rows lie one behind the other: so there are not too many */
+    return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= least &&
+           c->to_stride >= least && !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) &&
+           c->bytes <= from->size && last <= from->size - c->bytes && c->from <= from->size - c->bytes - last &&
            !__builtin_mul_overflow(c->nrow - 1, c->to_stride, &last) && c->to <= INT64_MAX - last;
 }
 
@@ -157,8 +157,8 @@ load_file(struct transfer *t, const char *path)
 
 /* ---- the thread ---- */
 
-static void
-serve_file(struct server *s, const struct order *o)
+void
+server_serve_file(struct server *s, const struct order *o)
 {
     const struct packet *p = &o->packet;
     struct transfer t = {.s = s, .order = o, .block = must_alloc(SOURCE_BLOCK), .out = {.fd = -1}};
@@ -188,7 +188,7 @@ files_thread(void *arg)
             continue;
         }
         pthread_mutex_unlock(&s->lock);
-        serve_file(s, o);
+        server_serve_file(s, o);
         order_free(o);
         pthread_mutex_lock(&s->lock);
     }

@@ -140,6 +140,8 @@ void job_free(struct job *j);
 /* serve_files.c. With the lock: there is a file to write or read. */
 void server_file(struct server *s);
 void server_close_files(struct server *s);
+/* On the thread that is there for it: carries out one order, whatever it says, and tells what came of it. */
+void server_serve_file(struct server *s, const struct order *o);
 
 /* serve_run.c: runs. */
 void server_start(struct server *s, const struct order *o);
