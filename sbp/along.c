@@ -5,6 +5,7 @@
 #include "sbp/around.h"
 #include "sbp/explore.h"
 #include "sbp/fewer.h"
+#include "sbp/local.h"
 
 #include <string.h>
 
@@ -30,6 +31,7 @@ struct along {
     const struct net *net;
     struct net few;
     const struct left **left; /* by node */
+    bool hold;                /* nodes that decide on no axis keep their candidate */
     struct hash_table lists, arrays;
 };
 
@@ -37,9 +39,11 @@ struct along {
 
 /* Does candidate k decide on all axes but one what `now` does? */
 static bool
-stays(const struct net *n, const struct net_node *v, int32_t k, int32_t now, int32_t level)
+stays(const struct along *w, const struct net_node *v, int32_t k, int32_t now, int32_t level)
 {
-    for (int32_t l = 0; v->part && l < n->nlevel; l++)
+    const struct net *n = w->net;
+    if (!v->part) return !w->hold;
+    for (int32_t l = 0; l < n->nlevel; l++)
         if (l != level && v->part[k * n->nlevel + l] != v->part[now * n->nlevel + l]) return false;
     return true;
 }
@@ -51,7 +55,7 @@ list_left(struct along *w, const struct net_node *v, int32_t now, int32_t level)
     uint16_t *list = ARENA_ARRAY(&tmp, uint16_t, v->ncand);
     int32_t n = 0;
     for (int32_t k = 0; k < v->ncand; k++)
-        if (k == now || (v->cost[k] < NET_NEVER && stays(w->net, v, k, now, level))) list[n++] = (uint16_t)k;
+        if (k == now || (v->cost[k] < NET_NEVER && stays(w, v, k, now, level))) list[n++] = (uint16_t)k;
     uint64_t hash = hash_bytes(0, list, sizeof *list * (size_t)n);
     uint32_t at = 0;
     struct left *l;
@@ -136,9 +140,9 @@ glance(const struct net *n, struct explore *s, int32_t *choice)
 
 /* True when the choice became better. */
 static bool
-along_axis(const struct net *n, int32_t level, struct explore *s, int32_t *choice)
+along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int32_t *choice)
 {
-    struct along w = {.net = n};
+    struct along w = {.net = n, .hold = hold};
     w.lists.arena = w.arrays.arena = &w.arena;
     make_net(&w, choice, level);
     int32_t *pick = ARENA_ARRAY(&w.arena, int32_t, n->nnode);
@@ -153,47 +157,58 @@ along_axis(const struct net *n, int32_t level, struct explore *s, int32_t *choic
 
 /* One axis after the other, as long as that is worth something. */
 static void
-all_axes(const struct net *n, struct explore *s, int32_t used, int32_t *choice)
+all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_t *choice)
 {
     for (int32_t level = 0, idle = 0; idle < used && !s->stopped; level = (level + 1) % n->nlevel)
-        if (is_used(n, level)) idle = along_axis(n, level, s, choice) ? 1 : idle + 1;
+        if (is_used(n, level)) idle = along_axis(n, level, hold, s, choice) ? 1 : idle + 1;
 }
 
-/* The same for a net with few layers, and a glance at all of it; what it chooses in one layer all take. True when that
- * is better. */
+/* What a net with few layers chose in one layer all take, then each node what is best beside the others; if that is
+ * better. */
+static void
+all_layers(const struct fewer *f, const int32_t *now, struct explore *s, int32_t *choice)
+{
+    struct arena tmp = {0};
+    int32_t n = f->whole->nnode, *all = arena_dup(&tmp, choice, sizeof *choice * (size_t)n);
+    struct local l;
+    fewer_whole(f, now, all);
+    local_begin(&l, f->whole, all);
+    choose_beside(&l, NULL);
+    int64_t cost = net_cost(f->whole, l.choice);
+    if (cost < s->best / s->scale) {
+        s->best = cost * s->scale;
+        memcpy(choice, l.choice, sizeof *choice * (size_t)n);
+    }
+    local_end(&l);
+    arena_fini(&tmp);
+}
+
+/* The same for a net with few layers, and a glance at all of it. True when that was better. */
 static bool
 few_layers(const struct net *n, struct explore *s, int32_t used, int32_t *choice)
 {
     struct fewer f;
     struct arena tmp = {0};
+    int64_t before = s->best;
     if (!fewer_begin(&f, n)) return false;
-    if (f.like.nlayer < LAYERS) {
-        fewer_end(&f);
-        return false;
-    }
     struct explore few = *s;
-    int32_t *now = ARENA_ARRAY(&tmp, int32_t, f.net.nnode + 1), *all = ARENA_ARRAY(&tmp, int32_t, n->nnode);
+    int32_t *now = ARENA_ARRAY(&tmp, int32_t, f.net.nnode + 1);
     fewer_of(&f, choice, now);
     few.nchoice = f.net.nnode;
-    int64_t cost = net_cost(&f.net, now);
+    int64_t cost = f.like.nlayer < LAYERS ? NET_NEVER : net_cost(&f.net, now);
     if (cost < NET_NEVER) {
         few.best = cost * s->scale;
-        all_axes(&f.net, &few, used, now);
+        all_axes(&f.net, &few, used, true, now);
+        all_layers(&f, now, s, choice);
+        all_axes(&f.net, &few, used, false, now);
         few.looks = GLANCE;
         glance(&f.net, &few, now);
-        memcpy(all, choice, sizeof *all * (size_t)n->nnode);
-        fewer_whole(&f, now, all);
-        cost = net_cost(n, all);
+        all_layers(&f, now, s, choice);
     }
     s->stopped = few.stopped;
-    bool better = cost < s->best / s->scale;
-    if (better) {
-        s->best = cost * s->scale;
-        memcpy(choice, all, sizeof *all * (size_t)n->nnode);
-    }
     fewer_end(&f);
     arena_fini(&tmp);
-    return better;
+    return s->best < before;
 }
 
 void
@@ -204,6 +219,7 @@ along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *ar
     for (int32_t level = 0; level < n->nlevel; level++) used += is_used(n, level);
     if (used < 2 || n->nnode == 0) return;
     s.best = *cost * scale;
-    if (!few_layers(n, &s, used, choice)) all_axes(n, &s, used, choice);
+    if (!few_layers(n, &s, used, choice))
+        for (int hold = 1; hold >= 0; hold--) all_axes(n, &s, used, hold, choice);
     *cost = s.best / scale;
 }

@@ -44,8 +44,10 @@ struct cfn {
     struct cfn_edge *edge;
     double *rank; /* by variable: where it stands in the sweeps of the dual */
     int64_t constant, scale;
-    int64_t work;          /* how many costs making it smaller looked at, about */
-    struct trail *trail;   /* NULL: nobody wants to know */
+    int64_t work;         /* how many costs making it smaller looked at, about */
+    struct trail *trail;  /* NULL: nobody wants to know */
+    bool (*stop)(void *); /* ends making it smaller; NULL: nobody does */
+    void *arg;
     struct cfn_fate *fate; /* by variable; cfn_fold fills it; NULL: nobody wants to know */
 };
 

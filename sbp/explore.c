@@ -183,6 +183,7 @@ look(struct explore *s, struct cfn *c, int64_t *bound)
             *bound = MAX(*bound, c->constant);
             return true;
         }
+        if (stops(s)) return false;
         enum outcome is = tighten(s, c, bound);
         if (is == CLOSED) return true;
         if (tired(s) || stops(s)) return false;
@@ -203,6 +204,8 @@ explore(struct explore *s, struct cfn *c)
 {
     int64_t bound = 0;
     c->trail = &s->trail;
+    c->stop = s->stop;
+    c->arg = s->arg;
     s->work += cfn_entries(c);
     s->value = must_alloc(sizeof *s->value * (size_t)MAX(1, c->nvar));
     bool closed = look(s, c, &bound);

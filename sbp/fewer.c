@@ -323,17 +323,6 @@ fewer_of(const struct fewer *f, const int32_t *whole, int32_t *few)
         if (f->is[v] >= 0) few[f->is[v]] = whole[v];
 }
 
-/* Who has nobody to stand for it chooses what is best beside the others. */
-static void
-choose_beside(struct local *l, const uint8_t *alone)
-{
-    enum { TURNS = 4 };
-    for (int round = 0; round < TURNS; round++)
-        for (int32_t v = 0; v < l->net->nnode; v++)
-            for (int32_t k = 0, best = l->choice[v]; alone[v] && k < l->net->node[v].ncand; k++)
-                if (local_cost(l, v, k) < local_cost(l, v, best)) l->choice[v] = best = k;
-}
-
 void
 fewer_whole(const struct fewer *f, const int32_t *few, int32_t *whole)
 {

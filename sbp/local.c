@@ -193,3 +193,24 @@ choose_by_levels(struct local *l, const int32_t *start)
                 if (v->part[k * n->nlevel + level] != v->part[best * n->nlevel + level]) allowed[order[i]][k] = 0;
         }
 }
+
+void
+choose_beside(struct local *l, const uint8_t *some)
+{
+    enum { TURNS = 4 };
+    bool better = true;
+    for (int turn = 0; turn < TURNS && better; turn++) {
+        better = false;
+        for (int32_t v = 0; v < l->net->nnode; v++) {
+            if (some && !some[v]) continue;
+            int64_t least = local_cost(l, v, l->choice[v]);
+            for (int32_t k = 0; k < l->net->node[v].ncand; k++) {
+                int64_t cost = local_cost(l, v, k);
+                if (cost >= least) continue;
+                least = cost;
+                l->choice[v] = k;
+                better = true;
+            }
+        }
+    }
+}

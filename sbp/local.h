@@ -23,5 +23,7 @@ int64_t local_cost(struct local *l, int32_t node, int32_t k);
 /* Choices by rule, of all nodes; `start` decides between equals (NULL: the first). */
 void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE */
 void choose_by_levels(struct local *l, const int32_t *start); /* SOLVE_RECURSIVE */
+/* Of a choice that is possible: nodes, of `some` (NULL: all), take what is best beside the others. */
+void choose_beside(struct local *l, const uint8_t *some);
 
 #endif

@@ -15,6 +15,8 @@ struct work { /* variables to look at; each at most once */
     int32_t *queue, head, n;
     uint8_t *queued;
     bool fold; /* cfn_fold */
+    bool stopped;
+    int64_t step;
 };
 
 static void
@@ -314,6 +316,16 @@ as(struct work *w, int32_t v)
 
 /* ---- all of them ---- */
 
+enum { OFTEN = 16 }; /* one in so many steps asks whether to stop */
+
+/* What is left then is a network of the same least cost, if not the smallest. */
+static bool
+is_stopped(struct work *w)
+{
+    if (!w->stopped && w->c->stop && w->step++ % OFTEN == 0) w->stopped = w->c->stop(w->c->arg);
+    return w->stopped;
+}
+
 static void
 shrink(struct work *w)
 {
@@ -325,6 +337,7 @@ shrink(struct work *w)
         w->head = (w->head + 1) % c->nvar;
         w->n--;
         w->queued[v] = 0;
+        if (is_stopped(w)) return;
         if (c->var[v].n == 0 || out(w, v)) continue;
         if (cut_sums(w, v))
             look_at(w, v);
@@ -368,6 +381,7 @@ reduce(struct cfn *c, bool fold)
     bool possible = support_all(&w, &removed);
     for (removed = true; possible && removed;) {
         shrink(&w);
+        if (w.stopped) break;
         possible = support_all(&w, &removed) && c->constant < NET_NEVER / 2;
     }
     work_end(&w);
@@ -448,7 +462,8 @@ cfn_dominate(struct cfn *c, int32_t most)
 {
     int64_t *cost = must_alloc(sizeof *cost * 2 * (size_t)most);
     bool any = false;
-    for (int32_t v = 0; v < c->nvar; v++)
+    struct work w = {.c = c};
+    for (int32_t v = 0; v < c->nvar && !is_stopped(&w); v++)
         while (c->var[v].n > 1 && c->var[v].n <= most && drop_beaten(c, v, cost, cost + most)) any = true;
     free(cost);
     return any;

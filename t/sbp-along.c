@@ -1,6 +1,7 @@
 /* Tests of sbp/along.c: what is left can be made better along no mesh axis, by whatever change of all nodes at once. */
 #include "sbp/along.h"
 
+#include "sbp/local.h"
 #include "t/nets.h"
 #include "t/tap.h"
 
@@ -69,6 +70,30 @@ no_axis_gains(struct arena *a, uint64_t seed, int *better)
     return fine;
 }
 
+/* Node by node a choice becomes no dearer, until no node alone can make it so. */
+static bool
+no_node_gains(struct arena *a, uint64_t seed)
+{
+    struct net n = draw_net(a, seed);
+    struct local l;
+    int32_t choice[NODES] = {0};
+    for (int32_t i = 0; i < n.nnode; i++) choice[i] = (int32_t)draw(n.node[i].ncand);
+    int64_t was = net_cost(&n, choice);
+    if (was >= NET_NEVER) return true;
+    local_begin(&l, &n, choice);
+    for (int64_t before = was; choose_beside(&l, NULL), net_cost(&n, l.choice) < before;)
+        before = net_cost(&n, l.choice);
+    int64_t cost = net_cost(&n, l.choice);
+    bool fine = cost <= was;
+    for (int32_t i = 0; i < n.nnode; i++) {
+        memcpy(choice, l.choice, sizeof *choice * (size_t)n.nnode);
+        for (choice[i] = 0; choice[i] < n.node[i].ncand; choice[i]++) fine = fine && net_cost(&n, choice) >= cost;
+    }
+    local_end(&l);
+    if (!fine) diag("seed %llu: from %lld to %lld", (unsigned long long)seed, (long long)was, (long long)cost);
+    return fine;
+}
+
 int
 main(void)
 {
@@ -80,6 +105,11 @@ main(void)
         arena_reset(&a);
     }
     is_int(wrong, 0, "nothing is gained along any axis of 2000 random nets");
+    for (int k = wrong = 0; k < 2000; k++) {
+        wrong += !no_node_gains(&a, seed + (uint64_t)k);
+        arena_reset(&a);
+    }
+    is_int(wrong, 0, "nor by any node alone, where nodes chose what is best beside the others");
     ok(better > 100, "of which %d became better", better);
     arena_fini(&a);
     return done();

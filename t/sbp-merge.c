@@ -70,7 +70,7 @@ static bool
 holds_when_stopped(struct arena *a, const struct net *n)
 {
     int64_t peak, least = exhaustive(n, -1, 0, &peak);
-    for (int after = 1; after < 4096; after *= 2) {
+    for (int after = 0; after < 4096; after += 1 + after / 2) {
         int left = after;
         struct solved s;
         struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = count_down, .arg = &left};
@@ -79,6 +79,14 @@ holds_when_stopped(struct arena *a, const struct net *n)
         if (n->memory_limit && net_peak(n, s.choice) > n->memory_limit) return false;
     }
     return true;
+}
+
+static bool
+free_holds_when_stopped(struct arena *a, const struct net *n)
+{
+    struct net any = *n;
+    any.memory_limit = 0;
+    return holds_when_stopped(a, &any);
 }
 
 static void
@@ -111,5 +119,6 @@ main(void)
     all("all choices of a merged net are the whole's", n, seed, merged_is_the_whole);
     all("stopped at any moment, a search under a limit has a bound that holds", n / 2, seed + 200000,
         holds_when_stopped);
+    all("and one without a limit", n, seed + 300000, free_holds_when_stopped);
     return done();
 }
