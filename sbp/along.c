@@ -103,7 +103,7 @@ static void
 make_net(struct along *w, const int32_t *choice, int32_t level)
 {
     const struct net *n = w->net;
-    w->few = (struct net){.nnode = n->nnode, .ntensor = n->ntensor};
+    w->few = (struct net){.nnode = n->nnode, .ntensor = n->ntensor, .rank = n->rank};
     w->left = ARENA_ARRAY(&w->arena, const struct left *, n->nnode);
     w->few.node = ARENA_ARRAY(&w->arena, struct net_node, n->nnode);
     w->few.tensor = arena_dup(&w->arena, n->tensor, sizeof *n->tensor * (size_t)n->ntensor);

@@ -118,8 +118,9 @@ certify_seal(struct str *out)
 }
 
 void
-certify(const struct net *n, const struct solved *s, int nwith, const struct certify_with *with, struct str *out)
+certify(const struct solved *s, int nwith, const struct certify_with *with, struct str *out)
 {
+    const struct net *n = s->net;
     struct writer w = {.out = out};
     str_add(out, "rille certificate 1\n");
     for (int i = 0; i < nwith; i++) str_addf(out, "with %s %.17g\n", with[i].name, with[i].value);

@@ -29,8 +29,8 @@ struct certify_with {
     const char *name;
     double value;
 };
-/* out: empty. */
-void certify(const struct net *n, const struct solved *s, int nwith, const struct certify_with *with, struct str *out);
+/* Of s->net, which has each converted copy that matters under a memory limit as a node (copies.h). out: empty. */
+void certify(const struct solved *s, int nwith, const struct certify_with *with, struct str *out);
 /* Appends the line "digest". */
 void certify_seal(struct str *out);
 

@@ -252,7 +252,7 @@ made_new(struct making *m, const struct net_tensor *t)
 {
     struct cfn *c = m->c;
     int32_t v = c->nvar++;
-    c->rank[v] = t->maker + 0.5;
+    c->rank[v] = c->rank[t->maker] + 0.5;
     c->var[v] = (struct cfn_var){.n = 2};
     c->var[v].cost = must_alloc(2 * sizeof *c->var[v].cost);
     c->var[v].value = must_alloc(2 * sizeof *c->var[v].value);
@@ -335,7 +335,7 @@ cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra)
     c->rank = must_alloc(sizeof *c->rank * (size_t)count_vars(n));
     for (int32_t i = 0; i < n->nnode; i++) {
         struct cfn_var *v = &c->var[i];
-        c->rank[i] = i;
+        c->rank[i] = n->rank ? n->rank[i] : i;
         v->n = n->node[i].ncand;
         v->cost = must_alloc(sizeof *v->cost * (size_t)v->n);
         v->value = must_alloc(sizeof *v->value * (size_t)v->n);

@@ -23,6 +23,9 @@ enum {
 };
 
 struct limited {
+    const struct net *whole; /* the times that matter */
+    const struct copies *copies;
+    struct merged merged;
     const struct net *net; /* merged */
     const struct solve_options *o;
     struct limit limit;
@@ -33,6 +36,8 @@ struct limited {
     int32_t *value;      /* by variable of the folded network: its candidate at the last bound */
     int32_t *choice;     /* what that means */
     int32_t *scratch;    /* another choice */
+    int32_t *all;        /* a choice of the whole */
+    int64_t *live;       /* and what is live with it */
     struct best *best;
     int64_t scale, least_peak;
     int32_t budget;      /* bounds that may still be asked */
@@ -49,17 +54,28 @@ limited_ceil(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-/* A choice that meets the limit and costs less becomes the best. */
+/* Sets what is live with a choice, no copy longer than it must be; `all` has it for the whole. Returns the peak. */
+static int64_t
+live_of(struct limited *m, const int32_t *choice)
+{
+    merge_choice(&m->merged, choice, m->all);
+    if (m->copies) copies_settle(m->copies, m->all);
+    int64_t peak = net_live(m->whole, m->all, m->live);
+    for (int32_t t = 0; t < m->merged.ntime; t++) m->limit.live[t] = m->live[m->merged.time[t]];
+    return peak;
+}
+
+/* A choice that meets the limit and costs less becomes the best; sets what is live with it. */
 static void
 offer(struct limited *m, const int32_t *choice)
 {
-    int64_t peak = limit_live(&m->limit, choice);
+    int64_t peak = live_of(m, choice);
     m->least_peak = MIN(m->least_peak, peak);
     if (peak > m->net->memory_limit) return;
-    int64_t cost = net_cost(m->net, choice);
+    int64_t cost = net_cost(m->whole, m->all);
     if (cost >= m->best->cost) return;
     m->best->cost = cost;
-    memcpy(m->best->choice, choice, sizeof *choice * (size_t)m->net->nnode);
+    memcpy(m->best->choice, m->all, sizeof *m->all * (size_t)m->whole->nnode);
 }
 
 /* Better choices cost less than this, scaled. */
@@ -131,7 +147,6 @@ bound_now(struct limited *m, bool *found)
     if (!*found) return bound >= NET_NEVER ? NET_NEVER : bound - worth;
     fold_choice(&m->folded, m->value, m->choice);
     offer(m, m->choice);
-    limit_live(&m->limit, m->choice);
     return bound - worth;
 }
 
@@ -223,7 +238,7 @@ raise(struct limited *m)
         if (peak <= m->net->memory_limit && limit_price(&m->limit) <= 1) break;
         start_near(m);
         if (look_near(m) && m->best->cost < was) idle = 0;
-        peak = limit_live(&m->limit, m->choice);
+        peak = live_of(m, m->choice);
         limit_step(&m->limit, (double)bound, goal_of(m, (double)m->best_bound, peak));
     }
     if (is_large(m) && m->best->cost < NET_NEVER && m->best_bound < below(m)) look_on(m, tried);
@@ -299,17 +314,17 @@ proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
     return bound;
 }
 
-/* The proof of the best bound of the whole, at its prices; on the network as it is, not folded. whole: n with the times
- * that matter, which are `time`; of: those that m->net has, among them. */
+/* The proof of the best bound of the whole, at its prices; on the network as it is, not folded. time: those of n that
+ * matter. */
 static void
-prove(struct limited *m, struct arena *a, const struct net *n, const struct net *whole, const int32_t *time,
-      const int32_t *of, struct solved *out)
+prove(struct limited *m, struct arena *a, const struct net *n, const int32_t *time, struct solved *out)
 {
     struct limit l;
     struct str text = {0};
-    limit_begin(&l, whole);
+    limit_begin(&l, m->whole);
     int64_t scale = cfn_scale(n), *price = ARENA_ARRAY(a, int64_t, net_times(n));
-    for (int32_t t = 0; t < m->limit.ntime; t++) l.price[of[t]] = m->best_price[t] / MAX(1, m->scale / scale);
+    for (int32_t t = 0; t < m->limit.ntime; t++)
+        l.price[m->merged.time[t]] = m->best_price[t] / MAX(1, m->scale / scale);
     int64_t worth = limit_price(&l), bound = proven(&l, scale, NET_NEVER, NULL) - worth;
     int64_t certified = bound <= 0 ? 0 : MIN(limited_ceil(bound, scale), m->best->cost);
     int64_t below = (certified - 1) * scale + 1 + worth;
@@ -334,7 +349,9 @@ limited_begin(struct limited *m, struct arena *tmp)
     m->value = ARENA_ARRAY(tmp, int32_t, m->folded.c->nvar + 1);
     m->choice = ARENA_ARRAY(tmp, int32_t, n + 1);
     m->scratch = ARENA_ARRAY(tmp, int32_t, n + 1);
-    m->best->choice = ARENA_ARRAY(tmp, int32_t, n + 1);
+    m->all = ARENA_ARRAY(tmp, int32_t, m->whole->nnode + 1);
+    m->live = ARENA_ARRAY(tmp, int64_t, net_times(m->whole) + 1);
+    m->best->choice = ARENA_ARRAY(tmp, int32_t, m->whole->nnode + 1);
     m->best_price = ARENA_ARRAY(tmp, int64_t, m->limit.ntime);
     m->ruled_out = ARENA_ARRAY(tmp, int64_t *, n + 1);
     for (int32_t i = 0; i < n; i++) m->ruled_out[i] = ARENA_ARRAY(tmp, int64_t, m->net->node[i].ncand);
@@ -374,28 +391,27 @@ begin_with(const struct net *n, const int32_t *choice, struct best *r, int64_t *
 }
 
 void
-limited_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct best *r, int64_t *least_peak,
-              struct solved *proof)
+limited_solve(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+              struct best *r, int64_t *least_peak, struct solved *proof)
 {
     struct arena tmp = {0};
-    struct merged merged;
     int32_t *time, ntime;
     struct best best = {0};
-    struct limited m = {.o = o, .best = &best, .net = &merged.net, .least_peak = INT64_MAX};
-    const struct net *whole = limit_times(&tmp, n, &time, &ntime);
+    struct limited m = {.o = o, .best = &best, .copies = copies, .net = &m.merged.net, .least_peak = INT64_MAX};
+    m.whole = limit_times(&tmp, n, &time, &ntime);
     begin_with(n, o->start, r, &m.least_peak);
     best.cost = r->cost;
-    if (merge_begin(&merged, whole) && fold_begin(&m.folded, m.net, m.scale = cfn_scale(m.net))) {
+    if (merge_begin(&m.merged, m.whole) && fold_begin(&m.folded, m.net, m.scale = cfn_scale(m.net))) {
         limited_begin(&m, &tmp);
         int64_t bound = solve_merged(&m);
         r->bound = MAX(r->bound, bound);
-        if (best.cost < r->cost) merge_choice(&merged, best.choice, r->choice);
+        if (best.cost < r->cost) memcpy(r->choice, best.choice, sizeof *r->choice * (size_t)n->nnode);
         r->cost = best.cost;
-        if (proof && m.best_bound > -NET_NEVER) prove(&m, a, n, whole, time, merged.time, proof);
+        if (proof && m.best_bound > -NET_NEVER) prove(&m, a, n, time, proof);
         limited_end(&m);
         fold_end(&m.folded);
     }
-    merge_end(&merged);
+    merge_end(&m.merged);
     r->bound = MIN(r->bound, r->cost);
     *least_peak = m.least_peak;
     arena_fini(&tmp);

@@ -1,6 +1,7 @@
 /* merge.c - variables as nodes, and the times that are not dominated. */
 #include "sbp/merge.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,6 +253,7 @@ make_nodes(struct merging *g)
     const struct cfn *c = g->m->folded.c;
     struct net *to = &g->m->net;
     int64_t *rest = ARENA_NEW(&g->m->arena, int64_t);
+    double *rank = ARENA_ARRAY(&g->m->arena, double, c->nvar + 1);
     *rest = unscaled(c, c->constant);
     to->node = ARENA_ARRAY(&g->m->arena, struct net_node, c->nvar + 1);
     to->nnode = c->nvar + 1;
@@ -262,7 +264,10 @@ make_nodes(struct merging *g)
             cost[i] = c->var[v].cost[i] >= NET_NEVER ? NET_NEVER : unscaled(c, c->var[v].cost[i] - low);
         *rest += unscaled(c, low);
         to->node[v] = (struct net_node){.ncand = c->var[v].n, .cost = cost};
+        rank[v] = c->rank[v];
     }
+    rank[c->nvar] = INFINITY;
+    to->rank = rank;
     to->node[c->nvar] = (struct net_node){.ncand = 1, .cost = rest};
 }
 
@@ -274,7 +279,7 @@ make_edge(struct merging *g, const struct cfn_edge *e, const uint16_t *same)
     struct net_use *use = ARENA_NEW(&g->m->arena, struct net_use);
     int64_t n = (int64_t)c->var[e->u].n * c->var[e->v].n, *price = ARENA_ARRAY(&g->m->arena, int64_t, n);
     for (int64_t k = 0; k < n; k++) price[k] = unscaled(c, e->table->cost[k]);
-    *use = (struct net_use){e->v, same};
+    *use = (struct net_use){.node = e->v, .form = same};
     *t = (struct net_tensor){.maker = e->u, .form = same, .nuse = 1, .use = use, .price = price};
     t->nfrom = c->var[e->u].n;
     t->nto = c->var[e->v].n;

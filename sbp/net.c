@@ -52,8 +52,39 @@ net_times(const struct net *n)
 {
     int32_t last = 1;
     for (int32_t i = 0; i < n->nnode; i++) last = MAX(last, n->node[i].time + 1);
-    for (int32_t i = 0; i < n->ntensor; i++) last = MAX(last, n->tensor[i].dies);
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        const struct net_tensor *t = &n->tensor[i];
+        last = MAX(last, t->dies);
+        for (int32_t k = 0; t->copy && k < t->nuse; k++) last = MAX(last, t->use[k].end);
+    }
     return last;
+}
+
+/* Is an earlier reader's copy its own? */
+static bool
+is_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_t to)
+{
+    for (int32_t k = 0; k < use; k++)
+        if (t->use[k].form[choice[t->use[k].node]] == to) return true;
+    return false;
+}
+
+/* Changes of what is live by the copies of a tensor: each is there from its first reader to its last. */
+static void
+copies_live(const struct net_tensor *t, const int32_t *choice, int64_t *live)
+{
+    const int64_t *copy = t->copy + (int64_t)t->form[choice[t->maker]] * t->nto;
+    for (int32_t k = 0; k < t->nuse; k++) {
+        int32_t to = t->use[k].form[choice[t->use[k].node]], begin = t->use[k].begin, end = t->use[k].end;
+        if (copy[to] == 0 || is_shared(t, choice, k, to)) continue;
+        for (int32_t j = k + 1; j < t->nuse; j++) {
+            if (t->use[j].form[choice[t->use[j].node]] != to) continue;
+            begin = MIN(begin, t->use[j].begin);
+            end = MAX(end, t->use[j].end);
+        }
+        live[begin] += copy[to];
+        live[end] -= copy[to];
+    }
 }
 
 int64_t
@@ -69,6 +100,7 @@ net_live(const struct net *n, const int32_t *choice, int64_t *live)
     }
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
+        if (t->copy) copies_live(t, choice, live);
         if (!t->bytes || t->dies <= t->born) continue;
         live[t->born] += t->bytes[t->form[choice[t->maker]]];
         live[t->dies] -= t->bytes[t->form[choice[t->maker]]];
@@ -131,6 +163,10 @@ check_tensor(const struct net *n, int32_t i, int64_t *sum)
     TRY(check_forms(n, t->maker, t->form, t->nfrom, i));
     for (int32_t k = 0; k < t->nuse; k++) TRY(check_forms(n, t->use[k].node, t->use[k].form, t->nto, i));
     if (t->born < 0) return fail(E_PLAN, "cost network: tensor %d is born at time %d", (int)i, (int)t->born);
+    for (int32_t k = 0; t->copy && k < t->nuse; k++)
+        if (t->use[k].begin < 0 || t->use[k].end <= t->use[k].begin)
+            return fail(E_PLAN, "cost network: tensor %d is read from time %d to %d", (int)i, (int)t->use[k].begin,
+                        (int)t->use[k].end);
     return t->nuse ? check_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, sum) : 0;
 }
 

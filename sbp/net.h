@@ -26,6 +26,7 @@ struct net_node {
 struct net_use {
     int32_t node;         /* who reads; one that reads twice stands twice */
     const uint16_t *form; /* its candidate -> the form that it wants */
+    int32_t begin, end;   /* it wants a converted copy at times begin <= t < end */
 };
 struct net_tensor {
     int32_t maker;
@@ -36,12 +37,15 @@ struct net_tensor {
     const int64_t *price; /* [from * nto + to]; NET_NEVER: no such conversion. NULL when nobody reads it */
     const int64_t *bytes; /* by form in which it comes, on the fullest rank; NULL: none */
     int32_t born, dies;   /* it takes memory at times born <= t < dies */
+    const int64_t *copy;  /* [from * nto + to]: what a conversion takes beside it, from the first reader that wants the
+                           * form to the last; NULL: nothing */
 };
 struct net {
     int32_t nnode, ntensor, nlevel;
     struct net_node *node;
     struct net_tensor *tensor;
     int64_t memory_limit; /* 0: none */
+    const double *rank;   /* by node: where sweeps of the search come to it; NULL: in the order of the numbers */
 };
 
 /* The definition: what a choice (a candidate for each node) costs. NET_NEVER when it is not possible. */

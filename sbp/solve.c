@@ -4,6 +4,7 @@
 #include "runtime/error.h"
 #include "sbp/along.h"
 #include "sbp/around.h"
+#include "sbp/copies.h"
 #include "sbp/dual.h"
 #include "sbp/explore.h"
 #include "sbp/limited.h"
@@ -61,18 +62,29 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
 
 /* ---- all modes ---- */
 
-/* What a rule chooses, if it is better than what r has. */
+/* Makes copies no longer than they must be. */
 static void
-by_rule(const struct net *n, enum solve_mode mode, const int32_t *start, struct best *r)
+settle(const struct copies *copies, struct best *r)
+{
+    if (!copies || r->cost >= NET_NEVER) return;
+    copies_settle(copies, r->choice);
+    r->cost = net_cost(&copies->apart, r->choice);
+}
+
+/* What a rule chooses, if it is better than what r has. Rules know no copies. */
+static void
+by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, const int32_t *start, struct best *r)
 {
     struct local l;
-    local_begin(&l, n, mode == SOLVE_GREEDY ? start : NULL);
+    const struct net *plain = copies ? copies->net : n;
+    local_begin(&l, plain, mode == SOLVE_GREEDY ? start : NULL);
     if (mode == SOLVE_PROPAGATE) choose_outward(&l, start);
     if (mode == SOLVE_RECURSIVE) choose_by_levels(&l, start);
-    int64_t cost = net_cost(n, l.choice);
+    int64_t cost = net_cost(plain, l.choice);
     if (cost < r->cost) {
         r->cost = cost;
-        memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)n->nnode);
+        memcpy(r->choice, l.choice, sizeof *r->choice * (size_t)plain->nnode);
+        settle(copies, r);
     }
     local_end(&l);
 }
@@ -100,25 +112,25 @@ first_choice(const struct net *n, const struct solve_options *o, struct str *pro
     solve_free(n, o, false, 0, proof, r);
 }
 
-int
-net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
+/* n: with copies as nodes, if there are any that matter; o->start is of n. */
+static int
+solve_all(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+          struct solved *out)
 {
     struct best r = {.cost = NET_NEVER};
-    *out = (struct solved){0};
-    TRY(net_check(n));
-    if (o->mode == SOLVE_GREEDY && !o->start) return fail(E_PLAN, "cost network: greedy needs a choice to start from");
     r.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     bool optimal = o->mode == SOLVE_OPTIMAL;
     for (int mode = 0; mode < SOLVE_OPTIMAL; mode++)
-        if (optimal ? o->start != NULL : mode == (int)o->mode) by_rule(n, (enum solve_mode)mode, o->start, &r);
+        if (optimal ? o->start != NULL : mode == (int)o->mode) by_rule(n, copies, (enum solve_mode)mode, o->start, &r);
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
     first_choice(n, o, o->proof ? &out->proof : NULL, &all);
+    settle(copies, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
     out->certified = all.bound;
     if (n->memory_limit && all.cost < NET_NEVER && (optimal ? least_peak : net_peak(n, r.choice)) > n->memory_limit)
-        limited_solve(a, n, o, &all, &least_peak, o->proof ? out : NULL);
+        limited_solve(a, n, copies, o, &all, &least_peak, o->proof ? out : NULL);
     if (optimal || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
     r.bound = MIN(all.bound, r.cost);
     if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
@@ -127,12 +139,38 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     }
     if (r.cost >= NET_NEVER) return fail(E_PLAN, "cost network: no choice is possible");
     out->choice = r.choice;
+    out->net = n;
     out->cost = r.cost;
     out->bound = r.bound;
-    out->peak = net_peak(n, r.choice);
     out->certified = MIN(out->certified, out->bound);
     out->scale = cfn_scale(n);
     out->ntime = net_times(n);
+    return 0;
+}
+
+/* A choice of a net as one of that which has its copies as nodes. */
+static int32_t *
+with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
+{
+    int32_t *all = ARENA_ARRAY(a, int32_t, c->apart.nnode);
+    memcpy(all, choice, sizeof *all * (size_t)c->net->nnode);
+    copies_settle(c, all);
+    return all;
+}
+
+int
+net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
+{
+    *out = (struct solved){0};
+    TRY(net_check(n));
+    if (o->mode == SOLVE_GREEDY && !o->start) return fail(E_PLAN, "cost network: greedy needs a choice to start from");
+    struct copies *copies = ARENA_NEW(a, struct copies);
+    struct solve_options as = *o;
+    bool apart = copies_begin(a, n, copies);
+    if (apart) TRY(net_check(&copies->apart));
+    if (apart && o->start) as.start = with_copies(a, copies, o->start);
+    TRY(solve_all(a, apart ? &copies->apart : n, apart ? copies : NULL, &as, out));
+    out->peak = net_peak(n, out->choice);
     return 0;
 }
 
@@ -199,8 +237,12 @@ regret_exact(const struct net *n, const struct solved *s, int32_t node, int32_t 
     struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&tmp, int32_t, MAX(1, n->nnode))};
     int64_t least_peak;
     solve_free(&forced, o, false, 0, NULL, &r);
-    if (n->memory_limit && r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit)
-        limited_solve(&tmp, &forced, o, &r, &least_peak, NULL);
+    if (n->memory_limit && r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit) {
+        struct copies copies;
+        bool apart = copies_begin(&tmp, &forced, &copies);
+        if (apart) r.choice = with_copies(&tmp, &copies, r.choice);
+        limited_solve(&tmp, apart ? &copies.apart : &forced, apart ? &copies : NULL, o, &r, &least_peak, NULL);
+    }
     *low = r.bound >= NET_NEVER ? NET_NEVER : MAX(*low, r.bound - s->cost);
     *high = r.cost >= NET_NEVER ? NET_NEVER : MIN(*high, MAX(0, r.cost - s->cost));
     arena_fini(&tmp);

@@ -5,7 +5,8 @@
  * are equal. "propagate" goes outward from what it has decided, each node by the least conversion to decided
  * neighbours; "recursive" decides one mesh axis after the other, heavy nodes first (MindSpore's double recursion: Cai
  * et al. 2021); "greedy" keeps the choice that it starts from. A memory limit has prices: each time's bytes cost what a
- * Lagrangian says, so the bound holds under the limit.
+ * Lagrangian says, so the bound holds under the limit. There converted copies are nodes of their own, so that bytes
+ * that depend on several choices have their price too.
  *
  * Pure and deterministic, unless stop() ended it. One call, one thread. */
 #ifndef RILLE_SBP_SOLVE_H
@@ -24,7 +25,10 @@ struct solve_options {
     bool proof; /* write a certificate's steps */
 };
 struct solved {
-    int32_t *choice;     /* a candidate for each node; NULL where none is possible */
+    int32_t
+        *choice; /* a candidate for each node, and after them of those that `net` has more; NULL: none is possible */
+    const struct net
+        *net;            /* what was solved: the net itself or, under a memory limit, with copies as nodes (copies.h) */
     int64_t cost, bound; /* bound <= the least possible <= cost */
     int64_t peak;        /* the most bytes at one time; where nothing meets the limit, the least such that was found */
     /* What a certificate says (certify.h); with options.proof. */

@@ -1,4 +1,5 @@
-/* nets.h - random cost networks for tests: few nodes, shared tensors, forbidden candidates and conversions. */
+/* nets.h - random cost networks for tests: few nodes, shared tensors, forbidden candidates and conversions,
+ * copies that take memory. */
 #ifndef RILLE_T_NETS_H
 #define RILLE_T_NETS_H
 
@@ -50,6 +51,21 @@ draw_tensor(struct arena *a, const struct net *n, struct net_tensor *t, int32_t 
     t->dies = (int32_t)(maker + 1 + draw(4));
 }
 
+/* What conversions take, and when readers want them. */
+static inline void
+draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
+{
+    struct net_use *use = arena_dup(a, t->use, sizeof *use * READERS);
+    int64_t *copy = ARENA_ARRAY(a, int64_t, t->nfrom * t->nto);
+    for (int32_t k = 0; k < t->nuse; k++) {
+        use[k].begin = (int32_t)draw(n->nnode);
+        use[k].end = use[k].begin + 1 + (int32_t)draw(3);
+    }
+    for (int32_t k = 0; k < t->nfrom * t->nto; k++) copy[k] = draw(3) ? 5 * draw(4) : 0;
+    t->use = use;
+    t->copy = copy;
+}
+
 /* The net of a seed. */
 static inline struct net
 draw_net(struct arena *a, uint64_t seed)
@@ -74,6 +90,8 @@ draw_net(struct arena *a, uint64_t seed)
     n.ntensor = (int32_t)draw(2 * n.nnode + 1);
     n.tensor = ARENA_ARRAY(a, struct net_tensor, n.ntensor + 1);
     for (int32_t i = 0; i < n.ntensor; i++) draw_tensor(a, &n, &n.tensor[i], (int32_t)draw(n.nnode));
+    for (int32_t i = 0; i < n.ntensor; i++)
+        if (draw(3)) draw_copies(a, &n, &n.tensor[i]);
     return n;
 }
 

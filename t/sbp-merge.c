@@ -2,6 +2,7 @@
  * the search ends. */
 #include "sbp/merge.h"
 
+#include "sbp/copies.h"
 #include "sbp/limit.h"
 #include "sbp/solve.h"
 #include "t/nets.h"
@@ -31,10 +32,11 @@ too_many(const struct net *n)
 /* Each choice of the merged net costs what the whole's costs (or more: a form is made that nobody wants), and both meet
  * the limit or neither does; the least of those that do is the whole's. */
 static bool
-same_choices(struct merged *m, const struct net *whole)
+same_choices(struct merged *m, const struct net *whole, int64_t want)
 {
-    int32_t *choice = ARENA_ARRAY(&m->arena, int32_t, m->net.nnode + 1), of[NODES];
-    int64_t least = NET_NEVER, peak;
+    int32_t *choice = ARENA_ARRAY(&m->arena, int32_t, m->net.nnode + 1);
+    int32_t *of = ARENA_ARRAY(&m->arena, int32_t, whole->nnode + 1);
+    int64_t least = NET_NEVER;
     do {
         int64_t cost = net_cost(&m->net, choice);
         if (cost >= NET_NEVER) continue;
@@ -43,18 +45,20 @@ same_choices(struct merged *m, const struct net *whole)
         if (net_cost(whole, of) > cost || meets != (net_peak(whole, of) <= whole->memory_limit)) return false;
         if (meets) least = MIN(least, cost);
     } while (next_choice(&m->net, choice));
-    return least == exhaustive(whole, -1, 0, &peak);
+    return least == want;
 }
 
 static bool
 merged_is_the_whole(struct arena *a, const struct net *n)
 {
     struct merged m;
+    struct copies c;
     int32_t *time, ntime;
-    int64_t peak;
-    const struct net *timed = limit_times(a, n, &time, &ntime);
-    bool possible = merge_begin(&m, timed), same = possible || exhaustive(n, -1, 0, &peak) >= NET_NEVER;
-    if (possible) same = m.ntime <= MAX(1, ntime) && (too_many(&m.net) || same_choices(&m, n));
+    int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    const struct net *whole = copies_begin(a, n, &c) ? &c.apart : n;
+    const struct net *timed = limit_times(a, whole, &time, &ntime);
+    bool possible = merge_begin(&m, timed), same = possible || want >= NET_NEVER;
+    if (possible) same = m.ntime <= MAX(1, ntime) && (too_many(&m.net) || same_choices(&m, whole, want));
     merge_end(&m);
     return same;
 }

@@ -108,6 +108,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     struct rille_session *s = g->s;
     int64_t deadline =
         s->rounds ? rounds_deadline(s) : computed_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
+    if (limit) deadline -= MAX(0, deadline - computed_ns()) / 2; /* others may follow, if its plan holds too much */
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = limit, .stop = planned_is_late};
@@ -224,7 +225,7 @@ rille_graph_certify(struct rille_graph *g, const char *path)
     };
     struct str text = {0};
     FILE *f;
-    certify(&g->assigned->net, &g->assigned->solved, countof(with), with, &text);
+    certify(&g->assigned->solved, countof(with), with, &text);
     int status = file_create("certify", path, &f);
     if (!status) {
         fwrite(str_text(&text), 1, text.len, f);
