@@ -4,67 +4,8 @@ local tap = dofile("t/tap.lua")
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
-local one, line, grid = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
-local D = 16
-
--- What a recommender does: numbers and looked-up rows, and how alike they are.
-local Dlrm = nn.Module:extend("Dlrm")
-function Dlrm:init()
-  self.users, self.things = nn.Embedding(24, D), nn.Embedding(40, D)
-  self.bottom, self.top = nn.Linear(D, D), nn.Linear(D + 1, 8)
-end
-function Dlrm:forward(x, ids)
-  local dense = self.bottom(x):relu()
-  local user, thing = self.users(ids % 24), self.things(ids)
-  return self.top(rille.concat({dense * user, (user * thing):sum{axis = 1, keepdim = true}}, 1))
-end
-
-local Moe = nn.Module:extend("Moe")
-function Moe:init() self.mix, self.head = nn.MixtureOfExperts(D, 2 * D, 4), nn.Linear(D, 8) end
-function Moe:forward(x) return self.head(x + self.mix(x)) end
-
-local Gpt = nn.Module:extend("Gpt")
-function Gpt:init()
-  self.block, self.norm, self.head = nn.TransformerBlock(D, 4, {is_causal = true}), nn.LayerNorm(D), nn.Linear(D, 8)
-end
--- along: a placement on which what lies between blocks is cut along the sequence (sequence parallelism).
-function Gpt:forward(x)
-  local n = x.shape[1]
-  local function cut(y) return self.along and y:to_global{placement = self.along, sbp = "S(1)"} or y end
-  return self.head(self.norm(cut(self.block(cut(x:reshape{n // 8, 8, D}))))):reshape{n, 8}
-end
-
--- By name: the module, the shape of a row of input, and parameters that tensor parallelism cuts.
-local programs = {
-  mlp = {function() return nn.Sequential(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, 8)) end, {D},
-    {["0.weight"] = "S(0)", ["0.bias"] = "S(0)", ["2.weight"] = "S(1)"}},
-  gpt = {Gpt, {D}, {["block.fc1.weight"] = "S(0)", ["block.fc1.bias"] = "S(0)", ["block.fc2.weight"] = "S(1)"}},
-  dlrm = {Dlrm, {D}, {["users.weight"] = "S(0)", ["things.weight"] = "S(0)"}},
-  moe = {Moe, {D}, {["mix.up"] = "S(0)", ["mix.down"] = "S(0)"}},
-  resnet = {function() return rille.models.resnet.new{classes = 8, channels = 1, width = 4, blocks = {1}} end, {1, 8, 8}, {}},
-}
--- By name: placement, the batch, parameters, on which axis of the mesh those that tensor parallelism cuts are cut, and
--- whether the sequence is cut between blocks.
-local hints = {
-  dp = {line, "S(0)", "B"},
-  tp = {line, "B", "B", 1},
-  sp = {line, "B", "B", 1, true},
-  ["dp x tp"] = {grid, {"S(0)", "B"}, {"B", "B"}, 2},
-  fsdp = {line, "S(0)", "S(0)"},
-  free = {line, "S(0)", "auto"},
-}
-
-local function lay(net, program, hint)
-  local placement, _, sbp, axis = table.unpack(hint, 1, 4)
-  net:to_global{placement = placement, sbp = sbp == "S(0)" and "B" or sbp}
-  net.along = hint[5] and placement or nil
-  for name in pairs(program[3]) do assert(net:state_dict()[name], name) end
-  for name, p in net:named_parameters() do
-    if sbp == "S(0)" and p.shape[1] % 4 == 0 then p:to_global_{placement = placement, sbp = "S(0)"} end
-    local cut = axis and program[3][name]
-    if cut then p:to_global_{placement = placement, sbp = #placement.shape == 1 and cut or {"B", cut}} end
-  end
-end
+local one, line = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
+local programs, hints, lay = dofile("t/lib/layouts.lua")
 
 -- Two losses, and the step.
 local function train(program, hint, mode)

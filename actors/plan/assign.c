@@ -13,12 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One value of the program: who makes it, and who reads it in which layouts. */
+/* One value of the program: who makes it, and who reads it in which layouts. Times are numbers of the net's nodes. */
 struct reader {
     int32_t node;                       /* of the net */
     const struct layout *const *layout; /* by candidate, `stride` apart */
     int32_t stride;
+    int32_t begin, dies; /* what it reads, moved for it, is there at begin <= t < dies */
     struct reader *next;
+};
+enum holding { /* what a value holds, beside what is moved for its readers */
+               HOLDS_REGISTER,
+               HOLDS_PARTS, /* the bytes of an argument, a variable or a result, which a step has from beginning to end
+                             */
+               HOLDS_NOTHING, /* it has the bytes of what it reads: a view, a move */
+               HOLDS_OVER,    /* it is written over the old version of a variable, if it lies as that one does */
 };
 struct value {
     int32_t maker;
@@ -26,6 +34,7 @@ struct value {
     int32_t stride;
     struct type type;
     int64_t times; /* how often it is made in a step */
+    enum holding holds;
     int32_t born, dies;
     struct reader *reader, **end;
 };
@@ -36,7 +45,7 @@ struct kept { /* arrays that were made already, by content */
 struct priced {
     size_t bytes;
     const void *key;
-    const int64_t *price;
+    const int64_t *price, *copy; /* what moving costs, and what it takes */
 };
 struct planner {
     struct program *p;
@@ -160,10 +169,9 @@ node_new(struct planner *w, int32_t ncand, const int64_t *cost)
 }
 
 static void
-made(struct planner *w, struct value *v, int32_t node, const struct layout *const *layout, int32_t stride,
-     const struct type *t, int64_t times)
+made(struct value *v, int32_t node, const struct layout *const *layout, int32_t stride, const struct type *t,
+     int64_t times)
 {
-    (void)w;
     *v = (struct value){
         .maker = node, .layout = layout, .stride = stride, .type = *t, .times = times, .born = node, .dies = node + 1};
     v->end = &v->reader;
@@ -174,7 +182,7 @@ reads(struct planner *w, struct ref r, int32_t node, const struct layout *const 
 {
     struct value *v = value_of(w, r);
     struct reader *x = ARENA_NEW(&w->a->arena, struct reader);
-    *x = (struct reader){.node = node, .layout = layout, .stride = stride};
+    *x = (struct reader){.node = node, .layout = layout, .stride = stride, .begin = node, .dies = node + 1};
     *v->end = x;
     v->end = &x->next;
     v->dies = MAX(v->dies, node + 1);
@@ -220,7 +228,8 @@ leaf_node(struct planner *w, int32_t i)
         w->a->leaf[i] = place_node(w, just(w, f->layout), 1, f->layout);
     }
     int32_t node = w->a->leaf[i];
-    made(w, &w->value[w->p->nnode * OP_OUT + i], node, w->form[node], 1, &f->type, f->piece ? w->p->pieces : 1);
+    made(&w->value[w->p->nnode * OP_OUT + i], node, w->form[node], 1, &f->type, f->piece ? w->p->pieces : 1);
+    w->value[w->p->nnode * OP_OUT + i].holds = HOLDS_PARTS;
     return 0;
 }
 
@@ -299,7 +308,8 @@ move_node(struct planner *w, int32_t i)
     }
     int32_t node = w->a->node[i] = place_node(w, layout, count, n->layout[0]);
     reads(w, n->in[0], node, layout, 1);
-    made(w, &w->value[i * OP_OUT], node, layout, 1, &n->type[0], n->accumulate ? 1 : times_of(w, n));
+    made(&w->value[i * OP_OUT], node, layout, 1, &n->type[0], n->accumulate ? 1 : times_of(w, n));
+    if (!n->accumulate) w->value[i * OP_OUT].holds = HOLDS_NOTHING;
     return 0;
 }
 
@@ -316,7 +326,7 @@ source_node(struct planner *w, int32_t i)
         TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0]->place, &layout, &count));
         w->a->node[i] = place_node(w, layout, count, n->layout[0]);
     }
-    made(w, &w->value[i * OP_OUT], w->a->node[i], w->form[w->a->node[i]], 1, &n->type[0], times_of(w, n));
+    made(&w->value[i * OP_OUT], w->a->node[i], w->form[w->a->node[i]], 1, &n->type[0], times_of(w, n));
     return 0;
 }
 
@@ -339,7 +349,8 @@ compute_node(struct planner *w, int32_t i)
     for (int k = 0; k < n->nin; k++)
         if (n->in[k].kind == REF_NODE || n->in[k].kind == REF_LEAF) reads(w, n->in[k], node, flat + k, stride);
     for (int k = 0; k < n->nout; k++)
-        made(w, &w->value[i * OP_OUT + k], node, flat + n->nin + k, stride, &n->type[k], times_of(w, n));
+        made(&w->value[i * OP_OUT + k], node, flat + n->nin + k, stride, &n->type[k], times_of(w, n));
+    if (n->op->flags & OP_VIEW) w->value[i * OP_OUT].holds = HOLDS_NOTHING;
     return 0;
 }
 
@@ -354,14 +365,27 @@ program_node(struct planner *w, int32_t i)
     return compute_node(w, i);
 }
 
-/* Where a root must lie. */
+/* May r, the new version of a variable, be written over the old one? */
+static bool
+is_over(struct planner *w, struct ref r, int32_t leaf)
+{
+    r = rewrite_source(w->p, r);
+    if (r.kind != REF_NODE) return false;
+    const struct prog_node *n = &w->p->node[r.index];
+    if (!(n->op->flags & OP_INPLACE) || r.out >= n->op->ninplace) return false;
+    struct ref old = rewrite_source(w->p, n->in[r.out]);
+    return old.kind == REF_LEAF && old.index == leaf;
+}
+
+/* Where a root must lie. What moves it there comes last, and lands over the old version if there is one. */
 static void
 root_node(struct planner *w, int32_t k)
 {
     const struct prog_root *r = &w->p->root[k];
     const struct assign_root *o = &w->o->root[k];
     struct value *v = value_of(w, r->ref);
-    v->dies = INT32_MAX;
+    struct reader **last = v->end;
+    bool over = o->leaf >= 0 && !v->reader && is_over(w, r->ref, o->leaf);
     if (o->leaf >= 0) {
         int32_t leaf = w->a->leaf[o->leaf];
         reads(w, r->ref, leaf, w->form[leaf], 1);
@@ -369,7 +393,25 @@ root_node(struct planner *w, int32_t k)
         const struct layout *const *l = just(w, ref_layout(w->p, r->ref));
         reads(w, r->ref, place_node(w, l, 1, l[0]), l, 1);
     }
+    v->holds = over ? HOLDS_OVER : HOLDS_PARTS;
     v->dies = INT32_MAX;
+    if (!*last) return;
+    (*last)->begin = o->fixed && o->leaf < 0 ? 0 : over ? v->born : INT32_MAX;
+    (*last)->dies = INT32_MAX;
+}
+
+/* What a view or a move reads is there as long as itself. */
+static void
+lengthen(struct planner *w)
+{
+    for (int32_t i = w->p->nnode - 1; i >= 0; i--) {
+        struct value *own = &w->value[i * OP_OUT];
+        if (w->a->node[i] < 0 || own->holds != HOLDS_NOTHING) continue;
+        struct value *v = value_of(w, w->p->node[i].in[0]);
+        v->dies = MAX(v->dies, own->dies);
+        for (struct reader *r = v->reader; r; r = r->next)
+            if (r->node == own->maker) r->dies = MAX(r->dies, own->dies);
+    }
 }
 
 /* ---- tensors ---- */
@@ -381,6 +423,15 @@ index_of(const struct layout **list, int32_t *n, const struct layout *l)
     while (k < *n && list[k] != l) k++;
     if (k == *n) list[(*n)++] = l;
     return (uint16_t)k;
+}
+
+/* What a shard takes of the memory of the fullest rank: registers begin at such addresses. */
+static int64_t
+shard_bytes(const struct type *t, const struct layout *l)
+{
+    enum { ALIGN = 64 };
+    struct type local = layout_shard(l, t, 0);
+    return (type_bytes(&local) + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
 }
 
 /* Which of the distinct layouts each candidate has. */
@@ -396,13 +447,22 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
     return kept;
 }
 
+/* What moving a value takes beside it. A new version of a variable that does not lie as the variable takes its own
+ * bytes, and its move none. */
+static int64_t
+copy_bytes(const struct value *v, const struct layout *from, const struct layout *to)
+{
+    if (from == to || layout_same_boxes(from, to, &v->type)) return 0;
+    return shard_bytes(&v->type, v->holds == HOLDS_OVER ? from : to);
+}
+
 struct price_key {
     struct type type;
     int64_t times;
-    int32_t nfrom, nto;
+    int32_t nfrom, nto, over;
 };
 
-static const int64_t *
+static const struct priced *
 prices(struct planner *w, const struct value *v, const struct layout **from, int32_t nfrom, const struct layout **to,
        int32_t nto)
 {
@@ -417,6 +477,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     head.times = v->times;
     head.nfrom = nfrom;
     head.nto = nto;
+    head.over = v->holds == HOLDS_OVER;
     memcpy(key, &head, sizeof head);
     memcpy(key + sizeof head, from, sizeof *from * (size_t)nfrom);
     memcpy(key + sizeof head + sizeof *from * (size_t)nfrom, to, sizeof *to * (size_t)nto);
@@ -426,18 +487,20 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     while ((p = hash_next(&w->priced, hash, &at)) && (p->bytes != bytes || memcmp(p->key, key, bytes))) continue;
     if (!p) {
         int64_t *price = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto), sent;
+        int64_t *copy = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
         for (int32_t f = 0; f < nfrom; f++)
             for (int32_t t = 0; t < nto; t++) {
                 int64_t one = assign_price(&v->type, from[f], to[t], &w->p->cost, w->o->links, &sent);
                 price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
+                copy[(int64_t)f * nto + t] = copy_bytes(v, from[f], to[t]);
             }
         p = ARENA_NEW(&w->a->arena, struct priced);
-        *p = (struct priced){.bytes = bytes, .price = price};
+        *p = (struct priced){.bytes = bytes, .price = price, .copy = copy};
         p->key = arena_dup(&w->a->arena, key, bytes);
         hash_add(&w->priced, hash, p);
     }
     arena_fini(&tmp);
-    return p->price;
+    return p;
 }
 
 static const int64_t *
@@ -445,10 +508,8 @@ bytes_of(struct planner *w, const struct value *v, const struct layout **from, i
 {
     struct arena tmp = {0};
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n);
-    for (int32_t k = 0; k < n; k++) {
-        struct type local = layout_shard(from[k], &v->type, 0);
-        bytes[k] = type_bytes(&local);
-    }
+    for (int32_t k = 0; k < n; k++)
+        bytes[k] = shard_bytes(&v->type, from[k]) * (v->holds == HOLDS_PARTS ? v->times : 1);
     const int64_t *kept = keep(w, bytes, sizeof *bytes * (size_t)n);
     arena_fini(&tmp);
     return kept;
@@ -460,8 +521,9 @@ tensor_of(struct planner *w, const struct value *v)
     struct net *n = &w->a->net;
     struct net_tensor *t = &n->tensor[n->ntensor++];
     struct arena tmp = {0};
-    int32_t ncand = n->node[v->maker].ncand, most = 0;
-    *t = (struct net_tensor){.maker = v->maker, .born = v->born, .dies = MIN(v->dies, n->nnode)};
+    int32_t ncand = n->node[v->maker].ncand, most = 0, end = n->nnode;
+    bool parts = v->holds == HOLDS_PARTS;
+    *t = (struct net_tensor){.maker = v->maker, .born = parts ? 0 : v->born, .dies = parts ? end : MIN(v->dies, end)};
     for (const struct reader *r = v->reader; r; r = r->next) {
         most += n->node[r->node].ncand;
         t->nuse++;
@@ -472,11 +534,17 @@ tensor_of(struct planner *w, const struct value *v)
     t->form = forms(w, ncand, v->layout, v->stride, from, &t->nfrom);
     for (const struct reader *r = v->reader; r; r = r->next, u++) {
         u->node = r->node;
+        u->begin = MIN(r->begin, end - 1);
+        u->end = MIN(r->dies, end);
         u->form = forms(w, n->node[r->node].ncand, r->layout, r->stride, to, &t->nto);
     }
     t->use = use;
-    if (t->nuse) t->price = prices(w, v, from, t->nfrom, to, t->nto);
-    t->bytes = bytes_of(w, v, from, t->nfrom);
+    if (t->nuse) {
+        const struct priced *p = prices(w, v, from, t->nfrom, to, t->nto);
+        t->price = p->price;
+        t->copy = p->copy;
+    }
+    if (v->holds == HOLDS_REGISTER || parts) t->bytes = bytes_of(w, v, from, t->nfrom);
     arena_fini(&tmp);
 }
 
@@ -504,6 +572,7 @@ build(struct planner *w)
         if (w->o->leaf[i].follows >= 0) TRY(leaf_node(w, i));
     for (int32_t i = 0; i < p->nnode; i++) TRY(program_node(w, i));
     for (int32_t k = 0; k < p->nroot; k++) root_node(w, k);
+    lengthen(w);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int k = 0; k < p->node[i].nout && a->node[i] >= 0; k++) tensor_of(w, &w->value[i * OP_OUT + k]);
     for (int32_t i = 0; i < p->nleaf; i++) tensor_of(w, &w->value[p->nnode * OP_OUT + i]);

@@ -25,7 +25,7 @@ struct fitter {
     int64_t allowed;                /* what activations might take in the last plan; 0: not said */
     int64_t least;                  /* what was held, where that was too much at the least; 0: it was not */
     const struct dial_costs *costs; /* NULL: reckoned */
-    int64_t reckoned;               /* the limit of a planner, which reckons with less than a plan holds */
+    int64_t reckoned;               /* the limit of a planner, which counts less than a plan holds */
     int64_t possible;               /* what it could do with, where that was too little; 0: it was not */
     struct program *planned; /* as a planner laid it out: once, however many plans are made of it; NULL: none did */
     struct arena tmp;
@@ -226,7 +226,7 @@ is_any(const struct fitter *f)
     return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
 }
 
-/* A plan with layouts of which the planner reckons that they take no more than that; frees one that holds too much. */
+/* A plan with layouts that take no more than that, as the planner counts; frees one that holds too much. */
 static int
 lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
 {
@@ -239,14 +239,30 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* A plan that a planner lays out, within the limit. It reckons with less than a plan holds: where that is too much, it
- * is asked for what takes any memory, and up to twice the least that it knows of, which do not depend on the limit. */
+/* With less for what the planner counts, as long as a plan holds too much: by as much as the last one did. */
+static int
+lay_below(struct fitter *f, struct plan **out)
+{
+    enum { TURNS = 3 };
+    int64_t held, reckoned = f->limit;
+    int status = lay_once(f, reckoned, out, &held);
+    for (int i = 0; i < TURNS && !status && !*out && reckoned > 1; i++) {
+        reckoned = MAX(1, f->g->assigned->solved.peak - (held - f->limit));
+        status = lay_once(f, reckoned, out, &held);
+    }
+    return status;
+}
+
+/* A plan that a planner lays out, within the limit. A plan holds more than it counts: the scratch memory of kernels,
+ * what lies between registers, what chains of operators keep longer. Where no such plan is found, it is asked for what
+ * takes any memory, and up to twice the least that it knows of, which do not depend on the limit: so whoever asks for
+ * the least that is told finds it again. */
 static int
 lay_within(struct fitter *f, struct plan **out)
 {
     enum { STEPS = 4 };
     int64_t held, least = INT64_MAX;
-    int status = lay_once(f, f->limit, out, &held);
+    int status = lay_below(f, out);
     if (*out || (status && !f->possible)) return status;
     status = lay_once(f, 1, out, &held);
     int64_t possible = f->possible;

@@ -1,0 +1,49 @@
+-- Tests of what a planner counts of memory (actors/plan/assign.c, actors/session/fit.c) on real programs: what it says a device
+-- takes is what the plan holds, and the least that it tells is met by a plan.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local programs, hints, lay = dofile("t/lib/layouts.lua")
+local ROWS <const> = 64
+
+-- What the fullest device holds, what the planner counted, the scratch memory of kernels beside it, the step.
+local function train(program, hint, limit)
+  rille.manual_seed(5)
+  local net = program[1]()
+  lay(net, program, hint)
+  local opt = rille.optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x, ids, y)
+    local loss = net(x, ids):cross_entropy(y)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true, time_limit = limit and 600 or 0.3, memory_limit = limit})
+  local at = {placement = hint[1], sbp = hint[2]}
+  local x, ids = rille.randn({ROWS, table.unpack(program[2])}, at), rille.randint(0, 24, {ROWS}, at)
+  local y = rille.randint(0, 8, {ROWS}, at)
+  for _ = 1, 2 do step(x, ids, y) end -- in the first call others may still have the old versions
+  local held, scratch = 0, 0
+  for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
+  for bytes in tostring(step:plan{physical = true}):gmatch("scratch at %d+ %+ (%d+) B") do scratch = math.max(scratch, tonumber(bytes)) end
+  return held, step:explain().memory, scratch, step
+end
+
+-- Chains that are computed at once keep their operands until their end, and hold nothing between: the planner does not know
+-- them yet.
+local LESS <const>, MORE <const> = 0.95, 1.2
+for name, program in pairs(programs) do
+  for _, how in ipairs{"dp", "tp", "dp x tp", "fsdp", "free"} do
+    local held, memory, scratch = train(program, hints[how])
+    tap.ok(memory + scratch >= LESS * held and memory + scratch <= MORE * held,
+      ("%s, %s: what is counted, %d bytes and %d of scratch, is what is held, %d"):format(name, how, memory, scratch, held))
+  end
+end
+
+-- Of what cannot be met the least is told, and met: the searches end by themselves, whatever the clock says.
+for _, how in ipairs{"tp", "fsdp"} do
+  local held = train(programs.mlp, hints[how])
+  local good, why = pcall(train, programs.mlp, hints[how], held // 4)
+  local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
+  tap.ok(least and least < held, ("%s: a quarter of %d bytes is too little, and the least is told"):format(how, held), why)
+  local again = train(programs.mlp, hints[how], least)
+  tap.ok(again <= least, ("%s: with the least, %d bytes, there is a plan of %d"):format(how, least, again))
+end
+tap.done()
