@@ -201,9 +201,20 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     {                                                                                                                  \
         less_of(n, x, (type)first, (type)then, y);                                                                     \
     }                                                                                                                  \
-    static void block_softmax_grad_##suffix(int64_t n, const void *x, const void *y, double shift, void *z)            \
+    static void block_times_less_##suffix(int64_t n, const void *x, const void *y, double shift, void *z)              \
     {                                                                                                                  \
         times_less_of(n, x, y, (type)shift, z);                                                                        \
+    }                                                                                                                  \
+    /* While one short line waits for its sum, those of others are taken. */                                           \
+    static void block_softmax_grads_##suffix(int64_t n, int64_t count, const void *from, const void *beside, void *to) \
+    {                                                                                                                  \
+        const type *x = from, *y = beside;                                                                             \
+        type sum[LINES_TOGETHER] = {0}, *z = to;                                                                       \
+        int64_t some = n <= BLOCK / LINES_TOGETHER ? count : 1;                                                        \
+        for (int64_t first = 0; first < count; first += some) {                                                        \
+            for (int64_t l = first; l < first + some; l++) sum[l] = dot_of(n, x + l * n, y + l * n);                   \
+            for (int64_t l = first; l < first + some; l++) times_less_of(n, x + l * n, y + l * n, sum[l], z + l * n);  \
+        }                                                                                                              \
     }
 OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, exp_any_f32, vec_affine, less_f32, times_less_f32)
 OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, affine, less, times_less)
@@ -227,13 +238,6 @@ OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, a
         const type *x = from;                                                                                          \
         double sum = 0;                                                                                                \
         EACH_BLOCK(sum += block_sum_##suffix(m, x + i, shift))                                                         \
-        return sum;                                                                                                    \
-    }                                                                                                                  \
-    static double dot_##suffix(int64_t n, const void *from, const void *beside)                                        \
-    {                                                                                                                  \
-        const type *x = from, *y = beside;                                                                             \
-        double sum = 0;                                                                                                \
-        EACH_BLOCK(sum += block_dot_##suffix(m, x + i, y + i))                                                         \
         return sum;                                                                                                    \
     }                                                                                                                  \
     static double exp_sum_##suffix(int64_t n, const void *from, double shift, void *to)                                \
@@ -269,28 +273,30 @@ OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, a
         const type *x = from;                                                                                          \
         EACH_BLOCK(block_minus_##suffix(m, x + i, first, then, (type *)to + i))                                        \
     }                                                                                                                  \
-    static void softmax_grad_##suffix(int64_t n, const void *from, const void *beside, double shift, void *to)         \
+    static void softmax_grads_##suffix(int64_t n, int64_t count, const void *from, const void *beside, void *to)       \
     {                                                                                                                  \
-        const type *x = from, *y = beside;                                                                             \
-        EACH_BLOCK(block_softmax_grad_##suffix(m, x + i, y + i, shift, (type *)to + i))                                \
+        for (int64_t l = 0; l < count; l++) {                                                                          \
+            const type *x = (const type *)from + l * n, *y = (const type *)beside + l * n;                             \
+            double sum = 0;                                                                                            \
+            EACH_BLOCK(sum += block_dot_##suffix(m, x + i, y + i))                                                     \
+            EACH_BLOCK(block_times_less_##suffix(m, x + i, y + i, sum, (type *)to + l * n + i))                        \
+        }                                                                                                              \
     }
 BY_BLOCKS(float, f32)
 BY_BLOCKS(double, f64)
 
 static const struct reals reals_of[NCOMPUTE] = {
-    [COMP_F32] = {max_f32, sum_f32, dot_f32, exp_sum_f32, exp_sums_f32, exp_sum_any_f32, exps_f32, affine_f32,
-                  minus_f32, log_f32, logs_f32, softmax_grad_f32},
-    [COMP_F64] = {max_f64, sum_f64, dot_f64, exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_f64, affine_f64,
-                  minus_f64, log, logs_f64, softmax_grad_f64},
+    [COMP_F32] = {max_f32, sum_f32, exp_sum_f32, exp_sums_f32, exp_sum_any_f32, exps_f32, affine_f32, minus_f32,
+                  log_f32, logs_f32, softmax_grads_f32},
+    [COMP_F64] = {max_f64, sum_f64, exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_f64, affine_f64, minus_f64, log,
+                  logs_f64, softmax_grads_f64},
 };
 /* A short line costs what is done to it: no loop around that. */
 static const struct reals reals_of_block[NCOMPUTE] = {
-    [COMP_F32] = {block_max_f32, block_sum_f32, block_dot_f32, block_exp_sum_f32, block_exp_sums_f32,
-                  block_exp_sum_any_f32, block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32,
-                  block_softmax_grad_f32},
-    [COMP_F64] = {block_max_f64, block_sum_f64, block_dot_f64, block_exp_sum_f64, block_exp_sums_f64,
-                  block_exp_sum_any_f64, block_exps_f64, block_affine_f64, block_minus_f64, log, logs_f64,
-                  block_softmax_grad_f64},
+    [COMP_F32] = {block_max_f32, block_sum_f32, block_exp_sum_f32, block_exp_sums_f32, block_exp_sum_any_f32,
+                  block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32, block_softmax_grads_f32},
+    [COMP_F64] = {block_max_f64, block_sum_f64, block_exp_sum_f64, block_exp_sums_f64, block_exp_sum_any_f64,
+                  block_exps_f64, block_affine_f64, block_minus_f64, log, logs_f64, block_softmax_grads_f64},
 };
 
 /* ---- lines side by side ---- */

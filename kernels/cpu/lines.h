@@ -25,7 +25,6 @@ enum { LINE_VIEWS = 4, LINES_TOGETHER = 16 };
 struct reals {
     double (*max)(int64_t n, const void *x);               /* NaN does not count */
     double (*sum)(int64_t n, const void *x, double shift); /* of x - shift */
-    double (*dot)(int64_t n, const void *x, const void *y);
     /* y = exp(x - shift), no x greater than shift; gives their sum. y NULL: the sum alone. */
     double (*exp_sum)(int64_t n, const void *x, double shift, void *y);
     /* The sums alone of `count` lines one behind the other, as some() has them. */
@@ -36,7 +35,8 @@ struct reals {
     void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* y = (x - first) - then */
     double (*log)(double x);
     void (*logs)(int64_t n, double *x); /* of each of n <= LINES_TOGETHER numbers */
-    void (*softmax_grad)(int64_t n, const void *x, const void *y, double shift, void *to); /* to = x (y - shift) */
+    /* to = x (y - the sum of x y), of `count` lines one behind the other. */
+    void (*softmax_grads)(int64_t n, int64_t count, const void *x, const void *y, void *to);
 };
 
 /* Computes line r of each view; r counts inner positions fastest. */

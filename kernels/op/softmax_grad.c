@@ -27,11 +27,11 @@ ref(const struct kcall *k)
 /* ---- fast ---- */
 
 static void
-one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+some_lines(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at, int64_t count)
 {
     UNUSED(k);
     UNUSED(r);
-    f->softmax_grad(n, at[0], at[1], f->dot(n, at[0], at[1]), at[2]);
+    f->softmax_grads(n, count, at[0], at[1], at[2]);
 }
 
 static bool
@@ -41,7 +41,7 @@ lines(const struct kcall *k, struct line_call *c)
                             .nview = 3,
                             .view = {&k->in[0], &k->in[1], &k->out[0]},
                             .out = 4,
-                            .one = one_line};
+                            .some = some_lines};
     return true;
 }
 
