@@ -1,6 +1,6 @@
 /* exec.c - how one call is computed on one rank, decided once and then run many times.
  *
- * There are five ways, tried in this order:
+ * There are five ways, tried in this order; where the device has a library of products, that stands before them:
  *
  *   launch   a kernel compiled for the device, where calls are (kernels/cuda); else the host computes, by one of these:
  *   variant  the first of the operator's for this device that accepts the call; where none does, and halves stand
@@ -17,6 +17,7 @@
 #include "kernels/cpu/eltwise.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/product.h"
 #include "kernels/led.h"
 #include "runtime/denormal.h"
 #include "runtime/device.h"
@@ -48,7 +49,8 @@ struct exec {
     int nin, nout;
     size_t scratch_bytes; /* what the way itself uses comes first, then the stages */
 
-    struct led *led; /* a chain that a product leads */
+    struct cuda_multiply *multiply; /* by a library, where addresses suit it; one of the others is there too */
+    struct led *led;                /* a chain that a product leads */
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
     void *state;
@@ -107,8 +109,7 @@ ref_dtype(enum dtype d)
     return dtype_is_float(d) ? DT_F64 : DT_I64;
 }
 
-/* Bytes of what a way needs, all of them together at most MOST: a view of few bytes may show more than can be counted.
- */
+/* Bytes of what a way needs, together at most MOST: a view of few bytes may show more than can be counted. */
 static const size_t MOST = (size_t)1 << 62;
 
 static void
@@ -304,6 +305,16 @@ take(struct exec *e, int device)
     return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);
 }
 
+/* Both a call and a chain may be a product of the device's library. */
+static void
+add_library(struct exec *e, int device)
+{
+    const struct exec_made *m = &e->made;
+    if (!(device_kind(device)->flags & MULTIPLIES)) return;
+    e->multiply = cuda_multiply_new(&e->arena, led_by(m->nstep, m->step), m->nstep, m->step, e->nin, e->in, e->out);
+    if (e->multiply) e->name = "cublaslt", e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
+}
+
 /* Keeps what was asked for; calls are copied. */
 static void
 remember(struct exec *e, int nstep, const struct fuse_step *step)
@@ -346,7 +357,7 @@ exec_of(const struct kcall *k)
 static int
 add_check(struct exec *e)
 {
-    if (!check_ref || (!e->variant && !e->elt && !e->launch)) return 0;
+    if (!check_ref || (!e->variant && !e->elt && !e->launch && !e->multiply)) return 0;
     struct kcall k = {.call = e->call, .in = e->in, .out = e->out, .pieces = e->k.pieces, .threads = 1};
     e->check = exec_of(&k);
     TRY(take_ref(e->check));
@@ -371,6 +382,7 @@ exec_new(const struct kcall *k, int device, struct exec **out)
 {
     struct exec *e = exec_of(k);
     int status = take(e, device);
+    if (!status) add_library(e, device);
     if (!status) status = add_check(e);
     if (!status && k->adds) status = add_sum(e, device);
     if (!status && e->scratch_bytes >= MOST)
@@ -420,6 +432,7 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
     int status = take_steps(e, device, threads);
+    if (!status) add_library(e, device);
     if (status)
         exec_free(&e);
     else
@@ -567,6 +580,8 @@ run_doubted(const struct exec *e, void *const *in, void *const *out, const struc
 static int
 run_way(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
+    if (e->multiply && cuda_multiply_fits(e->multiply, in, out))
+        return cuda_multiply_run(e->multiply, r->device, in, out, r->scratch);
     if (e->launch) return cuda_launch_run(e->launch, r->device, in, out, r->scratch, r->piece, r->find);
     if (e->led) return led_run(e->led, in, out, r->scratch, r->device, r->piece, r->find);
     if (e->elt) {

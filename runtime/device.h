@@ -16,12 +16,13 @@
 enum { DEV_CPU, DEV_META, DEV_LATE, DEV_CUDA, NDEVICE_KIND };
 
 enum device_flags {
-    HOST_READS = 1, /* host code may touch its bytes */
-    NO_BYTES = 2,   /* values have a layout and no bytes: a session reads its plans and runs none */
-    FUSES = 4,      /* it computes chains of element-wise operators in one pass */
-    ONE_SPACE = 8,  /* the devices of the kind are of one space: they read each other's bytes in place */
-    COMPILES = 16,  /* kernels compiled for it may compute calls (kernels/cuda) */
-    ROLES = 32,     /* a device has a stream of each role (stream.h), else, where there are streams, one for all */
+    HOST_READS = 1,  /* host code may touch its bytes */
+    NO_BYTES = 2,    /* values have a layout and no bytes: a session reads its plans and runs none */
+    FUSES = 4,       /* it computes chains of element-wise operators in one pass */
+    ONE_SPACE = 8,   /* the devices of the kind are of one space: they read each other's bytes in place */
+    COMPILES = 16,   /* kernels compiled for it may compute calls (kernels/cuda) */
+    MULTIPLIES = 64, /* a library may compute products of matrices for it (kernels/cuda) */
+    ROLES = 32,      /* a device has a stream of each role (stream.h), else, where there are streams, one for all */
 };
 
 struct stream;

@@ -121,6 +121,7 @@ choose(const struct cuda_choice *c)
     device_cuda.variants = DEV_CPU;
     const char *why;
     if (plugin->compiler(&why)) device_cuda.flags |= COMPILES;
+    if (plugin->library(&why)) device_cuda.flags |= MULTIPLIES;
     device_cuda.missing = NULL;
     return 0;
 }

@@ -11,12 +11,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 3 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 4 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
     size_t bytes;     /* of memory */
     int major, minor; /* compute capability */
+};
+
+/* A product of matrices, and what follows it: y = f(x w + bias), `batch` times. x: m rows of k, w: k of n, y: m of n.
+ * Sums are made in f32, of f64 in f64. All are words without gaps between them: equal products have equal bytes. */
+enum cuda_real { CUDA_F32, CUDA_F64, CUDA_BF16, CUDA_F16 };
+enum cuda_after {
+    CUDA_AS_IS,
+    CUDA_GELU,       /* f(v) = gelu(v), by tanh; where there is aux, v itself is left there */
+    CUDA_GELU_SLOPE, /* f(v) = v gelu'(aux) */
+};
+struct cuda_matrix {
+    int64_t row, col; /* how far rows and columns lie apart, in elements; one of them is 1. Of y col is. */
+    int64_t batch;    /* how far its matrices do; 0: there is one for all */
+};
+struct cuda_product {
+    int64_t from, to;  /* enum cuda_real: of x and w; of the others */
+    int64_t after;     /* enum cuda_after */
+    int64_t bias, aux; /* 1: there is one. bias: n numbers; aux lies as y does. */
+    int64_t m, n, k, batch;
+    struct cuda_matrix x, w, y;
+};
+/* Addresses of a run, multiples of CUDA_PRODUCT_ALIGN; of scratch of CUDA_SCRATCH_ALIGN. */
+enum { CUDA_PRODUCT_ALIGN = 16, CUDA_SCRATCH_ALIGN = 256 };
+struct cuda_factors {
+    const void *x, *w, *bias;
+    void *aux, *y, *scratch;
 };
 
 /* Texts say what is wrong and live as long as the process; NULL: nothing is. Any thread. */
@@ -38,6 +64,12 @@ struct cuda_plugin {
     const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
     /* argument: of the kernel, a struct of that many bytes. Blocks until it is done. */
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
+    /* Names the library that computes products, and its version; NULL: there is none (*why). */
+    const char *(*library)(const char **why);
+    /* The way in which it computes one on that GPU, kept for the process, and the scratch that takes; the same way for
+     * the same product. NULL: it has none. */
+    void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
+    const char *(*multiply)(int gpu, const void *way, const struct cuda_factors *at); /* blocks until it is done */
 };
 
 /* Which devices the program names: device i is a 1/parts of a GPU. */
@@ -69,7 +101,17 @@ int cuda_kernel_get(const char *name, const char *prologue, const char *text, st
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                     size_t bytes);
 
-/* For cuda_kernel.c: the plug-in that is open; device i of the choice; a GPU's first error becomes the process's. */
+/* ---- products by a library: cuda_product.c asks it once for each product, and keeps what it said ---- */
+
+struct cuda_way;
+/* *out NULL: on some GPU of the process the library has no way, or there is no library. The session's thread. */
+void cuda_product_get(const struct cuda_product *p, struct cuda_way **out);
+size_t cuda_product_scratch(const struct cuda_way *w);
+/* Blocks until it is done. E_KERNEL: the device is broken. */
+int cuda_product_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
+
+/* For cuda_kernel.c and cuda_product.c: the plug-in that is open; device i of the choice; a GPU's first error becomes
+ * the process's. */
 const struct cuda_plugin *cuda_opened(void);
 const struct cuda_device *cuda_device_of(int device, int *major, int *minor); /* NULL: there is no such one */
 int cuda_note(const char *why);

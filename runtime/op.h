@@ -155,6 +155,9 @@ struct kernel_variant {
     void (*drop)(void *state);
 };
 
+/* What libraries of products know of what may follow one: v + x, v x, gelu(v) by tanh and its derivative. */
+enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE };
+
 /* Element-wise operators: y = f(x0, x1, x2). kernels/cpu/eltwise.c computes them block by block and fuses chains. The
  * compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its operands; f
  * is the meaning for reals, i for integers (NULL: f computes integers too). c gives attributes. The texts are their
@@ -168,6 +171,7 @@ struct eltwise {
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
+    enum follow (*follow)(const struct call *c); /* NULL: no library knows it */
 };
 
 /* A pass over lines, for machines that compile texts: of operand 0 (of == 0) or of result of - 1, along the dimensions

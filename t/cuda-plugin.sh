@@ -23,7 +23,7 @@ make_plugin() {
 }
 ok "a toolkit without GPUs is made" make_toolkit
 ok "the plug-in is C++, and goes with it" make_plugin
-ln -s libtoolkit.so "$dir/libnvrtc.so.99"
+for library in nvrtc cublasLt; do ln -s libtoolkit.so "$dir/lib$library.so.99"; done
 export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} RILLE_CACHE=$dir/cache
 
 # refuses WRONG TEXT DEVICES...: exit 2, nothing printed, one line that holds the text.
@@ -98,4 +98,50 @@ lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: in
 for at in 1 2 3 5 8 13; do
   ok "a GPU that is lost at call $at is told, and cpus go on" prints lost=$at $'false\ttrue\tfalse\ttrue\nfalse\ttrue\t8.0' "$lost"
 done
+
+# ---- products by cuBLASLt, with what follows them
+
+training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
+  rille.manual_seed(3)
+  local net = nn.Sequential(nn.Linear(6, 16), nn.GELU({approximate = "tanh"}), nn.Linear(16, 5)):to(TYPE):to_global{placement = p, sbp = "B"}
+  local opt = rille.optim.SGD(net:parameters(), {lr = 0.05})
+  local x = rille.randn(12, 6):to(TYPE):to_global{placement = p, sbp = "S(0)"}
+  local labels = (rille.arange(12) % 5):to_global{placement = p, sbp = "S(0)"}
+  local step = rille.graph(function(x, labels)
+    local loss = net(x):to("f32"):cross_entropy(labels)
+    loss:backward() opt:step() opt:zero_grad()
+    return loss
+  end)
+  for i = 1, 3 do print(string.format("%.5f", step(x, labels):item())) end'
+# trains WRONG TYPE: on two GPUs as on a cpu, but for the last digits; what the toolkit was told is in $dir/told.
+trains() {
+  local near=0.0001 want; [ "$2" = bf16 ] && near=0.03
+  rm -f "$dir/told"
+  want=$("$own" -d cpu:1 -e "KIND, RANKS, TYPE = 'cpu', {0}, '$2' $training")
+  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 60 "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, '$2' $training" | paste - <(echo "$want") |
+    tee /dev/stderr | awk -v near=$near '{ d = $1 - $2 } NF != 2 || d > near * $2 || -d > near * $2 { exit 1 } END { exit NR != 3 }'
+}
+told() { grep -oP "$1" "$dir/told" | sort | uniq -c | awk '{ $1 = $1 } 1' | tee /dev/stderr; }
+for type in f32 bf16 f64; do
+  ok "a network of $type trains with the products of a library" trains "" $type
+  case $type in f32) want="bias|bias+gelu+aux|plain|slope" ;; bf16) want="bias+gelu+aux|plain|slope" ;; *) want=plain ;; esac
+  is "by the library alone, bias, gelu and its slope within where it has that and nothing else follows: $want" \
+    "$(told 'multiply gpu \d \K.*' 2>/dev/null | cut -d' ' -f2 | paste -sd'|')" "$want"
+  is "each product was looked for once on each GPU" "$(told 'choose.*' 2>/dev/null | grep -vc '^1 ')" 0
+done
+ok "without a way for any product kernels compute them" trains noway f32
+is "and the library nothing" "$(grep -c multiply "$dir/told")" 0
+odd='local p = rille.placement(KIND, {0})
+  local x = rille.arange(40):to("f32"):to_global{placement = p, sbp = "B"}
+  print(x:slice(0, 1, 37):reshape({6, 6}):matmul(x:slice(0, 4, 40):reshape({6, 6})):sum():item())'
+ok "a factor that begins where the library may not is a kernel's" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $odd")" "KIND = 'cuda' $odd" cuda:0
+ok "RILLE_CHECK=ref holds products to the references" env RILLE_CHECK=ref LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, 'f32' $training"
+halves='local x = (rille.arange(40) / 7):to("bf16"):to_global{placement = rille.placement(KIND, {0}), sbp = "B"}
+  local y = ((x * 0.3 + x) * x - 1):relu()
+  print(y:sum():item(), (y * 3 - x):max():item())'
+ok "a chain of halves has the bits of its steps" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
+names='local x = rille.randn(4, 8):to_global{placement = rille.placement("cuda", {0}), sbp = "B"}
+  local step = rille.graph(function(x) return x:matmul(x:transpose(0, 1)) end)
+  step(x) print(tostring(step:plan{physical = true}):find("cublaslt, scratch", 1, true) ~= nil)'
+ok "a plan names the library" prints "" true "$names" cuda:0
 finish

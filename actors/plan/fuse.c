@@ -14,8 +14,9 @@
  * residual - is computed on its result while that is in the caches, and no
  * register holds it.
  *
- * Results inside a chain are not rounded to memory, so only dtypes that are
- * computed in themselves are joined: fused or not, the bits are the same. */
+ * Only dtypes that are computed in themselves are joined, where kernels are not
+ * compiled: those round each step as memory would. Fused or not, the bits are
+ * the same, but where a library computes a product with what follows it. */
 #include "actors/plan/outline.h"
 
 #include "runtime/device.h"
@@ -23,9 +24,10 @@
 #include <string.h>
 
 static bool
-integer_dtype(enum dtype d)
+fuses_dtype(const struct prog_node *n)
 {
-    return d == DT_F32 || d == DT_F64 || d == DT_I64;
+    uint8_t d = n->type[0].dtype;
+    return d == DT_F32 || d == DT_F64 || d == DT_I64 || device_kind(n->layout[0]->place->kind)->flags & COMPILES;
 }
 
 static bool
@@ -36,12 +38,13 @@ fusible(const struct prog_node *n)
            device_kind(kind)->flags & FUSES;
 }
 
-/* Machines that compile texts have kernels for chains without one. */
+/* Machines that compile texts have kernels for chains without one; their library of products does what follows too. */
 static bool
 leads(const struct prog_node *n)
 {
-    return n->op->flags & OP_LEADS && n->nout == 1 && !n->accumulate &&
-           (device_kind(n->layout[0]->place->kind)->flags & (FUSES | COMPILES)) == FUSES;
+    unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
+    return n->op->flags & OP_LEADS && n->nout == 1 && !n->accumulate && flags & FUSES &&
+           (flags & MULTIPLIES || !(flags & COMPILES));
 }
 
 /* ---- who reads a node ---- */
@@ -163,7 +166,7 @@ joins(const struct fusion *l, int32_t a, int32_t b, int operand)
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
     return l->group[a] == a && (fusible(x) || leads(x)) && same_moment(l->stages, a, b) && x->piece == y->piece &&
            x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0] && shape_equal(&x->type[0], &y->type[0]) &&
-           integer_dtype(x->type[0].dtype);
+           fuses_dtype(x);
 }
 
 /* One product at most leads a chain, and reads nothing of it. */

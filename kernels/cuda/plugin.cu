@@ -6,20 +6,12 @@
  * while the GPU works, which a GPU must allow (concurrentManagedAccess). An error
  * that leaves a GPU unusable comes back from every later call by CUDA itself. Kernels are compiled by NVRTC, a library
  * that is opened when there is one. */
-#include "runtime/device_cuda.h"
+#include "kernels/cuda/plugin.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <cuda_runtime.h>
-#include <dlfcn.h>
 #include <nvrtc.h>
-
-static const char *
-text_of(cudaError_t e)
-{
-    return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
-}
 
 static const char *
 count(int *ngpu)
@@ -95,27 +87,13 @@ struct nvrtc {
     const char *missing;
 };
 
-template <class F>
-static bool
-find(void *file, const char *name, F *f)
-{
-    *f = reinterpret_cast<F>(dlsym(file, name));
-    return *f != nullptr;
-}
-
 static nvrtc
 open_nvrtc()
 {
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-    static const char *const places[] = {"libnvrtc.so." TEXT(CUDART_MAJOR), "libnvrtc.so",
-                                         CUDA_LIBRARIES "/libnvrtc.so"};
     nvrtc n = {};
-    void *file = nullptr;
+    void *file = open_library("libnvrtc.so");
     int major = 0, minor = 0;
     decltype(&nvrtcVersion) version = nullptr;
-    for (const char *place : places)
-        if (!file) file = dlopen(place, RTLD_NOW | RTLD_LOCAL);
     bool all = file && find(file, "nvrtcCreateProgram", &n.create) && find(file, "nvrtcCompileProgram", &n.compile) &&
                find(file, "nvrtcGetProgramLogSize", &n.log_bytes) && find(file, "nvrtcGetProgramLog", &n.log) &&
                find(file, "nvrtcGetCUBINSize", &n.binary_bytes) && find(file, "nvrtcGetCUBIN", &n.binary) &&
@@ -200,7 +178,19 @@ launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument,
 extern "C" __attribute__((visibility("default"))) const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {
-        CUDA_PLUGIN_VERSION, count, open, take, give, copy, fill, compiler, compile, load, launch};
+    static const struct cuda_plugin plugin = {CUDA_PLUGIN_VERSION,
+                                              count,
+                                              open,
+                                              take,
+                                              give,
+                                              copy,
+                                              fill,
+                                              compiler,
+                                              compile,
+                                              load,
+                                              launch,
+                                              products_library,
+                                              products_find,
+                                              products_multiply};
     return &plugin;
 }

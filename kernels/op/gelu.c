@@ -24,6 +24,12 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
         vec_gelu_tanh(n, x[0], y);
 }
 
+static enum follow
+follow(const struct call *c)
+{
+    return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU : FOLLOW_NONE;
+}
+
 /* dx = dy gelu'(x): the derivative is an operator of its own, so that one pass computes it. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
@@ -41,7 +47,7 @@ const struct op op_gelu = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_gelu},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_gelu, .follow = follow},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}", "bf16{2,3} approximate=tanh"},
 };

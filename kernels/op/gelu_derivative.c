@@ -30,6 +30,12 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
         vec_gelu_tanh_derivative(n, x[0], y);
 }
 
+static enum follow
+follow(const struct call *c)
+{
+    return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU_SLOPE : FOLLOW_NONE;
+}
+
 /* (x Phi)'' = (2 - x^2) e^(-x^2 / 2) / sqrt(2 pi) */
 static struct val *
 curve_exact(struct build *b, struct val *x)
@@ -66,7 +72,8 @@ const struct op op_gelu_derivative = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_gelu_derivative},
+    .eltwise =
+        {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_gelu_derivative, .follow = follow},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}"},
 };

@@ -14,6 +14,13 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         if (b_wants(n, i)) din[i] = b_sum_to(b, b_mul(b, dout[0], n->in[1 - i]), &n->in[i]->type);
 }
 
+static enum follow
+follow(const struct call *c)
+{
+    UNUSED(c);
+    return FOLLOW_MUL;
+}
+
 const struct op op_mul = {
     .name = "mul",
     .doc = "y = a * b",
@@ -22,7 +29,8 @@ const struct op op_mul = {
     .linear = "0|1",
     .grad = grad,
     .saves = "01",
-    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_MUL},
+    .eltwise =
+        {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_MUL, .follow = follow},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} f32{4,6}", "f32{4,6} f32{6}", "f32{4,1} f32{3,1,5}", "f32{3} #2.5", "i64{3,2} i64{2}"},
 };

@@ -166,10 +166,17 @@ compiler(const char **why)
 #define launch  NULL
 #endif
 
+static const char *
+library(const char **why)
+{
+    *why = "these GPUs have no libraries";
+    return NULL;
+}
+
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION, count,    open_gpu, take, give,  copy,
-                                              fill,    compiler, compile,  load, launch};
+    static const struct cuda_plugin plugin = {VERSION, count,    open_gpu, take, give,   copy,
+                                              fill,    compiler, compile,  load, launch, library};
     return &plugin;
 }

@@ -1,0 +1,42 @@
+/* plugin.h - what the files of the plug-in librille-cuda.so share; they alone include headers of CUDA. Any thread. */
+#ifndef RILLE_KERNELS_CUDA_PLUGIN_H
+#define RILLE_KERNELS_CUDA_PLUGIN_H
+
+#include "runtime/device_cuda.h"
+
+#include <cstdio>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+/* NULL: all is well. */
+static inline const char *
+text_of(cudaError_t e)
+{
+    return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
+}
+
+/* A library of this toolkit, "libnvrtc.so": as the loader knows it, or where the toolkit was when this was built. */
+static inline void *
+open_library(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s.%d", name, CUDART_MAJOR);
+    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!file) file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    snprintf(path, sizeof path, "%s/%s", CUDA_LIBRARIES, name);
+    return file ? file : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+template <class F>
+static bool
+find(void *file, const char *name, F *f)
+{
+    *f = reinterpret_cast<F>(dlsym(file, name));
+    return *f != nullptr;
+}
+
+/* products.cu: of the record, library, product and multiply. */
+const char *products_library(const char **why);
+void *products_find(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
+const char *products_multiply(int gpu, const void *way, const struct cuda_factors *at);
+
+#endif
