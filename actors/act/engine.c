@@ -169,20 +169,22 @@ take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
+/* What a thread waits, for what is next in its row, without sleeping: to be woken takes as long. */
+enum { BRIEF_NS = 20000 };
+
 static bool
 busy(const void *of)
 {
     const struct worker *w = of;
-    bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() >= w->until_ns);
+    bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() + BRIEF_NS >= w->until_ns);
     return w->active && (w->stopped || w->todo == 0 || acts || worker_may_complete(w));
 }
 
-/* For what is next in its row. */
 static int64_t
 waits(const void *of)
 {
     const struct worker *w = of;
-    return w->active && w->until_ns ? MAX(1, w->until_ns - now_ns()) : 0;
+    return w->active && w->until_ns ? MAX(1, w->until_ns - BRIEF_NS - now_ns()) : 0;
 }
 
 /* Who waits for streams leaves the cores to them. */
@@ -220,7 +222,10 @@ work(struct worker *w)
     if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
     bool any = w->nunder > 0 && worker_complete(w);
     if (w->nready == 0 || w->stopped) return any;
-    if (w->row && worker_bides(w)) return any;
+    if (w->row && worker_bides(w)) {
+        relax();
+        return any;
+    }
     int n = w->plan->nthread == 1 ? ALONE : 1;
     do worker_act(w, 0);
     while (--n > 0 && w->nready > 0 && !w->stopped);
