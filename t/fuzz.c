@@ -16,11 +16,15 @@
 #include "actors/plan/plan.h"
 #include "actors/plan/program.h"
 #include "runtime/error.h"
+#include "runtime/file/llmc.h"
 #include "runtime/file/tensors.h"
+#include "runtime/text/tokenizer.h"
 #include "shell/hosts.h"
 #include "t/tap.h"
 
 #include <dirent.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- packets ---- */
 
@@ -576,16 +580,106 @@ fuzz_npz(const uint8_t *bytes, size_t n)
     fuzz_head(&format_npz, bytes, n);
 }
 
+static void
+fuzz_npy(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_npy, bytes, n);
+}
+
+static void
+fuzz_llmc(const uint8_t *bytes, size_t n)
+{
+    fuzz_head(&format_llmc, bytes, n);
+}
+
+/* Calls take with the path of a file of these bytes. */
+static void
+with_file(const uint8_t *bytes, size_t n, void (*take)(const char *path))
+{
+    char path[32];
+    int fd = memfd_create("fuzz", 0);
+    assert(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    take(path);
+    close(fd);
+}
+
+static void
+take_tokens(const char *path)
+{
+    struct token_file f;
+    int64_t last;
+    if (token_file_open(path, &f)) return;
+    assert(f.n >= 0 && (f.n == 0 || !token_file_read(&f, f.n - 1, 1, &last)));
+    source_close(&f.source);
+}
+
+static void
+fuzz_tokens(const uint8_t *bytes, size_t n)
+{
+    with_file(bytes, n, take_tokens);
+}
+
+/* What a tokenizer that was read makes of a text it gives back, where nothing changes the text on the way. */
+static void
+use_tokenizer(struct tokenizer *t)
+{
+    static const char text[] = "it's  42 \xff\xc3\xa9 <|x|>";
+    struct ids ids = {0};
+    struct str back = {0};
+    int64_t id[sizeof text * 4];
+    if (!tokenizer_encode(t, text, sizeof text - 1, &ids) && ids.n <= countof(id)) {
+        for (size_t i = 0; i < ids.n; i++) id[i] = ids.list[i];
+        assert(!tokenizer_decode(t, ids.n, id, &back));
+        assert(t->nform || t->nspecial || (back.len == sizeof text - 1 && !memcmp(back.text, text, back.len)));
+    }
+    free(ids.list);
+    str_free(&back);
+}
+
+static void
+take_tokenizer(const char *path)
+{
+    struct tokenizer *t = tokenizer_new();
+    if (!tokenizer_read_json(t, path) && !bpe_seal(&t->bpe, path)) use_tokenizer(t);
+    tokenizer_free(&t);
+}
+
+static void
+take_tiktoken(const char *path)
+{
+    struct tokenizer *t = tokenizer_new();
+    if (!tokenizer_read_tiktoken(t, path, NULL, 0, NULL) && !bpe_seal(&t->bpe, path)) use_tokenizer(t);
+    tokenizer_free(&t);
+}
+
+static void
+fuzz_tokenizer(const uint8_t *bytes, size_t n)
+{
+    with_file(bytes, n, take_tokenizer);
+}
+
+static void
+fuzz_tiktoken(const uint8_t *bytes, size_t n)
+{
+    with_file(bytes, n, take_tiktoken);
+}
+
 /* ---- all of them ---- */
 
 static const struct subject {
     const char *name;
     void (*take)(const uint8_t *bytes, size_t n);
 } subjects[] = {
-    {"packet", fuzz_packet},     {"coordinator", fuzz_coordinator}, {"member", fuzz_member}, {"program", fuzz_program},
-    {"channels", fuzz_channels}, {"carrier", fuzz_carrier},         {"key", fuzz_key},       {"hosts", fuzz_hosts},
-    {"words", fuzz_words},       {"safetensors", fuzz_safetensors}, {"gguf", fuzz_gguf},     {"npz", fuzz_npz},
-    {"files", fuzz_files},
+    {"packet", fuzz_packet},     {"coordinator", fuzz_coordinator},
+    {"member", fuzz_member},     {"program", fuzz_program},
+    {"channels", fuzz_channels}, {"carrier", fuzz_carrier},
+    {"key", fuzz_key},           {"hosts", fuzz_hosts},
+    {"words", fuzz_words},       {"safetensors", fuzz_safetensors},
+    {"gguf", fuzz_gguf},         {"npz", fuzz_npz},
+    {"npy", fuzz_npy},           {"llmc", fuzz_llmc},
+    {"tokens", fuzz_tokens},     {"tokenizer", fuzz_tokenizer},
+    {"tiktoken", fuzz_tiktoken}, {"files", fuzz_files},
 };
 
 #ifdef RILLE_FUZZ

@@ -17,10 +17,10 @@ total=0 failed=0
 for s in "${subjects[@]}"; do
   mkdir -p $learnt/"$s"
   if [ "$seconds" = merge ]; then
-    RILLE_FUZZ=$s $fuzz -merge=1 -max_len=1024 t/fuzz/"$s" $learnt/"$s" 2>&1 | tail -1
+    RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 t/fuzz/"$s" $learnt/"$s" 2>&1 | tail -1
     continue
   fi
-  RILLE_FUZZ=$s $fuzz -max_total_time="$seconds" -max_len=1024 -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
+  RILLE_FUZZ=$s $fuzz -max_total_time="$seconds" -max_len=8192 -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
     -artifact_prefix=build/fuzz/"$s"- $learnt/"$s" t/fuzz/"$s" >build/fuzz/"$s".log 2>&1 || failed=1
   n=$(sed -nE 's/^stat::number_of_executed_units: *//p' build/fuzz/"$s".log)
   grep -qE 'ERROR|SUMMARY' build/fuzz/"$s".log && found="harm: build/fuzz/$s.log" || found=
