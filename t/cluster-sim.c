@@ -10,7 +10,7 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, bad = 0;
+        int lost = 0, restarts = 0, taken = 0, filed = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: nobody is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
@@ -18,11 +18,13 @@ test_seeds(int hosts)
             lost += out.lost;
             restarts += out.restarts;
             taken += out.taken;
+            filed += out.filed;
             if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
         ok(!bad, "%d workers, %d seeds of faults: each ends, with the same numbers (%d losses, %d restarts)", world,
            seeds, lost, restarts);
         ok(lost > seeds / 5, "%d workers: there were losses to recover from", world);
+        ok(filed > seeds / 5, "%d workers: all saved or loaded %d times", world, filed);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: coordinators took over %d", world, taken);
     }
 }
@@ -44,7 +46,7 @@ test_known(void)
     play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
     for (size_t i = 0; i < countof(seed); i++) {
         struct trial trial = trial_of(4, 2, seed[i] - 1);
-        trial.restarts = trial.keep = trial.speaks = false;
+        trial.restarts = trial.keep = trial.speaks = trial.files = false;
         if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
     }
     ok(!bad, "seeds that were once wrong are right");

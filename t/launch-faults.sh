@@ -271,16 +271,23 @@ cat >disk.lua <<'LUA'
 local net = rille.nn.Linear(4, 4)
 rille.checkpoint.save("full/c", {model = net, step = 1})
 local before = net.weight:sum():item()
+local function files() return io.popen("ls full/c"):read("a") end
+local had = files()
 io.open("full/rest", "w"):write(("x"):rep(1 << 20)) -- as much as there is room for
 local wide = rille.nn.Linear(400, 400)
 print(pcall(rille.checkpoint.save, "full/c", {model = wide, step = 2}))
-print(rille.checkpoint.load("full/c", {model = net}), net.weight:sum():item() == before)
+print(rille.checkpoint.load("full/c", {model = net}), net.weight:sum():item() == before, files() == had)
 LUA
 mkdir full
 if unshare -m mount -t tmpfs -o size=64k none full 2>/dev/null; then
   timeout 60 unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - "$rille" launch -n 2 -d cpu:1 disk.lua >out 2>err
   ok "a disk that is full is an error that says so" grep -q "^false.*full/c/.*No space left on device" out
   ok "and the checkpoint before is whole" grep -q "^1	true" out
+  timeout 60 unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - \
+    "$rille" launch -n 2 -d cpu:1 --root "$dir/full" disk.lua >out 2>err
+  ok "so is one that is full for a worker's part, which names the worker" \
+    grep -q "^false.*worker [01] (.*): .*\.shard: cannot be written: No space left on device" out
+  ok "and that checkpoint before is whole, and nothing else is left of the one that failed" grep -q "^1	true	true$" out
 else
   skip "a disk that is full is an error that says so" "no mounts here"
 fi

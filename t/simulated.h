@@ -5,7 +5,8 @@
  * workers that crash or fall silent, a coordinator that is killed, whose workers end or are taken over by the next one,
  * which goes on from the last checkpoint. The program that the cluster runs is a training loop: every run changes a
  * number on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or
- * fewer). Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the
+ * fewer). Snapshots are saved to a disk by workers while runs go on, and what is gone back to is (sometimes) loaded by
+ * them. Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the
  * second host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who
  * was cut off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run
  * without faults. */
@@ -18,7 +19,7 @@
 #include "runtime/error.h"
 #include "t/tap.h"
 
-enum { WORLD = 5, RUNS = 8 /* the last is saved too */, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 60000 };
+enum { WORLD = 5, RUNS = 8 /* the last is saved too */, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
 enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {
@@ -28,12 +29,14 @@ struct trial {
     bool restarts;            /* the coordinator may be killed */
     bool keep;                /* and its workers are kept for the next one */
     bool speaks;              /* one of each host speaks for the others */
+    bool files;               /* workers save and load */
 };
 
 struct outcome {
     int lost;     /* workers */
     int restarts; /* of the coordinator */
     int taken;    /* workers of epochs that an earlier one had left */
+    int filed;    /* times that all had saved, or loaded */
     const char *why;
 };
 
@@ -54,6 +57,12 @@ struct job { /* one piece of an executor's work */
     uint32_t made;
 };
 
+struct file_job { /* what the thread of files is to do */
+    uint32_t epoch;
+    uint64_t count, part[2]; /* part: rank, its number */
+    bool loads;
+};
+
 struct sim_worker {
     bool alive, silent, cut; /* cut: lost on a host where the coordinator kills nobody */
     struct cluster *of;
@@ -63,6 +72,9 @@ struct sim_worker {
     struct queue up, down;
     struct job job[QUEUE];
     int njob;
+    struct file_job file[QUEUE];
+    int nfile;
+    uint32_t over; /* the last epoch that lost somebody */
     uint32_t stop; /* run that is to stop */
     struct slot slot[WORLD];
     bool left, kept;
@@ -90,6 +102,14 @@ struct cluster {
     _Atomic uint64_t word[EPOCHS][WORLD][2]; /* of heartbeats, by epoch (its bus) and rank */
     int nbus;
     uint64_t saved[WORLD]; /* the snapshot, and the checkpoint */
+    struct {               /* files that are asked for, one of each rank */
+        bool on, loads, done[WORLD];
+        uint64_t first, part[WORLD][2];
+        int owner[WORLD]; /* who runs the rank's slot */
+    } filing;
+    uint64_t nfile;
+    bool slow_disk;
+    int filed;
     bool formed, running, restore, failing;
     const char *why;
 };
@@ -187,8 +207,14 @@ worker_work(void *arg, const struct work *work)
 {
     struct sim_worker *w = arg;
     struct cluster *s = w->of;
+    const struct packet *p = work->packet;
     if (work->kind == WORK_STOP) {
-        w->stop = work->packet->run;
+        w->stop = p->run;
+        if (p->flags == STOP_LOST) w->over = p->epoch;
+    } else if (work->kind == WORK_FILE && w->nfile < QUEUE) {
+        struct file_job *j = &w->file[w->nfile++];
+        *j = (struct file_job){.epoch = work->epoch, .count = p->count, .loads = p->kind == PACKET_LOAD};
+        memcpy(j->part, p->places.bytes, sizeof j->part);
     } else if (work->kind == WORK_FORM && work->packet->slots.n > sizeof w->slot) {
         wrong(s, "too many slots");
     } else if (work->kind == WORK_LEAVE) {
@@ -263,7 +289,7 @@ static void
 worker_kill(struct sim_worker *w)
 {
     w->alive = false;
-    w->njob = 0;
+    w->njob = w->nfile = 0;
     queue_clear(&w->up);
     queue_clear(&w->down);
 }
@@ -311,6 +337,21 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     member_ended(w->member, &e);
 }
 
+/* The thread of files does the oldest piece of its own, whatever the executor is at. Of an epoch that is over nothing
+ * is copied. */
+static void
+worker_file(struct cluster *s, struct sim_worker *w)
+{
+    struct file_job j = w->file[0];
+    struct str digests = {0};
+    memmove(w->file, w->file + 1, sizeof j * (size_t)--w->nfile);
+    bool over = (int32_t)(w->over - j.epoch) >= 0;
+    if (j.loads && !over) s->memory[w->memory][j.part[0]] = j.part[1];
+    str_addn(&digests, j.part, sizeof j.part);
+    member_filed(w->member, j.epoch, j.count, over ? E_LOST : 0, over ? "over" : "", &digests);
+    str_free(&digests);
+}
+
 /* ---- the controller's side ---- */
 
 static void
@@ -339,10 +380,49 @@ on_cut(void *arg, int peer)
     }
 }
 
+/* Answers of those that nobody waits for any more are dropped, as the controller does. */
+static void
+take_filed(struct cluster *s, const struct notice *n)
+{
+    uint64_t i = n->packet->count - s->filing.first;
+    if (!s->filing.on || i >= (uint64_t)s->world) return;
+    if (n->rank != s->filing.owner[i] || s->filing.done[i]) wrong(s, "a file is another one's");
+    if (n->packet->status) wrong(s, "a file of this epoch is refused");
+    if (memcmp(n->packet->digests.bytes, s->filing.part[i], sizeof s->filing.part[i])) wrong(s, "another file");
+    s->filing.done[i] = true;
+    for (int r = 0; r < s->world; r++)
+        if (!s->filing.done[r]) return;
+    s->filing.on = false;
+    s->filed++;
+    if (s->filing.loads) s->step = s->saved_step, s->restore = s->failing = false;
+}
+
+/* Who runs a rank's slot saves its number, or loads the one that was kept. */
+static void
+begin_files(struct cluster *s, bool loads)
+{
+    memset(&s->filing, 0, sizeof s->filing);
+    s->filing.first = s->nfile + 1;
+    s->filing.loads = loads;
+    s->slow_disk = pick(s, 4) == 0;
+    s->filing.on = true;
+    for (int r = 0; r < s->world; r++) {
+        uint64_t *part = s->filing.part[r];
+        part[0] = (uint64_t)r;
+        part[1] = s->saved[r];
+        s->filing.owner[r] = (int)coordinator_slot(s->c, r);
+        const struct packet p = {.kind = loads ? PACKET_LOAD : PACKET_SAVE,
+                                 .count = ++s->nfile,
+                                 .places = {(const void *)part, sizeof s->filing.part[r]}};
+        if (!coordinator_file(s->c, s->filing.owner[r], &p)) wrong(s, "a file is refused where the epoch stands");
+    }
+}
+
 static void
 on_tell(void *arg, const struct notice *n)
 {
     struct cluster *s = arg;
+    if (n->kind == NOTICE_FILED) take_filed(s, n);
     if (n->kind == NOTICE_FORMED) {
         s->formed = true;
         for (int r = 0; r < s->world; r++) {
@@ -355,6 +435,7 @@ on_tell(void *arg, const struct notice *n)
         printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
 #endif
         s->lost++;
+        s->filing.on = false;
         s->running = s->formed = false;
     }
     if (n->kind != NOTICE_ENDED) return;
@@ -455,6 +536,11 @@ program_turn(struct cluster *s)
     } else if (s->takes_over && pick(s, 20) == 0) {
         start_absent(s);
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
+        if (s->filing.on && s->filing.loads) return;
+        if (s->trial.files && !s->filing.on && pick(s, 2)) {
+            begin_files(s, s->restore);
+            if (s->restore) return;
+        }
         if (s->restore) {
             for (int r = 0; r < s->world; r++) *value_of(s, r) = s->saved[r];
             s->step = s->saved_step;
@@ -534,7 +620,7 @@ coordinator_begin(struct cluster *s)
     s->own = make_memory(s);
     s->run = 0;
     s->restore = true; /* the checkpoint, or what is there before the first run */
-    s->formed = s->running = s->failing = false;
+    s->formed = s->running = s->failing = s->filing.on = false;
     s->takes_over = s->life > 1;
 }
 
@@ -594,9 +680,11 @@ worker_turn(struct cluster *s)
     if (w->cut) { /* what it still has to do it does, when it wakes */
         queue_clear(&w->up);
         if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
+        if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
         return;
     }
     if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the link to the coordinator ended");
+    if (w->nfile && !w->silent && pick(s, s->slow_disk ? 300 : 8) == 0) worker_file(s, w);
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
     if (what == 1 && w->down.n && !w->silent) deliver(s, w, &w->down);
@@ -616,7 +704,8 @@ trial_of(int world, int hosts, uint64_t n)
                           .may_fail = n % 3 == 0,
                           .restarts = n % 4 == 0,
                           .keep = n % 8 < 4,
-                          .speaks = n % 5 < 3};
+                          .speaks = n % 5 < 3,
+                          .files = n % 7 < 3};
 }
 
 static void
@@ -667,7 +756,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->why};
+    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->why};
     sim_end(s);
     return fits;
 }

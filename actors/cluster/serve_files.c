@@ -33,7 +33,7 @@ copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
     struct server *s = t->s;
     struct packet p = {.kind = t->order->packet.kind, .offset = at};
     pthread_mutex_lock(&s->lock);
-    bool over = s->leaving || s->over == t->order->work.epoch || s->segment_made != t->made;
+    bool over = s->leaving || (int32_t)(s->over - t->order->work.epoch) >= 0 || s->segment_made != t->made;
     int status = over ? fail(E_LOST, "the workers of this time are no more together") : server_place(s, &p, n);
     char *there = status ? NULL : segment_base(s->segment) + at;
     if (!status) memcpy(in ? there : bytes, in ? bytes : there, n);
