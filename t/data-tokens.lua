@@ -103,6 +103,9 @@ tap.group("mistakes", function()
 end)
 
 tap.group("llm.c", function()
+  local narrow, wide = token_file("n.bin", 0, 50), token_file("w.bin", 0, 50, true)
+  tap.fails(function() data.tokens({narrow, wide}, {batch = 1, length = 4}) end, {"w.bin", "4 bytes", "n.bin 2", "vocabulary"},
+    "ids of two widths are not mixed")
   tap.is(rille.io.llmc.tokens(token_file("t.bin", 65530, 65540, true)):totable()[7], 65536, "tokens of 32 bits")
   local head = string.pack("<i4i4i4i4i4i4i4i4", 20240326, 5, 4, 3, 2, 1, 2, 3) .. ("\0"):rep(1024 - 32)
   local sizes = {6, 8, 4, 4, 24, 12, 8, 4, 4, 4, 32, 16, 32, 4, 2, 2}

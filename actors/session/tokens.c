@@ -27,6 +27,16 @@ tokens_given(const struct rille_tokens *t, const char *who)
 
 /* ---- opening ---- */
 
+/* GPT-2's ids have two bytes, Llama 3's four: files of both are of two vocabularies. */
+static int
+same_width(const struct rille_tokens *t, const char *const *path)
+{
+    const struct token_file *first = &t->file[0], *last = &t->file[t->nfile - 1];
+    if (last->width == first->width) return 0;
+    return fail(E_ARG, "%s: its ids have %d bytes, those of %s %d: they are of another vocabulary", path[t->nfile - 1],
+                last->width, path[0], first->width);
+}
+
 int
 rille_tokens_open(struct rille_session *s, int n, const char *const *path, struct rille_tokens **out)
 {
@@ -40,6 +50,7 @@ rille_tokens_open(struct rille_session *s, int n, const char *const *path, struc
     for (int i = 0; !status && i < n; i++) {
         status = token_file_open(path[i], &t->file[i]);
         t->nfile += !status;
+        if (!status) status = same_width(t, path);
     }
     if (status) rille_tokens_close(&t);
     *out = t;
