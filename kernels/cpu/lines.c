@@ -113,6 +113,12 @@ times_less(int64_t n, const double *x, const double *y, double shift, double *z)
     for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - shift);
 }
 
+static void
+softmax_grads(int64_t n, int64_t count, const double *x, const double *y, double *z)
+{
+    for (; count > 0; count--, x += n, y += n, z += n) times_less(n, x, y, dot_block(n, x, y), z);
+}
+
 /* ---- loops over floats that rows.h does not have ---- */
 
 VECTOR static void
@@ -160,7 +166,8 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
 
 /* ---- of a line of at most a block, and block by block ---- */
 
-#define OF_A_BLOCK(type, suffix, max_of, sum_of, dot_of, exp_of, exp_any, affine_of, less_of, times_less_of)           \
+#define OF_A_BLOCK(type, suffix, max_of, sum_of, dot_of, exp_of, exp_any, affine_of, less_of, times_less_of,           \
+                   softmax_grads_of)                                                                                   \
     static double block_max_##suffix(int64_t n, const void *x) { return max_of(n, x); }                                \
     static double block_sum_##suffix(int64_t n, const void *x, double shift)                                           \
     {                                                                                                                  \
@@ -205,19 +212,13 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     {                                                                                                                  \
         times_less_of(n, x, y, (type)shift, z);                                                                        \
     }                                                                                                                  \
-    /* While one short line waits for its sum, those of others are taken. */                                           \
-    static void block_softmax_grads_##suffix(int64_t n, int64_t count, const void *from, const void *beside, void *to) \
+    static void block_softmax_grads_##suffix(int64_t n, int64_t count, const void *x, const void *y, void *z)          \
     {                                                                                                                  \
-        const type *x = from, *y = beside;                                                                             \
-        type sum[LINES_TOGETHER] = {0}, *z = to;                                                                       \
-        int64_t some = n <= BLOCK / LINES_TOGETHER ? count : 1;                                                        \
-        for (int64_t first = 0; first < count; first += some) {                                                        \
-            for (int64_t l = first; l < first + some; l++) sum[l] = dot_of(n, x + l * n, y + l * n);                   \
-            for (int64_t l = first; l < first + some; l++) times_less_of(n, x + l * n, y + l * n, sum[l], z + l * n);  \
-        }                                                                                                              \
+        softmax_grads_of(n, count, x, y, z);                                                                           \
     }
-OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, exp_any_f32, vec_affine, less_f32, times_less_f32)
-OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, affine, less, times_less)
+OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, exp_any_f32, vec_affine, less_f32, times_less_f32,
+           vec_softmax_grads)
+OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, affine, less, times_less, softmax_grads)
 
 /* Each block of n elements: `of` is what to do with m elements from i on. */
 #define EACH_BLOCK(of)                                                                                                 \

@@ -57,8 +57,8 @@ vec_sum(int64_t n, const float *x)
     return sum;
 }
 
-VECTOR float
-vec_dot(int64_t n, const float *x, const float *y)
+INLINE float
+dot(int64_t n, const float *x, const float *y)
 {
     float sum = 0;
     int64_t i = 0, whole = n / LANES * LANES;
@@ -70,6 +70,22 @@ vec_dot(int64_t n, const float *x, const float *y)
     for (; i < whole; i += LANES) v[0] += AT(x + i) * AT(y + i);
     FOLD_SUM(v, sum);
     return sum;
+}
+
+VECTOR float
+vec_dot(int64_t n, const float *x, const float *y)
+{
+    return dot(n, x, y);
+}
+
+VECTOR void
+vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, float *z)
+{
+    for (; count > 0; count--, x += n, y += n, z += n) {
+        float sum = dot(n, x, y);
+        INDEPENDENT
+        for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - sum);
+    }
 }
 
 /* e^x for x <= 0, 0 below -87; NaN stays. Simpler than vec_exp, which knows all of the line. */

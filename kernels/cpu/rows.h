@@ -31,6 +31,8 @@ double row_sum(const struct row *r, float shift); /* of x - shift */
 float vec_max(int64_t n, const float *x);
 float vec_sum(int64_t n, const float *x);
 float vec_dot(int64_t n, const float *x, const float *y);
+/* z = x (y - the sum of x y), of `count` lines of n elements one behind the other. */
+void vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, float *z);
 /* y = exp(x - shift) where no x is greater than shift; gives their sum. Off by 2 units of the last place at most. */
 void vec_add(int64_t n, const float *x, float *y); /* y += x */
 float vec_exp_sum(int64_t n, const float *x, float shift, float *y);
