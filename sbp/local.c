@@ -194,6 +194,21 @@ choose_by_levels(struct local *l, const int32_t *start)
         }
 }
 
+/* True when another candidate costs less. */
+static bool
+choose_one(struct local *l, int32_t node)
+{
+    int32_t was = l->choice[node];
+    int64_t least = local_cost(l, node, was);
+    for (int32_t k = 0; k < l->net->node[node].ncand; k++) {
+        int64_t cost = local_cost(l, node, k);
+        if (cost >= least) continue;
+        least = cost;
+        l->choice[node] = k;
+    }
+    return l->choice[node] != was;
+}
+
 void
 choose_beside(struct local *l, const uint8_t *some)
 {
@@ -201,16 +216,22 @@ choose_beside(struct local *l, const uint8_t *some)
     bool better = true;
     for (int turn = 0; turn < TURNS && better; turn++) {
         better = false;
-        for (int32_t v = 0; v < l->net->nnode; v++) {
-            if (some && !some[v]) continue;
-            int64_t least = local_cost(l, v, l->choice[v]);
-            for (int32_t k = 0; k < l->net->node[v].ncand; k++) {
-                int64_t cost = local_cost(l, v, k);
-                if (cost >= least) continue;
-                least = cost;
-                l->choice[v] = k;
-                better = true;
+        for (int32_t v = 0; v < l->net->nnode; v++)
+            if ((!some || some[v]) && choose_one(l, v)) better = true;
+    }
+}
+
+void
+choose_around(struct local *l, int32_t node)
+{
+    enum { MOST = 32 };
+    int32_t changed[MOST] = {node};
+    for (int at = 0, n = 1; at < n; at++)
+        for (int32_t i = l->first[changed[at]]; i < l->first[changed[at] + 1]; i++) {
+            const struct net_tensor *t = &l->net->tensor[l->tensor[i]];
+            for (int32_t k = -1; k < t->nuse && k < MOST && n < MOST; k++) {
+                int32_t v = k < 0 ? t->maker : t->use[k].node;
+                if (v != node && choose_one(l, v)) changed[n++] = v;
             }
         }
-    }
 }

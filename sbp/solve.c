@@ -215,18 +215,20 @@ regret_low(const struct net *n, const struct solved *s, const struct solve_optio
     cfn_free(&c);
 }
 
-/* What a plan shows that differs in this node, and in whatever then follows. */
+/* A plan in which the node takes candidate k, and what is near what is best then. Returns what it costs; l has it. */
 static int64_t
-regret_high(struct local *l, const struct solved *s, int32_t node, int32_t k)
+plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
 {
-    int64_t now = local_cost(l, node, s->choice[node]), then = local_cost(l, node, k);
-    return then >= NET_NEVER ? NET_NEVER : MAX(0, then - now);
+    memcpy(l->choice, s->choice, sizeof *l->choice * (size_t)l->net->nnode);
+    l->choice[node] = k;
+    choose_around(l, node);
+    return net_cost(l->net, l->choice);
 }
 
 /* The best plan in which the node takes candidate k. */
 static void
-regret_exact(const struct net *n, const struct solved *s, int32_t node, int32_t k, const struct solve_options *o,
-             int64_t *low, int64_t *high)
+regret_exact(const struct net *n, struct local *l, const struct solved *s, int32_t node, int32_t k,
+             const struct solve_options *o, int64_t *low, int64_t *high)
 {
     struct net forced = *n;
     struct arena tmp = {0};
@@ -234,7 +236,8 @@ regret_exact(const struct net *n, const struct solved *s, int32_t node, int32_t 
     int64_t *cost = ARENA_ARRAY(&tmp, int64_t, n->node[node].ncand);
     for (int32_t i = 0; i < n->node[node].ncand; i++) cost[i] = i == k ? n->node[node].cost[i] : NET_NEVER;
     forced.node[node].cost = cost;
-    struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&tmp, int32_t, MAX(1, n->nnode))};
+    struct best r = {.cost = n->memory_limit ? NET_NEVER : plan_with(l, s, node, k)};
+    r.choice = arena_dup(&tmp, l->choice, sizeof *r.choice * (size_t)MAX(1, n->nnode));
     int64_t least_peak;
     solve_free(&forced, o, false, 0, NULL, &r);
     if (n->memory_limit && r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit) {
@@ -258,15 +261,14 @@ net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg),
     local_begin(&l, n, s->choice);
     for (int32_t i = 0; i < n->nnode; i++)
         for (int32_t k = 0; k < n->node[i].ncand; k++) {
-            high[i][k] = n->memory_limit ? NET_NEVER : regret_high(&l, s, i, k);
+            int64_t cost = n->memory_limit || stops(&o) ? NET_NEVER : plan_with(&l, s, i, k);
+            high[i][k] = cost >= NET_NEVER ? NET_NEVER : MAX(0, cost - s->cost);
             if (k == s->choice[i]) low[i][k] = high[i][k] = 0;
             if (n->node[i].cost[k] >= NET_NEVER) low[i][k] = high[i][k] = NET_NEVER;
         }
-    local_end(&l);
     for (int32_t i = 0; i < n->nnode; i++)
-        for (int32_t k = 0; k < n->node[i].ncand; k++) {
-            if (stops(&o)) return 0;
-            if (low[i][k] < high[i][k]) regret_exact(n, s, i, k, &o, &low[i][k], &high[i][k]);
-        }
+        for (int32_t k = 0; k < n->node[i].ncand && !stops(&o); k++)
+            if (low[i][k] < high[i][k]) regret_exact(n, &l, s, i, k, &o, &low[i][k], &high[i][k]);
+    local_end(&l);
     return 0;
 }

@@ -147,6 +147,33 @@ do
   tap.ok(cost(rille.ones({64, 64}, {placement = P, requires_grad = true})) > want, "which B is dearer than")
 end
 
+-- How much worse each rejected candidate would make the step: exactly, or between two numbers, and then the text says so.
+do
+  local open = 0
+  for _, run in ipairs{{"mlp", 1}, {"blocks", 1}, {"blocks", 1e-9}} do
+    local P = place("line")
+    local net = programs[run[1]]()
+    net:to_global{placement = P, sbp = "auto"}
+    local step = rille.graph(function(x)
+      local loss = net(x):square():sum()
+      loss:backward()
+      return loss
+    end, {auto_parallel = true, time_limit = run[2]})
+    step(rille.ones({24, 16}, {placement = P, sbp = "S(0)"}))
+    local e, good, between = step:explain(), true, 0
+    for _, op in ipairs(e.ops) do
+      for k, c in ipairs(op.candidates) do
+        good = good and c.regret >= 0 and c.regret <= (c.regret_high or math.huge) and (k > 1 or c.regret == 0)
+        if c.regret ~= c.regret_high then between = between + 1 end
+      end
+    end
+    tap.ok(good, "regrets are from the least to the most, that of what was chosen is none")
+    tap.is(tostring(e):match("two numbers for (%d+) of"), between > 0 and tostring(between) or nil, "the text counts those that are open")
+    open = open + between
+  end
+  tap.ok(open > 0, "without time some are open")
+end
+
 -- Certificates.
 do
   local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})

@@ -145,6 +145,12 @@ moved_by(struct teller *t, const struct prog_node *n, const struct assign_candid
     return sum;
 }
 
+static bool
+is_better(const struct rille_explain_candidate *x, const struct rille_explain_candidate *y)
+{
+    return x->regret != y->regret ? x->regret < y->regret : x->regret_high < y->regret_high;
+}
+
 /* A planned step: the candidates that the planner had, the chosen one in front, then by regret. */
 static void
 tell_planned(struct teller *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op)
@@ -164,7 +170,7 @@ tell_planned(struct teller *t, int32_t node, const struct prog_node *n, struct r
                                             .share = c->share};
         bool chosen = i == a->solved.choice[node];
         int32_t at = k++;
-        for (; at > (chosen ? 0 : first) && (chosen || x.regret < op->candidates[at - 1].regret); at--)
+        for (; at > (chosen ? 0 : first) && (chosen || is_better(&x, &op->candidates[at - 1])); at--)
             op->candidates[at] = op->candidates[at - 1];
         op->candidates[at] = x;
         first += chosen;
@@ -488,6 +494,20 @@ print_op(struct str *s, const struct rille_explain_op *op)
     if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
 }
 
+/* Of a planned step: how many regrets are no more than two bounds. */
+static void
+print_open(struct teller *t)
+{
+    int n = 0, open = 0;
+    for (int i = 0; i < t->e->nop; i++)
+        for (int k = 0; k < t->e->ops[i].ncandidate; k++, n++)
+            open += t->e->ops[i].candidates[k].regret < t->e->ops[i].candidates[k].regret_high;
+    if (open)
+        str_addf(&t->text,
+                 "what a candidate makes the step slower is known between two numbers for %d of %d: time ran out\n",
+                 open, n);
+}
+
 static void
 print_all(struct teller *t)
 {
@@ -496,6 +516,7 @@ print_all(struct teller *t)
     for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
     str_addf(s, "%d operator%s, %d move%s, %lld bytes moved%s\n", t->e->nop, t->e->nop == 1 ? "" : "s", t->e->nboxing,
              t->e->nboxing == 1 ? "" : "s", (long long)t->e->bytes, t->p->pieces > 1 ? " a batch" : "");
+    print_open(t);
     for (int a = 0; a < t->e->naxis; a++)
         str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
 }

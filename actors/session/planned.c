@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { REGRET_NS = 250000000 }; /* of a core: what regrets take, where time_limit allows as much */
+
 static const char *const mode_name[NSOLVE] = {
     [SOLVE_GREEDY] = "greedy",
     [SOLVE_PROPAGATE] = "propagate",
@@ -106,8 +108,9 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
                int64_t *least)
 {
     struct rille_session *s = g->s;
-    int64_t deadline =
-        s->rounds ? rounds_deadline(s) : computed_ns() + (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
+    int64_t deadline;
+    g->search_ns = (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
+    deadline = s->rounds ? rounds_deadline(s) : computed_ns() + g->search_ns;
     if (limit) deadline -= MAX(0, deadline - computed_ns()) / 2; /* others may follow, if its plan holds too much */
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
@@ -181,22 +184,11 @@ planned_settle(struct rille_graph *g)
 
 /* ---- what it says of its choice ---- */
 
-/* So many looks: what is left is an interval, and the same one on every machine. */
-struct patience {
-    int64_t left;
-};
-
-static bool
-is_tired(void *arg)
-{
-    return --((struct patience *)arg)->left < 0;
-}
-
 int
 planned_regret(struct rille_graph *g)
 {
-    struct patience p = {g->assigned ? 100000 / (g->assigned->net.nnode + 50) : 0};
-    return g->assigned ? assign_regret(g->assigned, is_tired, &p) : 0;
+    int64_t deadline = computed_ns() + MIN(g->search_ns, REGRET_NS);
+    return g->assigned ? assign_regret(g->assigned, planned_is_late, &deadline) : 0;
 }
 
 struct assigned *
