@@ -129,7 +129,9 @@ certify(const struct solved *s, int nwith, const struct certify_with *with, stru
         if (s->price[t]) str_addf(out, "price %d %lld\n", (int)t, (long long)s->price[t]);
     str_addf(out, "scale %lld\nchoice", (long long)s->scale);
     for (int32_t i = 0; i < n->nnode; i++) str_addf(out, " %d", (int)s->choice[i]);
-    str_addf(out, "\ncost %lld\nbound %lld\nproof\n", (long long)s->cost, (long long)s->certified);
+    str_addf(out, "\ncost %lld\nbound %lld\n", (long long)s->cost, (long long)s->certified);
+    if (s->bound > s->certified) str_addf(out, "searched %lld\n", (long long)s->bound);
+    str_add(out, "proof\n");
     str_add(out, str_text(&s->proof));
     str_add(out, "end\n");
     certify_seal(out);

@@ -10,7 +10,8 @@
  *   scale SCALE                     what the proof multiplies costs by
  *   choice CANDIDATE...
  *   cost COST
- *   bound BOUND
+ *   bound BOUND                     what the proof shows
+ *   searched BOUND                  what the search showed, where that is more: in parts, under a memory limit
  *   proof                           and its steps: reduce.h, dual.h
  *   end
  *   digest HEX                      of all that stands above (runtime/hash.h), so that damage shows

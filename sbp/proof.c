@@ -671,6 +671,13 @@ steps(struct proof *r, struct state *s, int depth)
     return proof_line_ends(r);
 }
 
+/* In per cent of the cost. */
+static double
+gap(const struct proof *r, int64_t bound)
+{
+    return r->cost ? 100.0 * (double)(r->cost - bound) / (double)r->cost : 0.0;
+}
+
 static void
 say(const struct proof *r, struct str *said)
 {
@@ -680,8 +687,10 @@ say(const struct proof *r, struct str *said)
     if (r->bound == r->cost)
         str_add(said, ", and no plan costs less");
     else
-        str_addf(said, ", and no plan costs less than %lld ns (gap %.3f %%)", (long long)r->bound,
-                 r->cost ? 100.0 * (double)(r->cost - r->bound) / (double)r->cost : 0.0);
+        str_addf(said, ", and no plan costs less than %lld ns (gap %.3f %%)", (long long)r->bound, gap(r, r->bound));
+    if (r->searched)
+        str_addf(said, "; the search found that none costs less than %lld ns (gap %.3f %%), which is not proven here",
+                 (long long)r->searched, gap(r, r->searched));
 }
 
 /* The last line: what was read is what was written. */

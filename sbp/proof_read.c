@@ -196,6 +196,10 @@ read_claim(struct proof *r)
     if (!proof_word(r, "bound")) return proof_wrong(r, "the bound is wanted");
     TRY(proof_number(r, 0, PROOF_NEVER - 1, &r->bound));
     TRY(proof_line_ends(r));
+    if (proof_word(r, "searched")) {
+        TRY(proof_number(r, MIN(r->bound, PROOF_NEVER - 2) + 1, r->cost, &r->searched));
+        TRY(proof_line_ends(r));
+    }
     if (!proof_word(r, "proof")) return proof_wrong(r, "the proof is wanted");
     return proof_line_ends(r);
 }

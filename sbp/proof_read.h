@@ -33,6 +33,7 @@ struct proof {
     int64_t entries; /* of all tables together: a certificate cannot ask for more than it can show */
     int32_t nnode, ntensor, ntime;
     int64_t limit, scale, cost, bound, worth, below;
+    int64_t searched; /* 0: as much as bound */
     int32_t *choice;
     int64_t *price, *live; /* by time */
     struct proof_tensor *tensor;

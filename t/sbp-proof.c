@@ -93,12 +93,27 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
+/* Where the search showed more than the proof does, the checker says both, and nothing that cannot be. */
+static bool
+says_both(const struct str *text, const struct solved *s)
+{
+    struct str said = {0};
+    char proven[40], searched[40];
+    snprintf(proven, sizeof proven, "less than %lld ns", (long long)s->certified);
+    snprintf(searched, sizeof searched, "none costs less than %lld ns", (long long)s->bound);
+    bool good = !proof_check(text->text, text->len, &said) && strstr(str_text(&said), proven) &&
+                strstr(str_text(&said), searched) && strstr(str_text(&said), "not proven here");
+    str_free(&said);
+    return good && !accepted_with(text, "\nsearched ", s->cost - s->bound + 1) &&
+           !accepted_with(text, "\nsearched ", s->certified - s->bound);
+}
+
 int
 main(void)
 {
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 10000 : 600, made = 0, good = 0, higher = 0, lower = 0, cut = 0, changed = 0,
-        damaged = 0, twice = 0;
+        damaged = 0, twice = 0, more = 0, both = 0;
     for (int k = 0; k < n; k++) {
         struct arena a = {0};
         struct str text = {0};
@@ -116,6 +131,8 @@ main(void)
             cut += cut_off_is_refused(&text);
             damaged += change_is_refused(&text);
             changed += changed_is_answered(&text, s.cost);
+            more += s.bound > s.certified;
+            both += s.bound > s.certified ? says_both(&text, &s) : !strstr(text.text, "\nsearched ");
             size_t len = text.len;
             char *copy = strdup(text.text);
             str_addn(&text, copy, len);
@@ -132,6 +149,8 @@ main(void)
     is_int(cut, made, "half of one is refused");
     is_int(damaged, made, "one with a changed byte is refused");
     is_int(changed, made, "one with changed bytes and their digest is answered, and never proves what is not so");
+    ok(more > 0, "in %d the search showed more", more);
+    is_int(both, made, "which is said, and not as if it were proven");
     is_int(twice, made, "two in one file are refused");
     ok(!accepted("", 0), "so is nothing");
     return done();
