@@ -241,37 +241,35 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
 
 /* With less for what the planner counts, as long as a plan holds too much: by as much as the last one did. */
 static int
-lay_below(struct fitter *f, struct plan **out)
+lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
-    enum { TURNS = 3 };
-    int64_t held, reckoned = f->limit;
-    int status = lay_once(f, reckoned, out, &held);
-    for (int i = 0; i < TURNS && !status && !*out && reckoned > 1; i++) {
-        reckoned = MAX(1, f->g->assigned->solved.peak - (held - f->limit));
-        status = lay_once(f, reckoned, out, &held);
-    }
+    enum { TURNS = 4 };
+    int status = 0;
+    for (int i = 0; i < TURNS && !status && !*out; i++)
+        status = lay_once(f, MAX(1, f->g->assigned->solved.peak - (held - f->limit)), out, &held);
     return status;
 }
 
-/* A plan that a planner lays out, within the limit. A plan holds more than it counts: the scratch memory of kernels,
- * what lies between registers, what chains of operators keep longer. Where no such plan is found, it is asked for what
- * takes any memory, and up to twice the least that it knows of, which do not depend on the limit: so whoever asks for
- * the least that is told finds it again. */
+/* A plan that a planner lays out, within the limit: the one that it makes without, if that keeps it. A plan holds more
+ * or less than is counted: the scratch memory of kernels, what chains of operators keep longer, or do not have. Where
+ * no such plan is found, the planner is asked for what takes any memory, and up to twice the least that it knows of,
+ * which do not depend on the limit: so whoever asks for the least that is told finds it again. */
 static int
 lay_within(struct fitter *f, struct plan **out)
 {
     enum { STEPS = 4 };
-    int64_t held, least = INT64_MAX;
-    int status = lay_below(f, out);
+    int64_t held, least;
+    int status = lay_once(f, 0, out, &least);
+    if (!status && !*out) status = lay_below(f, least, out);
     if (*out || (status && !f->possible)) return status;
     status = lay_once(f, 1, out, &held);
     int64_t possible = f->possible;
-    for (int i = STEPS + 1; i >= 0 && !*out && (!status || f->possible); i--) {
-        status = lay_once(f, i > STEPS ? 0 : possible + possible * i / STEPS, out, &held);
+    for (int i = STEPS; i >= 0 && !*out && (!status || f->possible); i--) {
+        status = lay_once(f, possible + possible * i / STEPS, out, &held);
         least = MIN(least, held);
     }
     if (*out) err_clear();
-    if (*out || least == INT64_MAX) return *out ? 0 : status;
+    if (*out) return 0;
     return fail(E_MEMORY, "memory: no plan found keeps within %lld bytes a device; the least possible found is %lld",
                 (long long)f->limit, (long long)least);
 }
