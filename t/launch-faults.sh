@@ -148,6 +148,38 @@ for hosts in 1 2; do
   is "on $hosts hosts one that is lost while another one comes back is replaced too" "$code $(cat out)" "0 1 true 1 true "
 done
 
+# Who waits for a worker that comes by itself may be interrupted, and goes on with the next call.
+cat >waits.lua <<'LUA'
+io.stdout:setvbuf "no"
+local P = rille.placement("cpu", {0, 1})
+local x = rille.rand({62, 77}, {placement = P, sbp = "S(0)"})
+local want = x:sum():item()
+rille.snapshot{1}
+os.execute("kill -9 " .. rille.workers()[2].pid)
+assert(not pcall(function() while true do (x * 2):sum():item() end end))
+local good, err = pcall(function()
+  io.open("waits", "w"):close()
+  rille.recover()
+end)
+print(good, tostring(err):find "interrupted" ~= nil)
+print(not pcall(function() return (x * 2):sum():item() end))
+os.execute(arg[1] .. " &")
+print(rille.recover()[1], x:sum():item() == want)
+LUA
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
+timeout -k 5 180 "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
+waits=$!
+await [ -e waits ]
+sleep 0.5
+kill -INT $waits
+wait $waits
+is "an interrupt ends the waiting for a worker, and the next call goes on with it" "$? $(cat out)" "0 false	true
+true
+1	true"
+wait
+
 # Of six hosts one is lost: its parts come back from its neighbour, what all had from another one.
 cat >mend.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})
