@@ -394,15 +394,6 @@ buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, 
 }
 
 int
-buffer_digest(const struct buffer *b, size_t at, size_t bytes, uint64_t *out)
-{
-    const struct pool *p = b->pool;
-    assert(p->source.digest);
-    if (buffer_is_lost(b)) return fail(E_LOST, "the value was on %s:%d, and is lost", p->kind->name, p->device);
-    return p->source.digest(p->source.of, (const char *)b->data + at, bytes, out);
-}
-
-int
 buffer_copy(const struct buffer *to, const struct buffer *from)
 {
     return buffer_copy_part(to, from, 0, to->bytes);

@@ -86,8 +86,6 @@ struct pool_source {
      * here. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
-    /* The digests (runtime/file/source.h) of their blocks, the first of which begins at `from`. Any thread. */
-    int (*digest)(void *of, const void *from, size_t bytes, uint64_t *out);
     /* Copies bytes of another such source, in a pool of the same cluster, here; NULL: read and write do. */
     int (*bring)(void *of, void *to, void *source_of, const void *from, size_t bytes);
     void *of;
@@ -112,9 +110,6 @@ int buffer_write(const struct buffer *b, const void *from);
 int buffer_copy(const struct buffer *to, const struct buffer *from); /* of as many bytes, and one kind */
 /* The same of a part. Of buffers that the session holds meanwhile: any thread. */
 int buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes);
-/* The digests (runtime/file/source.h) of the blocks of a part, which begins with one: its host says them. Of buffers on
- * another host that the session holds meanwhile: any thread. E_LOST. */
-int buffer_digest(const struct buffer *b, size_t at, size_t bytes, uint64_t *out);
 /* The arena block of the device, at least bytes long. It grows only between runs, and loses its content then.
  * E_MEMORY. */
 int pool_arena(struct pool *p, size_t bytes, void **out);

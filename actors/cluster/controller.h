@@ -62,6 +62,10 @@ struct segment *cluster_segment(const struct cluster *c, int memory);
  * E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
+/* Asks for the digests (runtime/file/source.h) of n blocks of another host's memory; place: where each begins, its
+ * bytes. Any thread. E_LOST. */
+int cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out);
+
 struct cluster_worker {
     int rank, pid, cores; /* cores, bytes: of its host */
     uint64_t bytes;

@@ -284,13 +284,6 @@ write_far(void *of, void *to, const void *from, size_t bytes)
 }
 
 static int
-digest_far(void *of, const void *from, size_t bytes, uint64_t *out)
-{
-    const struct memory *m = of;
-    return reach_digest(m->of->reach, m->number, offset_of(m, from), bytes, out);
-}
-
-static int
 bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 {
     const struct memory *m = of, *source = source_of;
@@ -306,8 +299,19 @@ cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
                                 .give = give_bytes,
                                 .read = here ? NULL : read_far,
                                 .write = here ? NULL : write_far,
-                                .digest = here ? NULL : digest_far,
                                 .bring = here ? NULL : bring_far,
                                 .of = m,
                                 .generation = &m->made_epoch};
+}
+
+int
+cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out)
+{
+    for (int i = 0, end = 0; i < n; i = end) {
+        uint64_t bytes = 0;
+        while (end < n && end - i < REACH_SUMS && bytes + place[2 * end + 1] <= REACH_SUM_BYTES)
+            bytes += place[2 * end++ + 1];
+        TRY(reach_digests(c->reach, memory, &place[2 * i], end - i, &out[i]));
+    }
+    return 0;
 }

@@ -4,7 +4,6 @@
 #include "runtime/arena.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
-#include "runtime/file/source.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -33,12 +32,14 @@ struct wish {
     int memory, rank;
     int source, source_rank; /* BRING: the other memory, and who is asked there */
     uint64_t at, from;
-    char *bytes;      /* FETCH writes them, STORE reads them */
-    uint64_t *digest; /* SUM writes them, one a piece */
+    char *bytes; /* FETCH writes them, STORE reads them */
     size_t n, asked, answered;
     uint64_t first;   /* count of its first piece */
     int64_t heard_ns; /* when the last one was answered, or all that is not was asked again */
     bool give;
+    const uint64_t *place; /* SUM, which is one piece: of so many blocks, whose digests are written */
+    int nplace;
+    uint64_t *digest;
 };
 
 struct reach *
@@ -103,6 +104,7 @@ ask(struct reach *r, struct wish *w)
                        .rank = w->source_rank,
                        .source = w->from + w->asked};
     if (w->kind == PACKET_STORE) p.bytes = (struct span){(const unsigned char *)w->bytes + w->asked, (uint32_t)n};
+    if (w->kind == PACKET_SUM) p.places = (struct span){(const void *)w->place, (uint32_t)(16 * w->nplace)};
     w->asked += n;
     str_clear(&r->packet);
     packet_write(&p, &r->packet);
@@ -123,9 +125,9 @@ answer(struct wish *w, const struct packet *p)
         str_free(&text);
         return status;
     }
-    if ((w->kind == PACKET_FETCH && p->bytes.n != n) || (w->kind == PACKET_SUM && p->bytes.n != sizeof *w->digest))
-        return fail(E_BUS, "worker %d sent other bytes than asked", w->rank);
-    if (w->kind == PACKET_SUM) memcpy(&w->digest[w->answered / WIRE_PIECE], p->bytes.bytes, p->bytes.n);
+    size_t came = w->kind == PACKET_SUM ? sizeof *w->digest * (size_t)w->nplace : w->kind == PACKET_FETCH ? n : 0;
+    if (came && p->bytes.n != came) return fail(E_BUS, "worker %d sent other bytes than asked", w->rank);
+    if (w->kind == PACKET_SUM) memcpy(w->digest, p->bytes.bytes, came);
     if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
     w->answered += n;
     w->heard_ns = now_ns();
@@ -248,10 +250,11 @@ reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
 }
 
 int
-reach_digest(struct reach *r, int memory, uint64_t at, size_t bytes, uint64_t *out)
+reach_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out)
 {
-    _Static_assert((int)WIRE_PIECE == (int)SOURCE_BLOCK, "a piece is a block");
-    return fulfil(r, (struct wish){.kind = PACKET_SUM, .memory = memory, .at = at, .n = bytes, .digest = out});
+    assert(n <= REACH_SUMS);
+    return fulfil(
+        r, (struct wish){.kind = PACKET_SUM, .memory = memory, .n = n > 0, .place = place, .nplace = n, .digest = out});
 }
 
 int

@@ -27,8 +27,9 @@ void reach_forget(struct reach *r, int rank);
 int reach_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int reach_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int reach_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
-/* The digests of the blocks (runtime/file/source.h) of so many bytes. */
-int reach_digest(struct reach *r, int memory, uint64_t at, size_t bytes, uint64_t *out);
+/* The digests of n blocks (runtime/file/source.h), of so many bytes in all; place: where each begins, its bytes. */
+enum { REACH_SUMS = 4096, REACH_SUM_BYTES = 4 << 20 };
+int reach_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out);
 /* From one memory to another, worker to worker. */
 int reach_bring(struct reach *r, int memory, uint64_t at, int source, uint64_t from, size_t bytes);
 

@@ -15,6 +15,7 @@
 #include "actors/cluster/server.h"
 
 #include "actors/cluster/machine.h"
+#include "actors/cluster/reach.h"
 #include "kernels/kernel.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
@@ -246,19 +247,34 @@ static void
 take_value(struct server *s, const struct packet *p)
 {
     struct span bytes = {0};
-    uint64_t digest;
     int status = server_place(s, p, p->kind == PACKET_STORE ? p->bytes.n : (size_t)p->total);
     char *at = status ? NULL : segment_base(s->segment) + p->offset;
     if (!status && p->kind == PACKET_HOLD)
         status = segment_hold(s->segment, p->offset, p->total, p->flags & HOLD_GIVE);
     else if (!status && p->kind == PACKET_STORE)
         memcpy(at, p->bytes.bytes, p->bytes.n);
-    else if (!status && p->kind == PACKET_SUM)
-        digest = source_digest(at, (size_t)p->total),
-        bytes = (struct span){(const unsigned char *)&digest, sizeof digest};
     else if (!status)
         bytes = (struct span){(const unsigned char *)at, (uint32_t)p->total};
     reply(s, p, status, bytes);
+}
+
+static void
+take_sum(struct server *s, const struct packet *p)
+{
+    struct str sums = {0};
+    uint64_t place[2], left = REACH_SUM_BYTES;
+    int status = p->places.n % sizeof place ? fail(E_BUS, "sum: %u bytes of places", p->places.n) : 0;
+    for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
+        memcpy(place, p->places.bytes + i, sizeof place);
+        struct packet one = {.kind = PACKET_SUM, .offset = place[0]};
+        status = place[1] > left ? fail(E_BUS, "sum: too many bytes at once") : server_place(s, &one, place[1]);
+        if (status) break;
+        uint64_t digest = source_digest(segment_base(s->segment) + place[0], place[1]);
+        str_addn(&sums, &digest, sizeof digest);
+        left -= place[1];
+    }
+    reply(s, p, status, (struct span){(const void *)sums.text, (uint32_t)sums.len});
+    str_free(&sums);
 }
 
 /* It is answered when the bytes are here. */
@@ -298,7 +314,9 @@ take_bulk(struct server *s)
             server_leave(s, LEAVE_FAILED, err_text());
         else if (p.kind == PACKET_BRING)
             take_bring(s, &p);
-        else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH || p.kind == PACKET_SUM)
+        else if (p.kind == PACKET_SUM)
+            take_sum(s, &p);
+        else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH)
             take_value(s, &p);
     }
 }

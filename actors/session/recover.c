@@ -197,7 +197,7 @@ mend(struct rille_session *s, struct snapshot *p)
     struct copy **list = copies_of(p);
     bool lost = false;
     if (copying_end(&p->summing, true)) err_clear(); /* what was lost before it was read has no digest */
-    int status = copies_check(NCOPY * p->n, list);
+    int status = copies_check(s, NCOPY * p->n, list);
     for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);
     if (!status) status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
     free(list);

@@ -314,6 +314,16 @@ bool remote_doing(const struct rille_session *s, int thread, char *text, size_t 
 bool remote_begun(const struct runner *r, int32_t root);
 void remote_free(struct rille_session *s, struct runner *r);
 
+/* ---- sums.c ---- */
+struct summed {
+    const struct buffer *buffer;
+    int memory;       /* that it lies in, where the host does not read it */
+    uint64_t *digest; /* out: of its blocks, which the caller frees; NULL: not taken */
+};
+/* Takes the digests of n buffers, which the session holds meanwhile. Any thread. E_CANCEL: *stop (NULL: never). E_LOST.
+ */
+int buffers_sum(struct rille_session *s, int32_t n, struct summed *list, const atomic_bool *stop);
+
 /* ---- spare.c: what a snapshot keeps, once more on other hosts, and whether it is what it was ---- */
 struct copy {
     struct type type;
@@ -332,7 +342,7 @@ int copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, stru
 void copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Finds parts and spares that are not what they were when the digests were taken: from now on they count as lost. Where
  * no digest was taken it finds nothing. E_LOST: a host that had some is lost. */
-int copies_check(int32_t n, struct copy *const *c);
+int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 bool copying_ended(const struct copying *c);
 /* Waits for the end: of all of it, or (not whole) of the piece that is on its way. What became of it; E_CANCEL: it was
  * not done. */

@@ -27,8 +27,7 @@ enum { PIECE = 4 << 20 }; /* others who want values of a host wait for no more *
 
 struct pair { /* borrowed; of one type and as many bytes */
     const struct buffer *from;
-    struct buffer *to; /* NULL: its digests are wanted */
-    struct sum *sum;
+    struct buffer *to;
 };
 /* Of a part: whether it, or its spare, is not what the digests say. */
 enum { PART, SPARE, NSIDE };
@@ -43,6 +42,10 @@ struct sums {
 struct copying {
     struct pair *pair;
     int32_t n, capacity;
+    struct rille_session *s;
+    struct summed *summed; /* and whose they are */
+    struct sum **sum;
+    int32_t nsum, summed_capacity, sum_capacity;
     pthread_t thread;
     bool runs;
     atomic_bool stop, ended;
@@ -50,48 +53,22 @@ struct copying {
     char text[512];
 };
 
-/* Of a part that begins with a block. */
-static int
-sum_part(const struct buffer *b, size_t at, size_t bytes, uint64_t *out)
-{
-    const char *from = (const char *)b->data + at;
-    if (!buffer_host_reads(b)) return buffer_digest(b, at, bytes, out);
-    for (size_t i = 0; i < bytes; i += SOURCE_BLOCK)
-        *out++ = source_digest(from + i, MIN(bytes - i, (size_t)SOURCE_BLOCK));
-    return 0;
-}
-
-static int
-copy_pair(struct copying *c, const struct pair *p, uint64_t *digest)
-{
-    for (size_t at = 0; at < p->from->bytes; at += PIECE) {
-        size_t n = MIN(p->from->bytes - at, (size_t)PIECE);
-        if (atomic_load(&c->stop)) return fail(E_CANCEL, "the copy was given up");
-        TRY(p->to ? buffer_copy_part(p->to, p->from, at, n) : sum_part(p->from, at, n, digest + at / SOURCE_BLOCK));
-    }
-    return 0;
-}
-
-static uint64_t *
-new_digests(const struct buffer *b)
-{
-    return must_alloc(sizeof(uint64_t) * (size_t)(source_blocks((int64_t)b->bytes) + 1));
-}
-
-/* Digests count when all of a part's are there. */
 static int
 copy_pairs(struct copying *c)
 {
-    int status = 0;
-    for (int32_t i = 0; i < c->n && !status; i++) {
-        const struct pair *p = &c->pair[i];
-        uint64_t *digest = p->to ? NULL : new_digests(p->from);
-        status = copy_pair(c, p, digest);
-        if (!status && !p->to)
-            p->sum->digest = digest;
-        else
-            free(digest);
-    }
+    for (int32_t i = 0; i < c->n; i++)
+        for (size_t at = 0; at < c->pair[i].to->bytes; at += PIECE) {
+            if (atomic_load(&c->stop)) return fail(E_CANCEL, "the copy was given up");
+            TRY(buffer_copy_part(c->pair[i].to, c->pair[i].from, at, MIN(c->pair[i].to->bytes - at, (size_t)PIECE)));
+        }
+    return 0;
+}
+
+static int
+take_sums(struct copying *c)
+{
+    int status = c->nsum ? buffers_sum(c->s, c->nsum, c->summed, &c->stop) : 0;
+    for (int32_t i = 0; i < c->nsum; i++) c->sum[i]->digest = c->summed[i].digest;
     return status;
 }
 
@@ -100,6 +77,7 @@ copy_thread(void *arg)
 {
     struct copying *c = arg;
     c->status = copy_pairs(c);
+    if (!c->status) c->status = take_sums(c);
     if (c->status) snprintf(c->text, sizeof c->text, "%s", err_text());
     atomic_store(&c->ended, true);
     return NULL;
@@ -132,6 +110,8 @@ copying_end(struct copying **cp, bool whole)
     if (c->runs) pthread_join(c->thread, NULL);
     int status = c->status ? fail((enum err_code)c->status, "%s", c->text) : 0;
     free(c->pair);
+    free(c->summed);
+    free(c->sum);
     free(c);
     return status;
 }
@@ -145,11 +125,11 @@ add_pair(struct rille_session *s, struct copying *c, const struct buffer *from, 
     TRY(session_pool(s, kind, to, &pool));
     TRY(buffer_new(pool, from->bytes, &store->part[pos]));
     GROW(c->pair, c->n + 1, c->capacity);
-    c->pair[c->n++] = (struct pair){from, store->part[pos], NULL};
+    c->pair[c->n++] = (struct pair){from, store->part[pos]};
     return 0;
 }
 
-/* ---- spares ---- */
+/* ---- what is there ---- */
 
 static const struct buffer *
 side_of(const struct copy *c, int32_t pos, int side)
@@ -197,53 +177,6 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* ---- digests ---- */
-
-static void
-add_sums(struct copying *all, struct copy *c)
-{
-    if (!c->store || !(device_kind(c->layout->place->kind)->flags & HOST_READS)) return;
-    c->sums = must_alloc(sizeof *c->sums + sizeof *c->sums->of * (size_t)c->store->n);
-    c->sums->n = c->store->n;
-    for (int32_t pos = 0; pos < c->store->n; pos++) {
-        if (!c->store->part[pos]) continue;
-        GROW(all->pair, all->n + 1, all->capacity);
-        all->pair[all->n++] = (struct pair){c->store->part[pos], NULL, &c->sums->of[pos]};
-    }
-}
-
-void
-copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
-{
-    struct copying *all = must_alloc(sizeof *all);
-    UNUSED(s);
-    for (int32_t i = 0; i < n; i++) add_sums(all, c[i]);
-    start(all);
-    *out = all;
-}
-
-static int
-check_side(const struct copy *c, int32_t pos, int side)
-{
-    const struct buffer *b = side_of(c, pos, side);
-    struct sum *sum = &c->sums->of[pos];
-    if (!b || !sum->digest || is_lost(c, pos, side)) return 0;
-    uint64_t *now = new_digests(b);
-    int status = sum_part(b, 0, b->bytes, now);
-    if (!status) sum->damaged[side] = memcmp(now, sum->digest, sizeof *now * (size_t)source_blocks((int64_t)b->bytes));
-    free(now);
-    return status;
-}
-
-int
-copies_check(int32_t n, struct copy *const *c)
-{
-    for (int32_t i = 0; i < n; i++)
-        for (int32_t pos = 0; c[i]->sums && pos < c[i]->sums->n; pos++)
-            for (int side = 0; side < NSIDE; side++) TRY(check_side(c[i], pos, side));
-    return 0;
-}
-
 /* The device of the same turn in the next memory, or the last there. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
@@ -272,6 +205,86 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
             return i;
     return -1;
 }
+
+/* ---- digests ---- */
+
+/* What a side of a position has, to be summed. */
+static struct summed
+summed_of(const struct rille_session *s, const struct copy *c, int32_t pos, int side)
+{
+    const struct place *p = c->layout->place;
+    int32_t device = side == SPARE ? neighbour(s, p->kind, p->rank[pos]) : p->rank[pos];
+    return (struct summed){.buffer = side_of(c, pos, side),
+                           .memory = s->cluster ? cluster_memory_of(s->cluster, p->kind, device) : 0};
+}
+
+static void
+add_sums(struct rille_session *s, struct copying *all, struct copy *c)
+{
+    if (!c->store || !(device_kind(c->layout->place->kind)->flags & HOST_READS)) return;
+    c->sums = must_alloc(sizeof *c->sums + sizeof *c->sums->of * (size_t)c->store->n);
+    c->sums->n = c->store->n;
+    for (int32_t pos = 0; pos < c->store->n; pos++) {
+        if (!c->store->part[pos]) continue;
+        GROW(all->summed, all->nsum + 1, all->summed_capacity);
+        GROW(all->sum, all->nsum + 1, all->sum_capacity);
+        all->sum[all->nsum] = &c->sums->of[pos];
+        all->summed[all->nsum++] = summed_of(s, c, pos, PART);
+    }
+}
+
+void
+copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out)
+{
+    struct copying *all = must_alloc(sizeof *all);
+    all->s = s;
+    for (int32_t i = 0; i < n; i++) add_sums(s, all, c[i]);
+    start(all);
+    *out = all;
+}
+
+struct check { /* what a part or a spare is now, and was */
+    struct summed now;
+    struct sum *was;
+    int side;
+};
+
+/* All that has digests and is there; out NULL: how many. */
+static int32_t
+list_checks(const struct rille_session *s, int32_t n, struct copy *const *c, struct check *out)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t pos = 0; c[i]->sums && pos < c[i]->sums->n; pos++)
+            for (int side = 0; side < NSIDE; side++) {
+                struct sum *sum = &c[i]->sums->of[pos];
+                if (!sum->digest || !side_of(c[i], pos, side) || is_lost(c[i], pos, side)) continue;
+                if (out) out[count] = (struct check){summed_of(s, c[i], pos, side), sum, side};
+                count++;
+            }
+    return count;
+}
+
+int
+copies_check(struct rille_session *s, int32_t n, struct copy *const *c)
+{
+    int32_t count = list_checks(s, n, c, NULL);
+    struct check *check = must_alloc(sizeof *check * (size_t)(count + 1));
+    struct summed *now = must_alloc(sizeof *now * (size_t)(count + 1));
+    list_checks(s, n, c, check);
+    for (int32_t i = 0; i < count; i++) now[i] = check[i].now;
+    int status = buffers_sum(s, count, now, NULL);
+    for (int32_t i = 0; i < count; i++) {
+        size_t bytes = sizeof(uint64_t) * (size_t)source_blocks((int64_t)now[i].buffer->bytes);
+        check[i].was->damaged[check[i].side] = now[i].digest && memcmp(now[i].digest, check[i].was->digest, bytes);
+        free(now[i].digest);
+    }
+    free(check);
+    free(now);
+    return status;
+}
+
+/* ---- spares ---- */
 
 static int
 add_spares(struct rille_session *s, struct copying *all, struct copy *c)
