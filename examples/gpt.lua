@@ -64,10 +64,12 @@ end
 local parts = {}
 for i, path in ipairs(files) do parts[i] = read(path) end
 local text = table.concat(parts, "\n")
+if #text == 0 then error("the text is empty", 0) end
 
 -- How many ids there are, text to ids, ids to text.
 local function characters()
   local id_of, text_of, n = {}, {}, 0
+  if not utf8.len(text, 1, -1, true) then error("the text is no UTF-8; with --bpe 512 any bytes will do", 0) end
   for _, code in utf8.codes(text, true) do
     local c = utf8.char(code)
     if not id_of[c] then id_of[c], text_of[n], n = n, c, n + 1 end
@@ -93,6 +95,8 @@ local function pieces()
 end
 
 local vocab, encode, decode = (o.bpe > 0 and pieces or characters)()
+local prompt = encode(o.prompt) -- what cannot be written is told before anything is learned
+if #prompt == 0 then error("--prompt is empty", 0) end
 
 -- ---- the model ----
 
@@ -194,10 +198,10 @@ end
 -- ---- and it writes: when its context is full, it goes on from the second half of it ----
 
 model:eval()
-local written = encode(o.prompt)
-while #written < #encode(o.prompt) + o.write do
+local written = table.move(prompt, 1, #prompt, 1, {})
+while #written < #prompt + o.write do
   local seen = {table.unpack(written, math.max(1, #written - o.length // 2 + 1))}
-  local room = math.min(o.length - #seen, #encode(o.prompt) + o.write - #written)
+  local room = math.min(o.length - #seen, #prompt + o.write - #written)
   local out = model:generate({seen}, {max_new_tokens = room, temperature = o.temperature, seed = o.seed + #written})[1]
   table.move(out, #seen + 1, #out, #written + 1, written)
 end

@@ -34,6 +34,17 @@ example "finetune $dir/new $dir/told --text README.md --steps 3" "llama: loss 5.
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
 
+head -c 3000 "$rille" >"$dir/bytes"
+: >"$dir/empty"
+refuses() { # options, words of the complaint; nothing is learned before
+  local out
+  out=$("$rille" -d cpu:1 examples/gpt.lua --steps 1 --layers 1 --width 16 --write 1 $1 2>&1) && return 1
+  grep -qF -- "$2" <<<"$out" && ! grep -q loss <<<"$out"
+}
+ok "gpt.lua: what it cannot begin with is told before it learns" refuses "--prompt 日" "the text has no '日'"
+ok "gpt.lua: so is a text that is none" refuses "--text $dir/bytes" "no UTF-8"
+ok "gpt.lua: and an empty one" refuses "--text $dir/empty" "the text is empty"
+
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 is "a layout that is not there is an error" $? 1
 drawn() { grep -q "prefers-color-scheme:dark" "$1" && grep -q "<polyline" "$1" && tail -1 "$1" | grep -q "</svg>"; }
