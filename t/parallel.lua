@@ -175,7 +175,7 @@ tap.group("stages by what blocks cost", function()
     local sum, most, first, pieces = 0, 0, 1, o.micro_batches
     for s, count in ipairs(counts) do
       local t, bytes = first > 1 and (type(o.hop) == "table" and o.hop[first] or o.hop) or 0, 0
-      local flight = math.min(pieces, #counts - s + 1)
+      local flight = math.min(pieces, ({["1f1b"] = #counts - s + 1, gpipe = pieces, ["zb-h1"] = #counts, ["zb-h2"] = 2 * #counts - 1})[o.schedule])
       for k = first, first + count - 1 do t, bytes = t + o.cost[k], bytes + o.memory[k] + flight * o.activations[k] end
       if bytes > o.memory_limit then return nil end
       sum, most, first = sum + t, math.max(most, t), first + count
@@ -197,17 +197,17 @@ tap.group("stages by what blocks cost", function()
     return best
   end
   local wrong = 0
-  for _ = 1, 300 do
+  for k = 1, 600 do
     local n = math.random(1, 8)
     local stages = math.random(1, n)
     local o = {cost = list(n, 20), memory = list(n, 9), activations = list(n, 5), micro_batches = math.random(1, 6),
-      memory_limit = math.random(5, 60), hop = math.random(2) == 1 and list(n, 6) or math.random(0, 5)}
+      memory_limit = math.random(5, 60), hop = math.random(2) == 1 and list(n, 6) or math.random(0, 5), schedule = ({"1f1b", "gpipe", "zb-h1", "zb-h2"})[k % 4 + 1]}
     local want = exhaustive(o, n, stages, {}, n, math.huge)
     local good, counts, time = pcall(cut, o, n, stages)
     local right = good and time == want and time_of(o, counts) == want or not good and want == math.huge
     if not right then wrong = wrong + 1 print(("# %d blocks, %d stages: want %s, got %s"):format(n, stages, want, time)) end
   end
-  tap.is(wrong, 0, "300 lists of blocks are cut as trying all cuts would")
+  tap.is(wrong, 0, "600 lists of blocks are cut as trying all cuts would, for each schedule")
   local m = new("gpt2", P1)
   rille.parallel(m, {stages = {P1, P2}, blocks = {cost = {3, 1}, micro_batches = 4}})
   tap.ok(tostring(m:named_parameters() and m.h[1].fc1.weight.placement) ~= tostring(m.h[2].fc1.weight.placement), "a model is dealt so")
@@ -246,6 +246,7 @@ tap.group("mistakes", function()
   refused(P4, {data = 0, chunks = 2}, {"chunks", "stages"}, "chunks without stages")
   refused(P4, {data = 0, blocks = {cost = {1, 2}}}, {"blocks", "stages"}, "costs of blocks without stages")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1}}}, {"cost", "2 numbers"}, "costs of too few blocks")
+  refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, schedule = "2f2b"}}, {"schedule", "1f1b", "zb-h2", "2f2b"}, "a schedule that is none")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, -2}}}, {"cost", "-2"}, "a cost below zero")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1, 2}, memory = {5, 5}, memory_limit = 4}}, {"2 stages", "memory_limit"},
     "stages that no memory meets")

@@ -302,7 +302,8 @@ Lays a model out over the axes of its mesh and gives the table of what it set, w
 {data = 0, tensor = 1}; {tensor = {0, 1}} is 2D, {0, 1, 2} with method "2.5d" or "3d"; {data = 0, zero = 3}
 {tensor = {0, 1}, panels = 4}: what 2D gathers comes in panels, the next one while one is multiplied, where devices have streams
 {stages = {P0, P1}, blocks = {cost = {2, 2, 3}}} cuts where a batch takes the least time; beside cost, a list by block, there
-are memory and activations (lists of bytes), hop (into each block, or a number), micro_batches, memory_limit
+are memory and activations (lists of bytes), hop (into each block, or a number), micro_batches, memory_limit, and schedule,
+"1f1b", "gpipe", "zb-h1" or "zb-h2": of how many micro-batches a stage keeps activations
 rille.parallel.input(model), rille.parallel.labels(model)   where ids and labels should lie]],
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}

@@ -1,13 +1,22 @@
 -- cut.lua - where a list of blocks is cut into stages of a pipeline, so that a batch takes the least time.
 --
 -- A micro-batch takes t[s] on stage s: its blocks' costs, and the hop that brings it there. A batch of m takes
--- sum of t + (m - 1) max of t. The first stage keeps activations of as many micro-batches as there are stages, the last of
--- one (1F1B). For each bound on max t, from the least up, dynamic programming from the last stage finds the least sum; it
+-- sum of t + (m - 1) max of t. The schedule says of how many micro-batches a stage keeps activations: 1F1B of as many as
+-- there are stages from it on, GPipe of all, those that leave weight gradients for later of p, or 2p - 1 (actors/plan/stage.c).
+-- For each bound on max t, from the least up, dynamic programming from the last stage finds the least sum; it
 -- ends where the bound alone costs more than what was found (Zheng et al. 2022). Exact.
 
 local check = require "rille.check"
 
 local who = "rille.parallel: blocks"
+
+-- Of how many micro-batches of m stage s of p keeps activations; left: the stages from it on.
+local flight_of = {
+  gpipe = function(_, _, m) return m end,
+  ["1f1b"] = function(left) return left end,
+  ["zb-h1"] = function(_, p) return p end,
+  ["zb-h2"] = function(_, p) return 2 * p - 1 end,
+}
 
 local function numbers(name, list, n)
   check.that(type(list) == "table" and #list == n, "%s: %s is a list of %d numbers, one a block", who, name, n)
@@ -65,7 +74,7 @@ local function least_sum(n, stages, most, time, fits)
 end
 
 -- o: cost, and if they matter memory, activations (lists, by block), hop (a number, or a list: into each block),
--- memory_limit, micro_batches. How many blocks each of the stages gets, and the time of a batch.
+-- memory_limit, micro_batches, schedule ("1f1b"). How many blocks each of the stages gets, and the time of a batch.
 local function cut(o, n, stages)
   local limit, pieces = o.memory_limit, o.micro_batches or 1
   numbers("cost", o.cost, n)
@@ -73,8 +82,10 @@ local function cut(o, n, stages)
   if o.activations then numbers("activations", o.activations, n) end
   if type(o.hop) == "table" then numbers("hop", o.hop, n) elseif o.hop then numbers("hop", {o.hop}, 1) end
   check.count(who, "micro_batches", pieces)
+  local flight = flight_of[o.schedule or "1f1b"]
+  check.that(flight, "%s: schedule is one of %s, not %s", who, table.concat(check.sorted_keys(flight_of), ", "), check.shown(o.schedule))
   local time, bytes = reckoner(o, n)
-  local function fits(first, last, left) return not limit or bytes(first, last, math.min(pieces, left)) <= limit end
+  local function fits(first, last, left) return not limit or bytes(first, last, math.min(pieces, flight(left, stages, pieces))) <= limit end
   local least, found = math.huge, nil
   for _, most in ipairs(bounds(time, n)) do
     if (pieces - 1) * most >= least then break end

@@ -45,7 +45,7 @@ local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
 local function counts_of(recipe, n, stages)
   if recipe.blocks then
     local o = check.options("rille.parallel: blocks", recipe.blocks, {cost = check.none, memory = check.none, activations = check.none,
-      hop = check.none, memory_limit = check.none, micro_batches = check.none})
+      hop = check.none, memory_limit = check.none, micro_batches = check.none, schedule = check.none})
     return (cut(o, n, stages))
   end
   local counts = {}
