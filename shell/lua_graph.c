@@ -411,6 +411,33 @@ graph_explain(lua_State *L)
     return 1;
 }
 
+/* A line for each hint. */
+static int
+hints_tostring(lua_State *L)
+{
+    luaL_Buffer b;
+    int n = (int)lua_rawlen(L, 1);
+    luaL_buffinit(L, &b);
+    if (n == 0) luaL_addstring(&b, "no hints: nothing was laid out by hand");
+    for (int k = 1; k <= n; k++) {
+        lua_rawgeti(L, 1, k);
+        lua_getfield(L, -1, "what");
+        lua_getfield(L, -2, "line");
+        lua_getfield(L, -3, "price");
+        lua_getfield(L, -4, "price_high");
+        bool known = lua_rawequal(L, -1, -2);
+        const char *what = lua_tostring(L, -4), *line = lua_tostring(L, -3);
+        const char *low = lua_tostring(L, -2), *high = lua_tostring(L, -1);
+        lua_pushfstring(L, "%s%s (%s): the step +%s%s%s ns", k > 1 ? "\n" : "", what, line, low, known ? "" : " to ",
+                        known ? "" : high);
+        lua_replace(L, -6);
+        lua_pop(L, 4);
+        luaL_addvalue(&b);
+    }
+    luaL_pushresult(&b);
+    return 1;
+}
+
 /* step:hints(): a list of {what =, line =, price =, price_high =} */
 static int
 graph_hints(lua_State *L)
@@ -433,6 +460,11 @@ graph_hints(lua_State *L)
         lua_rawseti(L, -2, k + 1);
     }
     rille_hints_free(&h);
+    if (luaL_newmetatable(L, "rille.hints")) {
+        lua_pushcfunction(L, hints_tostring);
+        lua_setfield(L, -2, "__tostring");
+    }
+    lua_setmetatable(L, -2);
     return 1;
 }
 

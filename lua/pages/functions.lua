@@ -295,7 +295,7 @@ gradient       yes]],
 The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time, and axis_bytes,
 what goes over the links of each mesh axis: a move counts where its slowest links are. With a list of limits for memory
 a list: a record for each, or false where no plan keeps it - the curve of memory against time. What is not given is
-reckoned as on this machine: rille --calibrate measures it.]],
+reckoned as on this machine: rille --calibrate measures it; a latency of 0 is none.]],
     code = [[
 step = rille.graph(function(x) return x:exp() end)
 step(rille.ones(64))
