@@ -14,6 +14,7 @@
  * of it is laid out here, so that a run allocates nothing. */
 #include "kernels/kernel.h"
 
+#include "kernels/compare.h"
 #include "kernels/cpu/eltwise.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cuda/launch.h"
@@ -26,7 +27,6 @@
 #include "runtime/str.h"
 #include "runtime/stream.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +49,7 @@ struct exec {
     int nin, nout;
     size_t scratch_bytes; /* what the way itself uses comes first, then the stages */
 
+    int (*settle)(int device);      /* waits for what was launched; NULL: nothing is */
     struct cuda_multiply *multiply; /* by a library, where addresses suit it; one of the others is there too */
     struct led *led;                /* a chain that a product leads */
     struct cuda_launch *launch;
@@ -305,11 +306,12 @@ take(struct exec *e, int device)
     return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);
 }
 
-/* Both a call and a chain may be a product of the device's library. */
+/* What the device has beside the way that was taken: both a call and a chain may be a product of its library. */
 static void
-add_library(struct exec *e, int device)
+add_device(struct exec *e, int device)
 {
     const struct exec_made *m = &e->made;
+    e->settle = device_kind(device)->settle;
     if (!(device_kind(device)->flags & MULTIPLIES)) return;
     e->multiply = cuda_multiply_new(&e->arena, led_by(m->nstep, m->step), m->nstep, m->step, e->nin, e->in, e->out);
     if (e->multiply) e->name = "cublaslt", e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
@@ -382,7 +384,7 @@ exec_new(const struct kcall *k, int device, struct exec **out)
 {
     struct exec *e = exec_of(k);
     int status = take(e, device);
-    if (!status) add_library(e, device);
+    if (!status) add_device(e, device);
     if (!status) status = add_check(e);
     if (!status && k->adds) status = add_sum(e, device);
     if (!status && e->scratch_bytes >= MOST)
@@ -432,7 +434,7 @@ exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *
     e->in = arena_dup(&e->arena, in, sizeof *in * (size_t)nin);
     e->out = arena_dup(&e->arena, out, sizeof *out * (size_t)nout);
     int status = take_steps(e, device, threads);
-    if (!status) add_library(e, device);
+    if (!status) add_device(e, device);
     if (status)
         exec_free(&e);
     else
@@ -577,6 +579,13 @@ run_doubted(const struct exec *e, void *const *in, void *const *out, const struc
     return ref_run(&k);
 }
 
+/* Before host code touches what was launched before it. */
+static int
+settle(const struct exec *e, const struct run *r)
+{
+    return e->settle ? e->settle(r->device) : 0;
+}
+
 static int
 run_way(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
@@ -584,6 +593,7 @@ run_way(const struct exec *e, void *const *in, void *const *out, const struct ru
         return cuda_multiply_run(e->multiply, r->device, in, out, r->scratch);
     if (e->launch) return cuda_launch_run(e->launch, r->device, in, out, r->scratch, r->piece, r->find);
     if (e->led) return led_run(e->led, in, out, r->scratch, r->device, r->piece, r->find);
+    TRY(settle(e, r));
     if (e->elt) {
         elt_run(e->elt, in, out, r->scratch);
         return 0;
@@ -607,81 +617,9 @@ run_added(const struct exec *e, void *const *in, void *const *out, const struct 
     void *addend = r->scratch + e->sum_at;
     TRY(run_way(e, in, &addend, r));
     if (e->add) return cuda_launch_run(e->add, r->device, (void *[]){out[0], addend}, out, NULL, 0, NULL);
+    TRY(settle(e, r));
     vec_add(view_numel(&e->out[0]), addend, out[0]);
     return 0;
-}
-
-/* How far a kernel may be from the reference, against the largest value of the tensor. */
-static double
-tolerance(enum dtype d)
-{
-    static const double by_dtype[NDTYPE] = {[DT_BF16] = 4e-2, [DT_F16] = 1e-2, [DT_F32] = 2e-4, [DT_F64] = 1e-9};
-    return by_dtype[d];
-}
-
-/* What a dtype holds at most. */
-static double
-greatest(enum dtype d)
-{
-    static const double by_dtype[NDTYPE] = {
-        [DT_BF16] = 0x1.fep127, [DT_F16] = 65504, [DT_F32] = FLT_MAX, [DT_F64] = DBL_MAX};
-    return by_dtype[d];
-}
-
-/* A real as it is compared: beyond what the dtype holds it is the greatest, since which of the two a value there
- * becomes is a matter of rounding. */
-static double
-held(enum dtype d, double x)
-{
-    return x > greatest(d) ? greatest(d) : x < -greatest(d) ? -greatest(d) : x;
-}
-
-/* Does element p agree with the reference, which has more room than the result? Integers wrap around in its dtype; what
- * is infinite to the reference is infinite. */
-static bool
-agrees(const struct view *got, const struct view *want, int64_t p, double largest)
-{
-    enum dtype d = got->dtype;
-    if (!dtype_is_float(d)) {
-        _Alignas(8) char one[8];
-        elem_set_i(d, one, 0, elem_get_i(want->dtype, want->data, p));
-        return elem_get_i(d, got->data, p) == elem_get_i(d, one, 0);
-    }
-    double g = elem_get_f(d, got->data, p), w = elem_get_f(want->dtype, want->data, p);
-    if (!isfinite(w)) return g == w || (isnan(g) && isnan(w));
-    return fabs(held(d, g) - held(d, w)) <= tolerance(d) * largest;
-}
-
-/* The largest finite value, at least 1. */
-static double
-largest_of(enum dtype d, const struct view *want)
-{
-    double largest = 1;
-    for (int64_t p = 0, n = dtype_is_float(d) ? view_numel(want) : 0; p < n; p++) {
-        double w = fabs(elem_get_f(want->dtype, want->data, p));
-        if (isfinite(w)) largest = MAX(largest, held(d, w));
-    }
-    return largest;
-}
-
-/* A result beside its reference, which is dense: fails at the first element that is too far. */
-static int
-compare(const struct exec *e, int i, const struct view *got, const struct view *want)
-{
-    struct type t = type_of(got->dtype, got->ndim, got->dim);
-    int64_t n = view_numel(got), p = 0;
-    void *data = must_alloc((size_t)n * dtype_bytes(got->dtype) + 1);
-    struct view dense = view_dense(&t, data);
-    view_copy(&dense, got);
-    double largest = largest_of(got->dtype, want);
-    while (p < n && agrees(&dense, want, p, largest)) p++;
-    int status = 0;
-    if (p < n)
-        status = fail(E_KERNEL, "%s: kernel \"%s\" gives %.9g where the reference gives %.9g (result %d, element %lld)",
-                      e->call->op->name, e->name, elem_get_f(got->dtype, data, p),
-                      elem_get_f(want->dtype, want->data, p), i, (long long)p);
-    free(data);
-    return status;
 }
 
 /* The reference runs first: the kernel may write over its operands. Its results stay staged, nothing is brought out. */
@@ -695,10 +633,11 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     struct kcall k = call_of(c, &v, r);
     TRY(run_ref(&k));
     TRY(run_way(e, in, out, r));
+    TRY(settle(e, r));
     for (int i = 0; i < e->nout && !r->find->at; i++) {
         struct view got = e->out[i];
         got.data = out[i];
-        TRY(compare(e, i, &got, &v.out[i]));
+        TRY(compare(e->call->op->name, e->name, i, &got, &v.out[i]));
     }
     return 0;
 }
@@ -726,7 +665,9 @@ run_now(const struct exec *e, void *const *in, void *const *out, const struct ru
     int status = added ? run_added(e, in, out, r) : e->check ? run_checked(e, in, out, r) : run_way(e, in, out, r);
     denormals_restore(mode);
     TRY(status);
-    return check_nan ? look_for_nan(e, out) : 0;
+    if (!check_nan) return 0;
+    TRY(settle(e, r));
+    return look_for_nan(e, out);
 }
 
 /* The work of exec_enqueue, when the stream comes to it: its addresses are those that work there touches. */
@@ -748,6 +689,15 @@ exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, 
     return run_now(e, in, out, &(struct run){scratch, piece, find, device});
 }
 
+/* Is nothing of it, whatever its addresses, computed by host code? */
+static bool
+launches(const struct exec *e)
+{
+    bool led = e->led && launches(e->led->exec) && launches(e->led->then);
+    bool looks = check_ref || check_nan || (e->launch && e->launch->finder) || (e->k.adds && !e->add);
+    return (e->launch || led) && !looks;
+}
+
 int
 exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s, uint64_t piece,
              struct finding *find)
@@ -755,6 +705,7 @@ exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scra
     if (!s) return exec_on(e, in, out, scratch, 0, piece, find);
     struct stream_work w = {
         .run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece, .find = find};
+    w.launches = launches(e);
     assert(e->nin <= EXEC_IN);
     return stream_enqueue(s, &w);
 }

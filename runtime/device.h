@@ -50,6 +50,9 @@ struct device_kind {
     void (*wait)(struct stream *s, const struct stream *other, int64_t mark);
     int (*trouble)(struct stream *s, int64_t mark);
     bool (*step)(struct stream *s);
+    /* Of streams of the host's that launch work on a device: waits until all that this thread launched there is done.
+     */
+    int (*settle)(int device); /* NULL: nothing is launched. E_KERNEL */
     /* From now on who does the work calls fn(of) when it is done; NULL: the stream's owner has to look. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, touches p */

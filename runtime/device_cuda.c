@@ -222,6 +222,12 @@ reach(void *p)
 /* ---- streams ---- */
 
 static int
+settle(int device)
+{
+    return cuda_note(plugin->settle(choice.device[device].gpu));
+}
+
+static int
 stream_new(int device, int role, bool driven, struct stream **out)
 {
     return host_stream_new(&device_cuda, device, role, driven, out);
@@ -251,6 +257,7 @@ struct device_kind device_cuda = {
     .wait = host_stream_wait,
     .trouble = trouble,
     .step = host_stream_step,
+    .settle = settle,
     .tell = host_stream_tell,
     .reach = reach,
 };

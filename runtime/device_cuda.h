@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 4 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 5 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -62,14 +62,16 @@ struct cuda_plugin {
      * with what the compiler says, lives until the thread's next call. */
     const char *(*compile)(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes);
     const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
-    /* argument: of the kernel, a struct of that many bytes. Blocks until it is done. */
+    /* argument: of the kernel, a struct of that many bytes, which is copied. What a thread launches, kernels and
+     * products, the GPU does later and in that order; settle blocks until all of it is done. */
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
     /* Names the library that computes products, and its version; NULL: there is none (*why). */
     const char *(*library)(const char **why);
     /* The way in which it computes one on that GPU, kept for the process, and the scratch that takes; the same way for
      * the same product. NULL: it has none. */
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
-    const char *(*multiply)(int gpu, const void *way, const struct cuda_factors *at); /* blocks until it is done */
+    const char *(*multiply)(int gpu, const void *way, const struct cuda_factors *at); /* launches */
+    const char *(*settle)(int gpu);
 };
 
 /* Which devices the program names: device i is a 1/parts of a GPU. */
@@ -97,7 +99,7 @@ struct str;
 void cuda_kernel_about(struct str *text);
 /* The kernel `name` of prologue + text; a name stands for its text. The session's thread or a device's. E_KERNEL. */
 int cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out);
-/* Blocks until it is done. E_KERNEL: the device is broken. */
+/* Launches it. E_KERNEL: the device is broken. */
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                     size_t bytes);
 
@@ -107,7 +109,7 @@ struct cuda_way;
 /* *out NULL: on some GPU of the process the library has no way, or there is no library. The session's thread. */
 void cuda_product_get(const struct cuda_product *p, struct cuda_way **out);
 size_t cuda_product_scratch(const struct cuda_way *w);
-/* Blocks until it is done. E_KERNEL: the device is broken. */
+/* Launches it. E_KERNEL: the device is broken. */
 int cuda_product_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
 
 /* For cuda_kernel.c and cuda_product.c: the plug-in that is open; device i of the choice; a GPU's first error becomes

@@ -36,6 +36,7 @@ struct stream_work {
     void *scratch;
     uint64_t piece;
     struct finding *find; /* what is wrong in the data (op.h); NULL where the work looks for nothing */
+    bool launches;        /* host code of it touches no bytes: it only launches what the device does later, in order */
 };
 
 /* Puts work on the stream; s NULL: does it now. */

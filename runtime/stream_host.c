@@ -4,6 +4,10 @@
  * alone, of which the simulator does the oldest when its seed says so. The owner
  * counts what it has enqueued, the thread what is done: a mark is such a count.
  *
+ * Work that only launches is done when its device says so. The thread asks when it
+ * has nothing else to launch, before host code touches bytes, and after LAUNCHED
+ * pieces of work, for which others may wait.
+ *
  * The thread sleeps when there is no work, or when the oldest waits for another
  * stream: on its own waker, and on the count of that other. It spins a little
  * before, no longer than a sleep costs: there may be more streams than cores. */
@@ -20,7 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CAPACITY = 4096, SPIN_NS = 2000 };
+enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8 };
 
 struct item {
     struct stream_work work; /* run NULL: waits for `mark` of `other` */
@@ -35,6 +39,7 @@ struct host_stream {
     struct waker more; /* of the thread, when there is no work */
     _Atomic bool quit;
     _Atomic int64_t enqueued, done; /* the owner's, the thread's */
+    int64_t begun;                  /* the thread's: those from `done` on are under way on the device */
     struct bell progress;           /* for streams that wait for this one */
     void (*tell)(void *of);         /* NULL: nobody asked */
     void *tell_of;
@@ -62,16 +67,36 @@ host_stream_mark(const struct stream *s)
     return atomic_load_explicit(&host(s)->enqueued, memory_order_relaxed);
 }
 
-/* After a failure nothing more is begun; what it says is the failing thread's, and kept for the owner's. */
+/* What it says is the failing thread's, and kept for the owner's. n: the mark of the work before it. */
+static void
+keep_failure(struct host_stream *s, int status, int64_t n)
+{
+    s->status = status;
+    snprintf(s->text, sizeof s->text, "%s", err_text());
+    atomic_store_explicit(&s->failed, n, memory_order_release);
+}
+
+/* After a failure nothing more is begun. */
 static void
 carry_out(struct host_stream *s, const struct item *i, int64_t n)
 {
     if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n || !i->work.run) return;
     int status = i->work.run(&i->work, &s->stream);
-    if (!status) return;
-    s->status = status;
-    snprintf(s->text, sizeof s->text, "%s", err_text());
-    atomic_store_explicit(&s->failed, n, memory_order_release);
+    if (status) keep_failure(s, status, n);
+}
+
+/* Waits for what is under way, and tells that it is done. False: nothing is. */
+static bool
+settle(struct host_stream *s)
+{
+    int64_t done = atomic_load_explicit(&s->done, memory_order_relaxed);
+    if (done == s->begun) return false;
+    int status = s->stream.kind->settle ? s->stream.kind->settle(s->stream.device) : 0;
+    if (status && atomic_load_explicit(&s->failed, memory_order_relaxed) == INT64_MAX) keep_failure(s, status, done);
+    atomic_store(&s->done, s->begun);
+    bell_ring(&s->progress);
+    if (s->tell) s->tell(s->tell_of);
+    return true;
 }
 
 static void
@@ -101,14 +126,15 @@ bool
 host_stream_step(struct stream *stream)
 {
     struct host_stream *s = host(stream);
-    int64_t n = atomic_load_explicit(&s->done, memory_order_relaxed);
-    if (n == atomic_load_explicit(&s->enqueued, memory_order_acquire)) return false;
+    int64_t n = s->begun, done = atomic_load_explicit(&s->done, memory_order_relaxed);
     const struct item *i = &s->item[n % CAPACITY];
-    if (i->other && !host_stream_passed(i->other, i->mark)) return false;
+    bool here = n < atomic_load_explicit(&s->enqueued, memory_order_acquire);
+    if (!here || (i->other && !host_stream_passed(i->other, i->mark))) return settle(s);
+    bool by_host = i->work.run && !i->work.launches;
+    if (by_host) settle(s);
     carry_out(s, i, n);
-    atomic_store(&s->done, n + 1);
-    bell_ring(&s->progress);
-    if (s->tell) s->tell(s->tell_of);
+    s->begun = n + 1;
+    if (by_host || !s->stream.kind->settle || s->begun - done >= LAUNCHED) settle(s);
     return true;
 }
 
@@ -122,15 +148,14 @@ host_stream_tell(struct stream *s, void (*fn)(void *of), void *of)
 static bool
 has_work(struct host_stream *s)
 {
-    return atomic_load_explicit(&s->done, memory_order_relaxed) <
-           atomic_load_explicit(&s->enqueued, memory_order_acquire);
+    return s->begun < atomic_load_explicit(&s->enqueued, memory_order_acquire);
 }
 
 /* The stream for which the oldest work waits, NULL: it may go on. */
 static struct host_stream *
 held_by(struct host_stream *s)
 {
-    const struct item *i = &s->item[atomic_load_explicit(&s->done, memory_order_relaxed) % CAPACITY];
+    const struct item *i = &s->item[s->begun % CAPACITY];
     return !has_work(s) || !i->other || host_stream_passed(i->other, i->mark) ? NULL : host(i->other);
 }
 
@@ -216,7 +241,7 @@ host_stream_free(struct stream **stream)
     struct host_stream *s = host(*stream);
     *stream = NULL;
     if (!s) return;
-    assert(!has_work(s));
+    assert(host_stream_passed(&s->stream, host_stream_mark(&s->stream)));
     if (!s->driven) {
         atomic_store(&s->quit, true);
         waker_wake(&s->more);

@@ -129,6 +129,8 @@ for type in f32 bf16 f64; do
     "$(told 'multiply gpu \d \K.*' 2>/dev/null | cut -d' ' -f2 | paste -sd'|')" "$want"
   is "each product was looked for once on each GPU" "$(told 'choose.*' 2>/dev/null | grep -vc '^1 ')" 0
 done
+fewer_waits() { local n; n=$(grep -cE '^(kernel|multiply)' "$dir/told"); echo "$n launches"; grep -E '^wait' "$dir/told" | sort | uniq -c; [ "$(grep -c '^wait' "$dir/told")" -lt "$n" ]; }
+ok "launches are not waited for one by one" fewer_waits
 ok "without a way for any product kernels compute them" trains noway f32
 is "and the library nothing" "$(grep -c multiply "$dir/told")" 0
 odd='local p = rille.placement(KIND, {0})

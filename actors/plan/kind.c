@@ -5,11 +5,11 @@
 #include "runtime/stream.h"
 
 int
-kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s))
+kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s), bool launches)
 {
-    return stream_enqueue(
-        a->stream,
-        &(struct stream_work){.run = run, .of = a->task, .in = a->in, .out = a->out, .piece = (uint64_t)a->piece});
+    struct stream_work w = {.run = run, .of = a->task, .in = a->in, .out = a->out, .piece = (uint64_t)a->piece};
+    w.launches = launches;
+    return stream_enqueue(a->stream, &w);
 }
 
 void

@@ -64,7 +64,7 @@ struct task_kind {
 };
 
 /* Enqueues the work of an act on its stream, or does it. run: takes w->of for its task. */
-int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s));
+int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s), bool launches);
 /* Gives both views of work that makes a dense result of one window (task.source), where the work reaches them. */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
 /* Work of such a task: the result is the window, in its own dtype. */

@@ -19,7 +19,7 @@ carry_out(const struct stream_work *w, const struct stream *s)
 static int
 begin(struct act *a)
 {
-    return kind_enqueue(a, carry_out);
+    return kind_enqueue(a, carry_out, a->piece == 0 ? a->task->copies : a->task->adds);
 }
 
 const struct task_kind kind_accumulate = {

@@ -6,7 +6,7 @@
 static int
 begin(struct act *a)
 {
-    return kind_enqueue(a, kind_copy_source);
+    return kind_enqueue(a, kind_copy_source, a->task->copies);
 }
 
 const struct task_kind kind_copy = {

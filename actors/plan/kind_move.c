@@ -80,8 +80,12 @@ count_received(struct act *a, const struct box_move *m)
 int
 move_begin(struct act *a)
 {
-    for (int i = 0; i < a->task->move.nstep; i++) count_received(a, &a->task->move.step[i]);
-    return kind_enqueue(a, carry_out);
+    bool launches = true;
+    for (int i = 0; i < a->task->move.nstep; i++) {
+        count_received(a, &a->task->move.step[i]);
+        launches = launches && a->task->move.step[i].launch;
+    }
+    return kind_enqueue(a, carry_out, launches);
 }
 
 struct type

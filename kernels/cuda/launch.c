@@ -91,6 +91,7 @@ look(const struct cuda_launch *finder, int device, void *const *in, void *scratc
     struct finding found[CUDA_FINDERS];
     int64_t n = finder->source.blocks;
     TRY(run_passes(finder, device, in, NULL, scratch, 0));
+    TRY(device_kind(DEV_CUDA)->settle(device));
     if (n) TRY(device_kind(DEV_CUDA)->copy(found, scratch, sizeof *found * (size_t)n));
     for (int64_t i = n - 1; i >= 0; i--)
         if (found[i].at) *find = found[i];

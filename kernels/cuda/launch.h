@@ -20,8 +20,8 @@ int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, 
 /* As cuda_source_combine; one source of the result's dtype is copied bit by bit. bundled: for bundles alone. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         bool bundled, struct cuda_launch **made);
-/* Blocks until it is done. scratch: scratch_bytes, which the device reaches. find: the first that is wrong in the data
- * of a call that checks it; NULL: nobody asks. E_KERNEL. */
+/* Launches it; what it finds is there when it returns. scratch: scratch_bytes, which the device reaches. find: the
+ * first that is wrong in the data of a call that checks it; NULL: nobody asks. E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece, struct finding *find);
 
@@ -41,6 +41,6 @@ cuda_bundle_begin(struct cuda_bundle *b, int device)
     b->blocks = 0;
 }
 int cuda_bundle_add(struct cuda_bundle *b, const struct cuda_launch *l, void *const *in, void *const *out);
-int cuda_bundle_end(struct cuda_bundle *b); /* blocks until all is done; E_KERNEL */
+int cuda_bundle_end(struct cuda_bundle *b); /* E_KERNEL */
 
 #endif

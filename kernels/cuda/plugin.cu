@@ -171,8 +171,14 @@ launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument,
     if (e == cudaSuccess)
         e = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), arguments, 0,
                              cudaStreamPerThread);
-    if (e == cudaSuccess) e = cudaStreamSynchronize(cudaStreamPerThread);
     return text_of(e);
+}
+
+static const char *
+settle(int gpu)
+{
+    cudaError_t e = cudaSetDevice(gpu);
+    return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
 }
 
 extern "C" __attribute__((visibility("default"))) const struct cuda_plugin *
@@ -191,6 +197,7 @@ rille_cuda_plugin(void)
                                               launch,
                                               products_library,
                                               products_find,
-                                              products_multiply};
+                                              products_multiply,
+                                              settle};
     return &plugin;
 }

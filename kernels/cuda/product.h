@@ -31,7 +31,7 @@ struct cuda_multiply *cuda_multiply_new(struct arena *a, int lead, int nstep, co
                                         const struct view *in, const struct view *out);
 /* Does it suit these addresses? */
 bool cuda_multiply_fits(const struct cuda_multiply *m, void *const *in, void *const *out);
-/* Blocks until it is done. E_KERNEL. */
+/* Launches it. E_KERNEL. */
 int cuda_multiply_run(const struct cuda_multiply *m, int device, void *const *in, void *const *out, void *scratch);
 
 #endif

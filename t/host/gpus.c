@@ -173,10 +173,17 @@ library(const char **why)
     return NULL;
 }
 
+static const char *
+settle(int gpu)
+{
+    (void)gpu; /* a launch is done when it returns */
+    return NULL;
+}
+
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION, count,    open_gpu, take, give,   copy,
-                                              fill,    compiler, compile,  load, launch, library};
+    static const struct cuda_plugin plugin = {VERSION, count, open_gpu, take,    give, copy, fill,  compiler,
+                                              compile, load,  launch,   library, NULL, NULL, settle};
     return &plugin;
 }

@@ -1,5 +1,6 @@
 /* toolkit.c - a CUDA toolkit on a host without GPUs: what the plug-in (kernels/cuda) calls of the runtime, of NVRTC and
- * of cuBLASLt, by the headers of the real one. GPUs are memory of the host; kernels are played (t/host/played.h).
+ * of cuBLASLt, by the headers of the real one. GPUs are memory of the host; kernels are played (t/host/played.h). What
+ * is launched is done as late as it may be: when its thread waits for it.
  *
  * FAKE_CUDA says what is wrong, in words: driver=0 (there is none), driver=old, gpus=N (2), memory=BYTES of a GPU,
  * held=N (another process has that GPU alone), shared (others have half of its memory), apart (host and GPU cannot use
@@ -251,27 +252,71 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
     return *kernel ? cudaSuccess : note(cudaErrorInvalidDeviceFunction);
 }
 
+/* What a thread has launched on its stream is done when it waits for that, not before, and in this order. */
+enum { ARGUMENT = 4096, PENDING = 256 };
+struct launch {
+    void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: a product */
+    long blocks;
+    char argument[ARGUMENT];
+    struct product {
+        cublasLtMatmulDescOpaque_t d;
+        cublasLtMatrixLayoutOpaque_t al, bl, yl;
+        const void *a, *b;
+        void *y, *scratch;
+    } product;
+};
+static _Thread_local struct launch *pending[PENDING];
+static _Thread_local int npending;
+
+static void compute_product(const struct product *p);
+
+static cudaError_t
+put_off(struct launch **l)
+{
+    cudaError_t e = state();
+    if (e || npending == PENDING) return note(e ? e : cudaErrorLaunchFailure);
+    *l = pending[npending++] = calloc(1, sizeof **l);
+    return cudaSuccess;
+}
+
+static cudaError_t
+carry_out(const struct launch *l)
+{
+    static uint64_t seed;
+    cudaError_t e = work();
+    pthread_mutex_lock(&one); /* one block runs at a time */
+    if (!e && l->run) l->run(l->argument, l->blocks, ++seed);
+    pthread_mutex_unlock(&one);
+    if (!e && !l->run) compute_product(&l->product);
+    return e;
+}
+
 cudaError_t
 cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t shared, cudaStream_t stream)
 {
-    static uint64_t seed;
-    void (*run)(const void *words, long blocks, uint64_t seed);
-    cudaError_t e = work();
+    struct launch *l;
+    cudaError_t e = put_off(&l);
     (void)shared;
     if (e) return e;
     fake_log("kernel gpu %d stream %p threads %u\n", current, (void *)stream, threads.x);
-    *(const void **)&run = kernel;
-    pthread_mutex_lock(&one); /* one block runs at a time */
-    run(arguments[0], (long)blocks.x, ++seed);
-    pthread_mutex_unlock(&one);
+    *(const void **)&l->run = kernel;
+    l->blocks = (long)blocks.x;
+    memcpy(l->argument, arguments[0], ARGUMENT);
     return cudaSuccess;
 }
 
 cudaError_t
 cudaStreamSynchronize(cudaStream_t stream)
 {
-    (void)stream;
-    return state();
+    cudaError_t e = state();
+    if (stream != cudaStreamPerThread) return e;
+    if (npending) fake_log("wait gpu %d for %d\n", current, npending);
+    for (int i = 0; i < npending; i++) {
+        if (!e) e = carry_out(pending[i]);
+        free(pending[i]);
+    }
+    npending = 0;
+    return e;
 }
 
 /* ---- NVRTC: a binary is its size, then a shared library ---- */
@@ -529,6 +574,26 @@ finish(const cublasLtMatmulDescOpaque_t *d, uint64_t type, int64_t i, int64_t j,
     return e & CUBLASLT_EPILOGUE_GELU ? gelu(v, false) : v;
 }
 
+static void
+compute_product(const struct product *p)
+{
+    const cublasLtMatmulDescOpaque_t *d = &p->d;
+    uint64_t type = p->yl.data[CUBLASLT_MATRIX_LAYOUT_TYPE], from = p->al.data[CUBLASLT_MATRIX_LAYOUT_TYPE];
+    int64_t rows = (int64_t)p->yl.data[CUBLASLT_MATRIX_LAYOUT_ROWS];
+    int64_t cols = (int64_t)p->yl.data[CUBLASLT_MATRIX_LAYOUT_COLS];
+    bool ta = d->data[CUBLASLT_MATMUL_DESC_TRANSA], tb = d->data[CUBLASLT_MATMUL_DESC_TRANSB];
+    int64_t k = (int64_t)p->al.data[ta ? CUBLASLT_MATRIX_LAYOUT_ROWS : CUBLASLT_MATRIX_LAYOUT_COLS];
+    memset(p->scratch, 0x55, SCRATCH);
+    for (int64_t e = 0; e < rows * cols * (int64_t)p->yl.data[CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT]; e++) {
+        int64_t i = e % rows, j = e / rows % cols, of = e / rows / cols;
+        double v = 0;
+        for (int64_t l = 0; l < k; l++)
+            v += get(from, p->a, at(&p->al, of, ta ? l : i, ta ? i : l)) *
+                 get(from, p->b, at(&p->bl, of, tb ? j : l, tb ? l : j));
+        put(type, p->y, at(&p->yl, of, i, j), finish(d, type, i, j, v));
+    }
+}
+
 cublasStatus_t
 cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha, const void *a, cublasLtMatrixLayout_t al,
                const void *b, cublasLtMatrixLayout_t bl, const void *beta, const void *c, cublasLtMatrixLayout_t cl,
@@ -541,24 +606,13 @@ cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha, co
                        : *(const float *)alpha == 1 && *(const float *)beta == 0;
     uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)y | d->data[CUBLASLT_MATMUL_DESC_BIAS_POINTER] |
                      d->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER];
-    uint64_t type = yl->data[CUBLASLT_MATRIX_LAYOUT_TYPE], from = al->data[CUBLASLT_MATRIX_LAYOUT_TYPE];
-    int64_t rows = (int64_t)yl->data[CUBLASLT_MATRIX_LAYOUT_ROWS],
-            cols = (int64_t)yl->data[CUBLASLT_MATRIX_LAYOUT_COLS];
-    bool ta = d->data[CUBLASLT_MATMUL_DESC_TRANSA], tb = d->data[CUBLASLT_MATMUL_DESC_TRANSB];
-    int64_t k = (int64_t)al->data[ta ? CUBLASLT_MATRIX_LAYOUT_ROWS : CUBLASLT_MATRIX_LAYOUT_COLS];
     (void)c, (void)cl, (void)algo;
     if (!one || bits % 16 || (uintptr_t)scratch % 256 || bytes != SCRATCH || !scratch || h->gpu != current ||
         stream != cudaStreamPerThread || d->data[COMPUTE] != (doubles ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (work()) return CUBLAS_STATUS_EXECUTION_FAILED;
+    struct launch *l;
+    if (put_off(&l)) return CUBLAS_STATUS_EXECUTION_FAILED;
     fake_log("multiply gpu %d %s\n", current, epilogue_text(d->data[CUBLASLT_MATMUL_DESC_EPILOGUE], text));
-    memset(scratch, 0x55, bytes);
-    for (int64_t e = 0; e < rows * cols * (int64_t)yl->data[CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT]; e++) {
-        int64_t i = e % rows, j = e / rows % cols, of = e / rows / cols;
-        double v = 0;
-        for (int64_t l = 0; l < k; l++)
-            v += get(from, a, at(al, of, ta ? l : i, ta ? i : l)) * get(from, b, at(bl, of, tb ? j : l, tb ? l : j));
-        put(type, y, at(yl, of, i, j), finish(d, type, i, j, v));
-    }
+    l->product = (struct product){*d, *al, *bl, *yl, a, b, y, scratch};
     return CUBLAS_STATUS_SUCCESS;
 }
