@@ -148,7 +148,7 @@ attach_guarded(struct bus *b, uint32_t end, struct bus_user user)
     assert(i < (int)countof(x->turn));
     if (i == x->nturn) x->nturn++;
     x->turn[i] = (struct turn){x, addr_process(end), user};
-    bus_sim.attach(b, end, (struct bus_user){&x->turn[i], take_turn, is_busy});
+    bus_sim.attach(b, end, (struct bus_user){.of = &x->turn[i], .turn = take_turn, .busy = is_busy});
 }
 
 /* The transport alone reaches two memories. */
