@@ -291,14 +291,6 @@ part_tensor(struct parting *p, int32_t tensor)
     *tensor_new(p) = rest;
 }
 
-static const uint16_t *
-identity(struct arena *a)
-{
-    uint16_t *f = ARENA_ARRAY(a, uint16_t, UINT16_MAX);
-    for (int i = 0; i < UINT16_MAX; i++) f[i] = (uint16_t)i;
-    return f;
-}
-
 static int64_t
 most_nodes(const struct net *n)
 {
@@ -323,7 +315,7 @@ copies_begin(struct arena *a, const struct net *n, struct copies *c)
     c->copied = ARENA_ARRAY(a, struct copied, most_nodes(n) - n->nnode + 1);
     p.rank = ARENA_ARRAY(a, double, most_nodes(n));
     for (int32_t i = 0; i < n->nnode; i++) p.rank[i] = n->rank ? n->rank[i] : i;
-    p.same = identity(a);
+    p.same = net_identity(a);
     for (int32_t i = 0; i < n->ntensor; i++) part_tensor(&p, i);
     c->apart.rank = p.rank;
     return true;

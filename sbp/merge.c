@@ -232,14 +232,6 @@ join_takings(struct merging *g)
     g->ntaking = n;
 }
 
-static const uint16_t *
-identity(struct arena *a)
-{
-    uint16_t *f = ARENA_ARRAY(a, uint16_t, UINT16_MAX);
-    for (int i = 0; i < UINT16_MAX; i++) f[i] = (uint16_t)i;
-    return f;
-}
-
 static int64_t
 unscaled(const struct cfn *c, int64_t cost)
 {
@@ -290,7 +282,7 @@ make_tensors(struct merging *g)
 {
     const struct cfn *c = g->m->folded.c;
     struct net *to = &g->m->net;
-    const uint16_t *same = identity(&g->m->arena);
+    const uint16_t *same = net_identity(&g->m->arena);
     to->tensor = ARENA_ARRAY(&g->m->arena, struct net_tensor, c->nedge + g->ntaking + 1);
     for (int32_t k = 0; k < c->nedge; k++)
         if (c->edge[k].table) make_edge(g, &c->edge[k], same);

@@ -57,5 +57,7 @@ int64_t net_peak(const struct net *n, const int32_t *choice);
 int32_t net_times(const struct net *n);
 /* E_PLAN when indices, sizes or costs are out of range: a negative or too large cost, a maker that is no node... */
 int net_check(const struct net *n);
+/* The form of a tensor whose forms are its node's candidates: k is k. In a. */
+const uint16_t *net_identity(struct arena *a);
 
 #endif
