@@ -21,8 +21,8 @@ enum device_flags {
     FUSES = 4,       /* it computes chains of element-wise operators in one pass */
     ONE_SPACE = 8,   /* the devices of the kind are of one space: they read each other's bytes in place */
     COMPILES = 16,   /* kernels compiled for it may compute calls (kernels/cuda) */
-    MULTIPLIES = 64, /* a library may compute products of matrices for it (kernels/cuda) */
     ROLES = 32,      /* a device has a stream of each role (stream.h), else, where there are streams, one for all */
+    MULTIPLIES = 64, /* a library may compute products of matrices for it (kernels/cuda) */
 };
 
 struct stream;
