@@ -73,8 +73,8 @@ local pid = rille.workers()[3].pid
 os.execute("kill -STOP " .. pid)
 local good, err = pcall(function() for _ = 1, 1e6 do (x * 2):sum():item() end end)
 assert(not good and rille.is_lost(err), err)
-local note, file = rille.recover{workers = 2}, io.open(("/proc/%d/cmdline"):format(pid))
-print(note[1], (x * 2):sum():item(), #rille.workers(), not file or file:read("a") == "") -- gone, or a zombie
+local note, file = rille.recover{workers = 2}, io.open(("/proc/%d/stat"):format(pid))
+print(note[1], (x * 2):sum():item(), #rille.workers(), not file or (file:read("a") or ""):match("%) (%a)") ~= "T") -- gone, or about to
 LUA
 port=$(free_port)
 address=tcp://127.0.0.1:$port
@@ -169,8 +169,8 @@ LUA
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
-timeout -k 5 180 "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
-waits=$!
+timeout --foreground -k 5 180 "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
+waits=$! # in the foreground it hands one signal on, to the controller alone
 await [ -e waits ]
 sleep 0.5
 kill -INT $waits
