@@ -351,7 +351,7 @@ is "nor a list" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, go
 answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
 is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
 endless='io.stderr:write("end", "less ") table.insert(setmetatable({}, {__len = function() return 1e15 end}), 1, 5)'
-session "type $endless\\n" 'wait endless' pause 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034'
+session "type $endless\\n" 'wait endless' pause 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034' pause 'type \034'
 shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
 is "which no number of presses does, but that" "$code" 131
 session 'type half' 'wait half' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
