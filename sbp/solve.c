@@ -251,18 +251,29 @@ regret_exact(const struct net *n, struct local *l, const struct solved *s, int32
     arena_fini(&tmp);
 }
 
+/* What a plan costs that differs in this node alone; l has the choice. NET_NEVER when there is none. */
+static int64_t
+cost_alone(struct local *l, const struct solved *s, int32_t node, int32_t k)
+{
+    int64_t now = local_cost(l, node, s->choice[node]), then = local_cost(l, node, k);
+    return then >= NET_NEVER ? NET_NEVER : s->cost - now + then;
+}
+
 int
 net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
            int64_t *const *high)
 {
+    enum { MOST_WORK = 4000000 }; /* candidates x nodes: a small part of a second */
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = stop, .arg = arg};
     struct local l;
+    int64_t work = 0;
     regret_low(n, s, &o, low);
     local_begin(&l, n, s->choice);
+    for (int32_t i = 0; i < n->nnode; i++) work += (int64_t)n->node[i].ncand * n->nnode;
     for (int32_t i = 0; i < n->nnode; i++)
         for (int32_t k = 0; k < n->node[i].ncand; k++) {
-            int64_t cost = n->memory_limit || stops(&o) ? NET_NEVER : plan_with(&l, s, i, k);
-            high[i][k] = cost >= NET_NEVER ? NET_NEVER : MAX(0, cost - s->cost);
+            int64_t cost = work <= MOST_WORK ? plan_with(&l, s, i, k) : cost_alone(&l, s, i, k);
+            high[i][k] = n->memory_limit || cost >= NET_NEVER ? NET_NEVER : MAX(0, cost - s->cost);
             if (k == s->choice[i]) low[i][k] = high[i][k] = 0;
             if (n->node[i].cost[k] >= NET_NEVER) low[i][k] = high[i][k] = NET_NEVER;
         }

@@ -503,9 +503,8 @@ print_open(struct teller *t)
         for (int k = 0; k < t->e->ops[i].ncandidate; k++, n++)
             open += t->e->ops[i].candidates[k].regret < t->e->ops[i].candidates[k].regret_high;
     if (open)
-        str_addf(&t->text,
-                 "what a candidate makes the step slower is known between two numbers for %d of %d: time ran out\n",
-                 open, n);
+        str_addf(&t->text, "what a candidate makes the step slower is known between two numbers for %d of %d\n", open,
+                 n);
 }
 
 static void

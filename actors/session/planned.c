@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REGRET_NS = 250000000 }; /* of a core: what regrets take, where time_limit allows as much */
-
 static const char *const mode_name[NSOLVE] = {
     [SOLVE_GREEDY] = "greedy",
     [SOLVE_PROPAGATE] = "propagate",
@@ -186,11 +184,27 @@ planned_settle(struct rille_graph *g)
 
 /* ---- what it says of its choice ---- */
 
+/* So many looks, fewer the larger the net is: what is left then is an interval, and the same one on every machine that
+ * takes less than the time limit. */
+struct patience {
+    int64_t left, deadline;
+};
+
+static bool
+is_tired(void *arg)
+{
+    struct patience *p = arg;
+    return --p->left < 0 || planned_is_late(&p->deadline);
+}
+
 int
 planned_regret(struct rille_graph *g)
 {
-    int64_t deadline = computed_ns() + MIN(g->search_ns, REGRET_NS);
-    return g->assigned ? assign_regret(g->assigned, planned_is_late, &deadline) : 0;
+    enum { LOOKS = 400000, SMALL = 50 };
+    struct patience p = {.deadline = computed_ns() + g->search_ns};
+    if (!g->assigned) return 0;
+    p.left = LOOKS / (g->assigned->net.nnode + SMALL);
+    return assign_regret(g->assigned, is_tired, &p);
 }
 
 struct assigned *
