@@ -32,6 +32,7 @@ if (!$pid) {
   ioctl($tty, $size, $window);
   POSIX::dup2(fileno($tty), $_) for 0 .. 2;
   close($master);
+  $SIG{$_} = "DEFAULT" for qw(INT QUIT); # who runs tests behind a prompt ignores them
   exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
 }
 
