@@ -98,7 +98,7 @@ cp $job $other
 "$rille" launch -n 2 -d cpu:1 $other >out2 2>&1 &
 third=$!
 await is_there $other
-await is_there prompt
+await grep -q "@rille-attach/.*/$second/prompt" /proc/net/unix
 go attach
 ok "of several controllers one has to be named" ends 2 "several" "$controller  $job" "$third  $other"
 printf '%s\n' 6*7 | timeout 20 "$rille" attach $third >seen 2>&1
@@ -169,13 +169,15 @@ fi
 # ---- at a prompt, and at the end ----
 
 cat >prompt.sh <<SH
+echo \$\$ >pid
 exec "$rille" launch -n 1 -d cpu:1 --no-init
 SH
 printf '%s\n' 'wait rille> ' 'type y = 5\n' prompt 'type half typed' 'within 60 never' | perl "$pty" bash prompt.sh >seen2 2>&1 &
 terminal=$!
-await is_there prompt
+await test -s pid
+pid=$(cat pid) # this test's own: others of this user may wait at prompts
+await grep -q "@rille-attach/.*/$pid/prompt" /proc/net/unix
 sleep 1
-pid=$(grep -o "@rille-attach/[0-9]*/[0-9]*/prompt" /proc/net/unix | head -1 | cut -d/ -f3)
 printf '%s\n' 'y + 1' 'print("seen it")' | timeout 20 "$rille" attach "$pid" >seen 2>&1
 ok "a controller that waits at its own prompt answers as well" says 6 "seen it"
 kill -9 $terminal
