@@ -342,6 +342,7 @@ make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor
     lua_setfield(L, -2, "results");
     lua_rawseti(L, -2, g->ntrace + 1);
     lua_settop(L, pattern);
+    lua_gc(L, LUA_GCCOLLECT); /* what the trace made goes now: the first run, too, may write variables over */
     trace_by_environment(L, g->trace[g->ntrace]);
     return g->ntrace++;
 }
