@@ -2,10 +2,12 @@
  * computed.
  *
  * Messages between threads that are awake make no system call of ours; libzmq looks into its mailbox after 100 messages
- * of a socket, and once in a while when it sends (getpid and poll). A child does the work and marks where counting
- * begins and ends; this process traces it and counts the system calls of all its threads in between. */
+ * of a socket, and when it sends, at most once in a millisecond or so (getpid and poll): on a loaded machine a message
+ * takes that long. A child does the work and marks where counting begins and ends; this process traces it and counts
+ * the system calls of all its threads in between. */
 #include "actors/act/bus.h"
 #include "actors/session/session.h"
+#include "runtime/clock.h"
 #include "t/train.h"
 
 #include <pthread.h>
@@ -25,7 +27,7 @@ main(void)
 }
 #else
 
-enum { RUNS = 50, MESSAGES = 10000, WARM = 500, MARK = 0x72696c, CALLS = 512 };
+enum { RUNS = 50, MESSAGES = 2000, WARM = 200, MARK = 0x72696c, CALLS = 512 };
 
 /* ---- the child's side ---- */
 
@@ -115,6 +117,7 @@ spinning(void)
 
 struct tally {
     int64_t call[CALLS], all; /* by number */
+    int64_t ns;               /* between the marks */
     bool counting, marked;
 };
 
@@ -125,6 +128,7 @@ note_call(struct tally *t, pid_t tid)
     if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof i, &i) <= 0 || i.op != PTRACE_SYSCALL_INFO_ENTRY) return;
     if (i.entry.nr == SYS_prctl && i.entry.args[0] == MARK) {
         t->counting = i.entry.args[1];
+        t->ns = now_ns() - t->ns;
         t->marked = true;
     } else if (t->counting) {
         t->all++;
@@ -192,7 +196,7 @@ int
 main(void)
 {
     struct tally t;
-    alarm(120);
+    alarm(300);
     if (!count_calls(asks, &t)) {
         ok(true, "system calls are counted # SKIP nothing may be traced here");
         return done();
@@ -207,7 +211,8 @@ main(void)
         show(&t);
     count_calls(spinning, &t);
     if (!is_int(t.all - library_calls(&t), 0, "messages between threads that are awake make none of ours")) show(&t);
-    ok(library_calls(&t) <= 2 * MESSAGES / 10, "and few of the library's");
+    int64_t sending = 2 * 2 * t.ns / 1000000; /* two threads, two calls a look */
+    if (!ok(library_calls(&t) <= 2 * MESSAGES / 10 + sending, "and few of the library's")) show(&t);
     return done();
 }
 #endif
