@@ -27,7 +27,7 @@ main(void)
 }
 #else
 
-enum { RUNS = 50, MESSAGES = 2000, WARM = 200, MARK = 0x72696c, CALLS = 512 };
+enum { RUNS = 50, MESSAGES = 2000, WARM = 500, MARK = 0x72696c, CALLS = 512 };
 
 /* ---- the child's side ---- */
 
