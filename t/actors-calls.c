@@ -55,6 +55,7 @@ repeat(const struct train_options *o)
     must(train_step(&t, &loss), "step");
     struct runner *r = t.s->cache.latest->runner;
     must(engine_run(t.s->engine, &r->run), "run");
+    usleep(200000); /* libzmq's own threads have started by now */
     mark(true);
     for (int i = 0; i < RUNS; i++) must(engine_run(t.s->engine, &r->run), "run");
     mark(false);
