@@ -10,7 +10,7 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, filed = 0, bad = 0;
+        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: nobody is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
@@ -19,12 +19,14 @@ test_seeds(int hosts)
             restarts += out.restarts;
             taken += out.taken;
             filed += out.filed;
+            given_up += out.given_up;
             if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
         ok(!bad, "%d workers, %d seeds of faults: each ends, with the same numbers (%d losses, %d restarts)", world,
            seeds, lost, restarts);
         ok(lost > seeds / 5, "%d workers: there were losses to recover from", world);
-        ok(filed > seeds / 5, "%d workers: all saved or loaded %d times", world, filed);
+        ok(filed > seeds / 5 && given_up > seeds / 50, "%d workers: all saved or loaded %d times, gave it up %d times",
+           world, filed, given_up);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: coordinators took over %d", world, taken);
     }
 }

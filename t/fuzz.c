@@ -151,7 +151,7 @@ begin_run(struct coordinator *c, uint32_t run)
 }
 
 static void
-save_file(struct coordinator *c, int rank)
+save_file(struct coordinator *c, int rank, bool cancel)
 {
     static const uint64_t place[2] = {64, 128};
     const struct packet p = {.kind = PACKET_SAVE,
@@ -159,6 +159,7 @@ save_file(struct coordinator *c, int rank)
                              .text = span_text("/root/file"),
                              .places = {(const void *)place, sizeof place}};
     coordinator_file(c, rank, &p);
+    if (cancel) coordinator_file(c, rank, &(struct packet){.kind = PACKET_CANCEL, .count = 1});
 }
 
 /* What its owner does besides. */
@@ -180,7 +181,7 @@ coordinator_act(struct coordinator *c, struct input *in, struct told *told, uint
         if (phase == CLUSTER_BROKEN && coordinator_recover(c, 1 + peer % WORLD)) err_clear();
         break;
     default:
-        if (what & 8) save_file(c, peer % WORLD);
+        if (what & 8) save_file(c, peer % WORLD, what & 16);
         if (!(what & 8) && phase == CLUSTER_IDLE) begin_run(c, ++*run);
         break;
     }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Checkpoints that workers write and read, each its own shards (--root): read on any mesh, by workers or by one process;
-# damage is named; a folder that hosts do not share is an error with worker and path; whoever is killed, the last one that
-# was whole is there. launch-checkpoint.sh path/to/rille; SEED= repeats the moments.
+# damage is named; a folder that hosts do not share is an error with worker and path; whoever is killed or interrupts, the last
+# one that was whole is there. launch-checkpoint.sh path/to/rille; SEED= repeats the moments.
 rille=$(realpath "$1") seed=$((${SEED:-$$} % 32768))
 RANDOM=$seed
 . "${0%/*}/lib/processes.sh"
@@ -159,6 +159,43 @@ else
 fi
 go launch -n 2 -d cpu:1 --root "$dir/none" -e ''
 ok "a root that there is not is told at the start" ends 2 "--root $dir/none: No such file"
+
+# ---- interrupts ----
+
+# A user who interrupts what workers write, and read, again and again: they give it up between two blocks, and the session goes on.
+cat >interrupts.lua <<'LUA'
+local P, dir, told = rille.placement("cpu", {0, 1}), "shared/interrupts", {wrote = 0, read = 0}
+local parts = {model = rille.nn.Linear(4096, 4096):to_global{placement = P, sbp = "S(0)"}, step = 5}
+local function save() rille.checkpoint.save(dir, parts, {keep = 1}) end
+local function load() rille.checkpoint.load(dir, {model = parts.model}) end
+save()
+for turn = 1, 12 do
+  local good, err = pcall(function()
+    rille._forget_presses()
+    io.open("turn", "w"):write(turn):close()
+    while true do (turn % 2 == 0 and load or save)() end
+  end)
+  assert(not good and err:find "interrupted", err)
+  local what = err:match "interrupted while workers (%l+) files"
+  if what then told[what] = told[what] + 1 end
+end
+load()
+print(told.wrote > 0, told.read > 0, (parts.model.bias * 0):sum():item(), #rille.workers())
+LUA
+RILLE_HOSTS=2 timeout --foreground 180 "$rille" launch -n 2 -d cpu:1 --root "$dir/shared" interrupts.lua >out 2>err &
+waits=$! # in the foreground it hands each signal on, to the controller alone; with -k it would end it after the first
+turn() { [ "$(cat turn)" = "$1" ]; }
+for ((i = 1; i <= 12; i++)); do
+  await turn $i || break
+  sleep "0.$(printf %03d $((100 + RANDOM % 400)))"
+  kill -INT $waits
+done
+wait $waits
+is "workers give up what they write and read when the user interrupts it, and the session goes on" "$? $(cat out)" \
+  "0 true	true	0.0	2"
+whole=$(for file in shared/interrupts/*.safetensors; do ls "${file%.safetensors}"*; done)
+is "each checkpoint is whole, and nothing is left of what was given up" "$(ls shared/interrupts/*)" "$whole"
+rm -r shared/interrupts
 
 # ---- kills ----
 

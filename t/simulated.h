@@ -6,10 +6,10 @@
  * which goes on from the last checkpoint. The program that the cluster runs is a training loop: every run changes a
  * number on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or
  * fewer). Snapshots are saved to a disk by workers while runs go on, and what is gone back to is (sometimes) loaded by
- * them. Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the
- * second host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who
- * was cut off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run
- * without faults. */
+ * them; a user interrupts some of that. Ranks lie on one host or on two. The numbers lie in the hosts' memories: the
+ * coordinator's own, and of the second host one that a worker made and others mapped; when none of these is left the
+ * next has a fresh one, and who was cut off still writes into the old. What must hold whatever happens: it ends, and
+ * the numbers are those of a run without faults. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
@@ -37,6 +37,7 @@ struct outcome {
     int restarts; /* of the coordinator */
     int taken;    /* workers of epochs that an earlier one had left */
     int filed;    /* times that all had saved, or loaded */
+    int given_up; /* times that not all had, since the user interrupted them */
     const char *why;
 };
 
@@ -60,7 +61,7 @@ struct job { /* one piece of an executor's work */
 struct file_job { /* what the thread of files is to do */
     uint32_t epoch;
     uint64_t count, part[2]; /* part: rank, its number */
-    bool loads;
+    bool loads, cancelled;
 };
 
 struct sim_worker {
@@ -103,13 +104,13 @@ struct cluster {
     int nbus;
     uint64_t saved[WORLD]; /* the snapshot, and the checkpoint */
     struct {               /* files that are asked for, one of each rank */
-        bool on, loads, done[WORLD];
+        bool on, loads, cancelled, torn, done[WORLD];
         uint64_t first, part[WORLD][2];
         int owner[WORLD]; /* who runs the rank's slot */
     } filing;
     uint64_t nfile;
     bool slow_disk;
-    int filed;
+    int filed, given_up;
     bool formed, running, restore, failing;
     const char *why;
 };
@@ -215,6 +216,8 @@ worker_work(void *arg, const struct work *work)
         struct file_job *j = &w->file[w->nfile++];
         *j = (struct file_job){.epoch = work->epoch, .count = p->count, .loads = p->kind == PACKET_LOAD};
         memcpy(j->part, p->places.bytes, sizeof j->part);
+    } else if (work->kind == WORK_CANCEL) {
+        for (int i = 0; i < w->nfile; i++) w->file[i].cancelled |= w->file[i].count == p->count;
     } else if (work->kind == WORK_FORM && work->packet->slots.n > sizeof w->slot) {
         wrong(s, "too many slots");
     } else if (work->kind == WORK_LEAVE) {
@@ -346,9 +349,9 @@ worker_file(struct cluster *s, struct sim_worker *w)
     struct str digests = {0};
     memmove(w->file, w->file + 1, sizeof j * (size_t)--w->nfile);
     bool over = (int32_t)(w->over - j.epoch) >= 0;
-    if (j.loads && !over) s->memory[w->memory][j.part[0]] = j.part[1];
+    if (j.loads && !over && !j.cancelled) s->memory[w->memory][j.part[0]] = j.part[1];
     str_addn(&digests, j.part, sizeof j.part);
-    member_filed(w->member, j.epoch, j.count, over ? E_LOST : 0, over ? "over" : "", &digests);
+    member_filed(w->member, j.epoch, j.count, over ? E_LOST : j.cancelled ? E_CANCEL : 0, "", &digests);
     str_free(&digests);
 }
 
@@ -387,14 +390,17 @@ take_filed(struct cluster *s, const struct notice *n)
     uint64_t i = n->packet->count - s->filing.first;
     if (!s->filing.on || i >= (uint64_t)s->world) return;
     if (n->rank != s->filing.owner[i] || s->filing.done[i]) wrong(s, "a file is another one's");
-    if (n->packet->status) wrong(s, "a file of this epoch is refused");
+    bool given_up = s->filing.cancelled && n->packet->status == E_CANCEL;
+    if (n->packet->status && !given_up) wrong(s, "a file of this epoch is refused");
     if (memcmp(n->packet->digests.bytes, s->filing.part[i], sizeof s->filing.part[i])) wrong(s, "another file");
     s->filing.done[i] = true;
+    s->filing.torn |= given_up;
     for (int r = 0; r < s->world; r++)
         if (!s->filing.done[r]) return;
     s->filing.on = false;
-    s->filed++;
-    if (s->filing.loads) s->step = s->saved_step, s->restore = s->failing = false;
+    s->filed += !s->filing.torn;
+    s->given_up += s->filing.torn;
+    if (s->filing.loads && !s->filing.torn) s->step = s->saved_step, s->restore = s->failing = false;
 }
 
 /* Who runs a rank's slot saves its number, or loads the one that was kept. */
@@ -415,6 +421,17 @@ begin_files(struct cluster *s, bool loads)
                                  .count = ++s->nfile,
                                  .places = {(const void *)part, sizeof s->filing.part[r]}};
         if (!coordinator_file(s->c, s->filing.owner[r], &p)) wrong(s, "a file is refused where the epoch stands");
+    }
+}
+
+/* As the controller does it after an interrupt; a file that was loaded in part is loaded again. */
+static void
+cancel_files(struct cluster *s)
+{
+    s->filing.cancelled = true;
+    for (int r = 0; r < s->world; r++) {
+        const struct packet p = {.kind = PACKET_CANCEL, .count = s->filing.first + (uint64_t)r};
+        if (!s->filing.done[r]) coordinator_file(s->c, s->filing.owner[r], &p);
     }
 }
 
@@ -529,6 +546,7 @@ program_turn(struct cluster *s)
     static const char program[] = "program";
     static const struct places places[2];
     enum coordinator_phase phase = coordinator_phase(s->c);
+    if (s->filing.on && pick(s, 30) == 0) cancel_files(s);
     if (phase == CLUSTER_BROKEN) {
         recover(s);
     } else if (phase == CLUSTER_GATHER && all_here(s)) {
@@ -756,7 +774,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->why};
+    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->given_up, s->why};
     sim_end(s);
     return fits;
 }

@@ -26,6 +26,7 @@ struct filing { /* files that somebody waits for; on that thread's stack */
     struct cluster_file *file;
     uint64_t first; /* number of the first */
     int n;
+    bool interruptible;
 };
 
 struct cluster {

@@ -345,6 +345,7 @@ cluster_thread(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->quit) {
         pump(c);
+        if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler cannot */
         bool attended = atomic_load(&c->attended);
         pthread_mutex_unlock(&c->lock);
         sleep_on(c, !attended, !attended);

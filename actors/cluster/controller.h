@@ -130,8 +130,10 @@ struct cluster_file {
     int status;
     struct str why;
 };
-/* Asks for all of them at once, and waits. Any thread. E_LOST; E_IO: which worker could not, and why. */
-int cluster_files(struct cluster *c, int n, struct cluster_file *file);
+/* Asks for all of them at once, and waits. Any thread. E_LOST; E_IO: which worker could not, and why. interruptible
+ * (the session's thread alone): E_CANCEL after cluster_interrupt(), when every worker has given up what it had not
+ * done. */
+int cluster_files(struct cluster *c, int n, struct cluster_file *file, bool interruptible);
 void cluster_file_free(struct cluster_file *f);
 
 struct cluster_loss {

@@ -190,7 +190,7 @@ enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
 void coordinator_stop(struct coordinator *c);
 /* Asks a member to write or read a file (SAVE, LOAD), whatever else it does: NOTICE_FILED, or NOTICE_LOST of somebody,
- * follows. False: the epoch does not stand. */
+ * follows; CANCEL makes it follow soon. False: the epoch does not stand. */
 bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
 /* Nobody wants the program now. Members keep the last COORDINATOR_IDLE of such, so that one that is found again is
  * named alone. */

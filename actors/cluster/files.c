@@ -85,6 +85,16 @@ take_out(struct cluster *c, const struct filing *w)
     *at = w->next;
 }
 
+/* Whoever has not yet done it gives it up; all the same it answers. */
+static void
+cancel(struct cluster *c, const struct filing *w)
+{
+    for (int i = 0; i < w->n; i++) {
+        const struct packet p = {.kind = PACKET_CANCEL, .count = w->first + (uint64_t)i};
+        if (!w->file[i].done) coordinator_file(c->c, w->file[i].rank, &p);
+    }
+}
+
 static int
 await(struct cluster *c, struct filing *w)
 {
@@ -97,6 +107,7 @@ await(struct cluster *c, struct filing *w)
     while (!lost && !all_done(w)) {
         pthread_cond_wait(&c->filed, &c->lock);
         lost = c->nepoch != epoch;
+        if (!lost && w->interruptible && atomic_exchange(&c->interrupted, 0)) cancel(c, w);
     }
     if (!lost) return 0;
     return c->nloss ? control_say_lost(c) : fail(E_LOST, "workers were lost while files were written or read");
@@ -109,6 +120,8 @@ failure(struct cluster *c, const struct filing *w)
     for (int i = 0; i < w->n; i++) {
         const struct cluster_file *f = &w->file[i];
         if (!f->status) continue;
+        if (f->status == E_CANCEL)
+            return fail(E_CANCEL, "interrupted while workers %s files", f->copy ? "read" : "wrote");
         const struct member_info *m = coordinator_member(c->c, f->rank);
         return fail((enum err_code)f->status, "worker %d (%s): %s", f->rank, m->host ? m->host : "?",
                     str_text(&f->why));
@@ -117,11 +130,12 @@ failure(struct cluster *c, const struct filing *w)
 }
 
 int
-cluster_files(struct cluster *c, int n, struct cluster_file *file)
+cluster_files(struct cluster *c, int n, struct cluster_file *file, bool interruptible)
 {
     for (int i = 0; i < n; i++) TRY(check(&file[i]));
     pthread_mutex_lock(&c->lock);
-    struct filing w = {.file = file, .n = n, .first = c->nfile + 1, .next = c->filing};
+    struct filing w = {.file = file, .n = n, .first = c->nfile + 1, .interruptible = interruptible, .next = c->filing};
+    if (interruptible) atomic_store(&c->interrupted, 0);
     c->nfile += (uint64_t)n;
     c->filing = &w;
     int status = await(c, &w);

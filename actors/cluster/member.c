@@ -179,6 +179,12 @@ file(struct worker_member *m, const struct packet *p)
 }
 
 static void
+cancel(struct worker_member *m, const struct packet *p)
+{
+    work(m, (struct work){.kind = WORK_CANCEL, .packet = p});
+}
+
+static void
 bye(struct worker_member *m, const struct packet *p)
 {
     UNUSED(p);
@@ -194,6 +200,7 @@ static const struct {
     [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
     [PACKET_PORTS] = {ports, true},     [PACKET_START] = {start, true},      [PACKET_STOP] = {stop, true},
     [PACKET_BYE] = {bye, false},        [PACKET_SAVE] = {file, true},        [PACKET_LOAD] = {file, true},
+    [PACKET_CANCEL] = {cancel, true},
 };
 
 void

@@ -5,8 +5,8 @@
  *   LEFT     it ends: told to (0), or cut off (not 0)
  *
  * Like the coordinator it knows no clock, socket or thread: packets, ticks and what the executor answers come in,
- * packets and work go out. The executor does its work in the order in which it gets it - but STOP, which is about the
- * run that it is at now. Owner: the worker's link thread. */
+ * packets and work go out. The executor does its work in the order in which it gets it - but STOP and CANCEL, which are
+ * about what it is at now. Owner: the worker's link thread. */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
 
@@ -18,10 +18,11 @@ enum work_kind {
     WORK_FORM,    /* map the epoch's memory; member_ready() answers */
     WORK_PROGRAM, /* compile; member_have() answers */
     WORK_FORGET,
-    WORK_START, /* run; member_ended() answers */
-    WORK_FILE,  /* write or read a file; member_filed() answers */
-    WORK_STOP,  /* the run in progress acts no more */
-    WORK_LEAVE, /* end, as status (a LEAVE_) says and, if it is not LEAVE_DONE, for this reason */
+    WORK_START,  /* run; member_ended() answers */
+    WORK_FILE,   /* write or read a file; member_filed() answers */
+    WORK_CANCEL, /* that of this count is wanted no more */
+    WORK_STOP,   /* the run in progress acts no more */
+    WORK_LEAVE,  /* end, as status (a LEAVE_) says and, if it is not LEAVE_DONE, for this reason */
     /* What workers of other hosts say (carrier.h), in one line with the rest. */
     WORK_ASKED, /* one wants this one's list of channels */
     WORK_LISTED,
@@ -31,7 +32,7 @@ enum work_kind {
 enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN /* nobody coordinates any more: another one may */ };
 struct work {
     enum work_kind kind;
-    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET, FILE */
+    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET, FILE, CANCEL */
     uint32_t epoch;
     uint64_t program;
     const void *bytes; /* of the program; of a list */

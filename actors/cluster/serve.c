@@ -141,6 +141,10 @@ on_work(void *arg, const struct work *w)
         stop(s, w->packet);
         return;
     }
+    if (w->kind == WORK_CANCEL) {
+        server_cancel_file(s, w->packet->count);
+        return;
+    }
     bool file = w->kind == WORK_FILE;
     add_order(file ? &s->files : &s->orders, w);
     if (file)

@@ -2,7 +2,8 @@
  *
  * It does so on a thread of its own, one file after the other, while runs go on and heartbeats come: it goes through a
  * block of its own, and has the lock only while bytes are copied between that and the memory. Files lie in folders that
- * were declared when the process was started (runtime/file/root.h). Of an epoch that is over nothing more is copied. */
+ * were declared when the process was started (runtime/file/root.h). Of an epoch that is over, or an order that was
+ * cancelled, nothing more is copied. */
 #include "actors/cluster/server.h"
 
 #include "runtime/error.h"
@@ -26,6 +27,16 @@ struct transfer { /* between a file and the memory, by a block */
     struct str digests;
 };
 
+/* Is the file still wanted? With the lock. */
+static int
+check_wanted(const struct transfer *t)
+{
+    const struct server *s = t->s;
+    bool over = s->leaving || (int32_t)(s->over - t->order->work.epoch) >= 0 || s->segment_made != t->made;
+    if (over) return fail(E_LOST, "the workers of this time are no more together");
+    return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
+}
+
 /* n bytes of the memory, from or into the block's. */
 static int
 copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
@@ -33,8 +44,8 @@ copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
     struct server *s = t->s;
     struct packet p = {.kind = t->order->packet.kind, .offset = at};
     pthread_mutex_lock(&s->lock);
-    bool over = s->leaving || (int32_t)(s->over - t->order->work.epoch) >= 0 || s->segment_made != t->made;
-    int status = over ? fail(E_LOST, "the workers of this time are no more together") : server_place(s, &p, n);
+    int status = check_wanted(t);
+    if (!status) status = server_place(s, &p, n);
     char *there = status ? NULL : segment_base(s->segment) + at;
     if (!status) memcpy(in ? there : bytes, in ? bytes : there, n);
     pthread_mutex_unlock(&s->lock);
@@ -182,15 +193,16 @@ files_thread(void *arg)
     struct server *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!s->quit) {
-        struct order *o = server_take(&s->files);
-        if (!o) {
+        s->file = server_take(&s->files);
+        if (!s->file) {
             pthread_cond_wait(&s->filed, &s->lock);
             continue;
         }
         pthread_mutex_unlock(&s->lock);
-        server_serve_file(s, o);
-        order_free(o);
+        server_serve_file(s, s->file);
         pthread_mutex_lock(&s->lock);
+        order_free(s->file);
+        s->file = NULL;
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -201,6 +213,14 @@ server_file(struct server *s)
 {
     if (!s->has_files) s->has_files = !thread_start(&s->files_thread, files_thread, s);
     pthread_cond_signal(&s->filed);
+}
+
+void
+server_cancel_file(struct server *s, uint64_t count)
+{
+    if (s->file && s->file->packet.count == count) s->file->cancelled = true;
+    for (struct order *o = s->files.first; o; o = o->next)
+        if (o->packet.count == count) o->cancelled = true;
 }
 
 void

@@ -20,6 +20,7 @@ struct order { /* a piece of work that waits for the main thread */
     struct work work;
     struct packet packet;
     unsigned char *copy; /* of the bytes that the packet or the work names */
+    bool cancelled;      /* of a file; under the lock */
 };
 
 /* Orders in the order in which they came. */
@@ -68,6 +69,7 @@ struct server {
     bool busy, quit; /* the main thread is at work; the link's thread is to end */
     struct orders orders;
     struct orders files; /* of the thread that writes and reads them (serve_files.c) */
+    struct order *file;  /* that it is at; NULL */
     pthread_t files_thread;
     pthread_cond_t filed;
     bool has_files;
@@ -139,6 +141,8 @@ void job_free(struct job *j);
 
 /* serve_files.c. With the lock: there is a file to write or read. */
 void server_file(struct server *s);
+/* With the lock: the file of that count, if it is not yet answered, is given up between two blocks. */
+void server_cancel_file(struct server *s, uint64_t count);
 void server_close_files(struct server *s);
 /* On the thread that is there for it: carries out one order, whatever it says, and tells what came of it. */
 void server_serve_file(struct server *s, const struct order *o);

@@ -297,7 +297,7 @@ save_now(struct rille_saving *g)
 {
     struct stat st;
     if (g->options.digest && shards_here(g->s, g->path))
-        return shards_save(g->s, g->path, g->n, g->value, g->item, &g->options);
+        return shards_save(g->s, g->path, g->n, g->value, g->item, &g->options, !g->background);
     if (text_ends(g->path, ".npy")) return npy_save(g->path, g->item);
     if (stat(g->path, &st) == 0 && S_ISDIR(st.st_mode))
         return folder_save(g->path, g->n, g->item, g->shard_bytes, &g->options);
@@ -381,12 +381,13 @@ rille_save(struct rille_session *s, const char *path, int n, const char *const *
     if (text_ends(path, ".npy") && n != 1) status = fail(E_ARG, "%s: a .npy file holds one tensor, found %d", path, n);
     if (!status) status = take_values(s, n, name, t, g->value);
     for (int i = 0; !status && i < n; i++) g->item[i].type = g->value[i].type;
-    if (!status && in_background) status = thread_start(&g->thread, save_thread, g);
-    if (!status && in_background) {
-        g->background = true;
+    g->background = !status && in_background;
+    if (g->background) status = thread_start(&g->thread, save_thread, g);
+    if (g->background && !status) {
         *in_background = g;
         return 0;
     }
+    g->background = false;
     g->status = status ? status : save_and_remove(g);
     return rille_saving_end(&g);
 }

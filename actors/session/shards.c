@@ -181,11 +181,11 @@ write_manifest(struct saving_shards *g, const char *path, int n, const struct sa
 
 static int
 save_shards(struct saving_shards *g, const char *path, int n, const struct saved *value, const struct save_item *item,
-            const struct safetensors_options *o)
+            const struct safetensors_options *o, bool interruptible)
 {
     for (int i = 0; i < n; i++) TRY(add_value(g, &value[i], item[i].name, &g->value[i]));
     number_files(g, path);
-    int status = cluster_files(g->s->cluster, g->nfile, g->wish);
+    int status = cluster_files(g->s->cluster, g->nfile, g->wish, interruptible);
     if (!status) status = write_manifest(g, path, n, o);
     for (int i = 0; i < g->nfile && status; i++) unlink(g->wish[i].path);
     return status;
@@ -193,14 +193,14 @@ save_shards(struct saving_shards *g, const char *path, int n, const struct saved
 
 int
 shards_save(struct rille_session *s, const char *path, int n, const struct saved *value, const struct save_item *item,
-            const struct safetensors_options *o)
+            const struct safetensors_options *o, bool interruptible)
 {
     struct saving_shards g = {.s = s, .world = cluster_world(s->cluster)};
     g.shard = ARENA_ARRAY(&g.arena, struct shard, g.world);
     g.value = ARENA_ARRAY(&g.arena, struct shard_value, n + 1);
     g.file = ARENA_ARRAY(&g.arena, struct shard_file, g.world);
     g.wish = ARENA_ARRAY(&g.arena, struct cluster_file, g.world);
-    int status = save_shards(&g, path, n, value, item, o);
+    int status = save_shards(&g, path, n, value, item, o, interruptible);
     for (int r = 0; r < g.world; r++) free(g.shard[r].place);
     for (int i = 0; i < g.nfile; i++) cluster_file_free(&g.wish[i]);
     arena_fini(&g.arena);
@@ -273,7 +273,7 @@ load_store(struct loading_shards *g, const struct entry *e, const struct layout 
         if (store->part[pos] && store->part[pos]->bytes) TRY(add_reads(g, e, l, pos, store->part[pos]));
     for (int r = 0; r < g->world; r++)
         for (int32_t i = 0; i < g->f->nsource; i++) ask_for(g, r, i);
-    return cluster_files(g->s->cluster, g->nwish, g->wish);
+    return cluster_files(g->s->cluster, g->nwish, g->wish, true);
 }
 
 int

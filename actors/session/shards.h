@@ -18,9 +18,9 @@ struct saved {
 
 /* Do the session's workers write and read what lies beside this path? */
 bool shards_here(const struct rille_session *s, const char *path);
-/* Writes n values, and the manifest, path; on any thread. E_IO, E_LOST. */
+/* Writes n values, and the manifest, path; on any thread. E_IO, E_LOST; E_CANCEL: on the session's, an interrupt. */
 int shards_save(struct rille_session *s, const char *path, int n, const struct saved *value,
-                const struct save_item *item, const struct safetensors_options *o);
+                const struct save_item *item, const struct safetensors_options *o, bool interruptible);
 /* A tensor of the entry's type, laid out so. Of an entry that has parts. */
 int shards_load(struct rille_session *s, const struct tensors *f, const struct entry *e, const struct layout *l,
                 struct rille_tensor **out);
