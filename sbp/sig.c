@@ -232,6 +232,13 @@ count_passes(const struct call *c)
     return n;
 }
 
+/* To have all of a dimension that a view repeats costs a rank nothing, so it is cut where that is asked for alone. */
+static bool
+is_repeated(const struct call *c, const struct rule *r, int f)
+{
+    return r->factor[f].made && c->op->flags & OP_VIEW;
+}
+
 int
 sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out)
 {
@@ -239,8 +246,10 @@ sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig
     *out = (struct sig_list){.noperand = r->nin + r->nout};
     out->sig = ARENA_ARRAY(a, struct sig, r->nfactor + 1 + count_passes(c));
     for (int f = 0; f < r->nfactor; f++)
-        if (splits(r, f, red)) add_split(a, r, f, red, out);
+        if (!is_repeated(c, r, f) && splits(r, f, red)) add_split(a, r, f, red, out);
     sig_new(a, out, -1);
+    for (int f = 0; f < r->nfactor; f++)
+        if (is_repeated(c, r, f) && splits(r, f, red)) add_split(a, r, f, red, out);
     add_passes(a, c, r, red, out);
     if (out->nsig <= SIG_AXIS) return 0;
     return fail(E_ARG, "%s: expected at most %d signatures, found %d", c->op->name, SIG_AXIS, out->nsig);

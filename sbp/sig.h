@@ -23,7 +23,8 @@ struct sig_list {
     struct sig *sig;
 };
 
-/* All signatures of one mesh axis, in the order S (by factor in order of appearance), B, P. */
+/* All signatures of one mesh axis, in the order S (by factor in order of appearance), B, S of what a view repeats, P.
+ */
 int sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out);
 
 /* Fills the layouts of all operands (inputs, outputs) under signature numbers choice[axis] on placement p with a

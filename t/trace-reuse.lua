@@ -145,6 +145,17 @@ tap.group("a weight is gathered once", function()
   tap.is(gathered, {"64", "64x16", "8", "8x64"}, "each parameter is gathered once, as it lies, for both passes")
 end)
 
+tap.group("the gradient of a sum", function()
+  local function layout(of)
+    local w = rille.eye(6, {placement = P4, sbp = "B", requires_grad = true})
+    local step = rille.graph(function(a) of(a, w):sum():backward() end)
+    step(rille.ones({8, 6}, {placement = P4, sbp = "S(0)"}))
+    for _, op in ipairs(step:explain().ops) do if op.name == "expand" then return op.outputs[1] end end
+  end
+  tap.is(layout(function(a, w) return a:matmul(w) end), "S(0)", "is cut as what is summed: each rank repeats it for its rows")
+  tap.is(layout(function(a, w) return a:to_global{sbp = "B"}:matmul(w) end), "B", "is whole where that is")
+end)
+
 tap.group("cross_entropy over split classes", function()
   local inf, rows = math.huge, {}
   for r = 1, 32 do

@@ -120,8 +120,42 @@ sum_of_pieces(struct sweep *w, struct val *g, struct val **out)
     return call2(s, "mul", g, build_number(s, false, trace_pieces(s), 0), out);
 }
 
-/* g comes for v: on v's placement, in its dtype, added to what came before. To another placement it goes once a batch,
- * if v is alike for all pieces: a weight of two stages. */
+/* Is v cut as what it comes of lies? Not where sums are shared out, a number a row: who made the addends reads all. */
+static bool
+lies_so(const struct val *v)
+{
+    while (v && !stops(v)) {
+        const struct node *n = v->node;
+        const struct val *from = NULL;
+        for (int k = 0; k < n->nin; k++) {
+            if (!n->in[k] || !n->in[k]->needs_grad) continue;
+            if (n->in[k]->layout != n->want[k]) return false;
+            if (shape_equal(&n->in[k]->type, &v->type)) from = n->in[k];
+        }
+        v = from;
+    }
+    return true;
+}
+
+/* Where all ranks of an axis have the gradient whole, and v is cut, each takes its part: what comes of it is less work.
+ */
+static int
+cut_as(struct rille_session *s, const struct val *v, struct val **g)
+{
+    const struct layout *has = (*g)->layout, *l;
+    struct sbp want[MAX_AXIS];
+    for (int a = 0; a < has->place->naxis; a++) {
+        want[a] = has->sbp[a];
+        if (has->sbp[a].kind == SBP_B && v->layout->sbp[a].kind == SBP_S) want[a] = v->layout->sbp[a];
+    }
+    TRY(layout_new(s->atlas, has->place, want, v->layout->order, &l));
+    if (l == has || price_move(NULL, &v->type, has, l) || !lies_so(v)) return 0;
+    TRY(reuse_below(s, l, g));
+    return (*g)->layout == l ? 0 : build_to_global(s, *g, l, g);
+}
+
+/* g comes for v: on v's placement, in its dtype, cut as v is where all have it whole, added to what came before. To
+ * another placement it goes once a batch, if v is alike for all pieces: a weight of two stages. */
 static int
 receive(struct sweep *w, struct val *v, struct val *g)
 {
@@ -136,6 +170,7 @@ receive(struct sweep *w, struct val *v, struct val *g)
         TRY(build_to_global(s, g, l, &g));
     }
     TRY(build_cast(s, g, v->type.dtype, &g));
+    TRY(cut_as(s, v, &g));
     int32_t i = slot_of(w, v);
     if (w->grad[i] && is_after(w->grad[i]) != is_after(g)) {
         TRY(sum_of_pieces(w, w->grad[i], &w->grad[i]));

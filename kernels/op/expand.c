@@ -28,7 +28,7 @@ rule(const struct call *c, struct str *rule)
         else
             str_addf(rule, "%c", letter(d));
     str_add(rule, "->");
-    for (int d = 0; d < n; d++) str_addf(rule, "%c", letter(d));
+    for (int d = 0; d < n; d++) str_addf(rule, repeats(c, d) ? "%c+" : "%c", letter(d));
     return 0;
 }
 
