@@ -33,7 +33,7 @@ KINDS = (
     ("loss", r"cross_entropy.*|label_count|log_softmax.*", r"_?log_softmax.*|nll_loss.*|cross_entropy.*|LogSoftmax.*"),
     ("embeddings, sums of gradients and residuals", r"embedding|index_.*|add",
      r"embedding.*|Embedding.*|index_select|fill_|add_?"),
-    ("AdamW", r"adamw", r"_fused_adamw_?|Optimizer.*"),
+    ("AdamW", r"adamw.*", r"_fused_adamw_?|Optimizer.*"),
     ("sums over rows", r"sum", r"sum"),
     ("the rest", r".*", r".*"),
 )

@@ -23,7 +23,7 @@ local layouts = {
   {"tp", all, "B", "S(0)", "S(1)"},
 }
 
--- What a step's tasks are for, by the names in its trace; whatever is not here works element by element.
+-- What a step's tasks are for, by the first operator in their names in its trace; what is not here works element by element.
 local class = {matmul = "products", contract = "products", adamw = "AdamW", copy = "moves", exchange = "moves",
   ["all-reduce"] = "moves", ["reduce-scatter"] = "moves", ["all-gather"] = "moves", ["all-to-all"] = "moves",
   slice = "moves", broadcast = "moves", fill = "moves", permute = "moves"}
@@ -75,7 +75,7 @@ local function add_trace(step, x, y, sum)
   for line in io.lines(path) do
     local name, dur = line:match('"name":"([^"]+)".*"ph":"X".*"dur":([%d.]+)')
     if name then
-      local kind = class[name] or "element-wise"
+      local kind = class[name:match("^[%a%-]+")] or "element-wise"
       sum[kind] = (sum[kind] or 0) + tonumber(dur)
       busy = busy + tonumber(dur)
       threads = math.max(threads, tonumber(line:match('"thread":(%d+)')) + 1)

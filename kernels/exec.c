@@ -5,7 +5,7 @@
  *   launch   a kernel compiled for the device, where calls are (kernels/cuda); else the host computes, by one of these:
  *   variant  the first of the operator's for this device that accepts the call; where none does, and halves stand
  *            beside floats (parts of sums of halves are f32), that for f32 of all of them
- *   chain    the element-wise engine, for element-wise operators
+ *   chain    the element-wise engine, for element-wise operators; updates of a group each by a way of its own
  *   window   a copy of what the operator's view() shows, for views that are computed after all
  *   ref      the reference, with operands and results converted to dense f64 and i64 around it
  *
@@ -19,6 +19,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/product.h"
+#include "kernels/group.h"
 #include "kernels/led.h"
 #include "runtime/denormal.h"
 #include "runtime/device.h"
@@ -52,6 +53,7 @@ struct exec {
     int (*settle)(int device);      /* waits for what was launched; NULL: nothing is */
     struct cuda_multiply *multiply; /* by a library, where addresses suit it; one of the others is there too */
     struct led *led;                /* a chain that a product leads */
+    struct group *group;            /* updates of several variables */
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
     void *state;
@@ -403,6 +405,12 @@ take_steps(struct exec *e, int device, int threads)
 {
     int nstep = e->made.nstep, lead = led_by(nstep, e->made.step);
     e->name = "eltwise";
+    if (group_is(nstep, e->made.step)) {
+        TRY(group_new(&e->arena, nstep, e->made.step, e->in, e->out, device, threads, &e->group));
+        e->scratch_bytes = e->group->scratch_bytes;
+        e->name = exec_variant(e->group->member[0].exec);
+        return 0;
+    }
     if (lead >= 0) {
         TRY(led_new(&e->arena, lead, nstep, e->made.step, e->in, e->nout, e->out, device, threads, &e->led));
         e->scratch_bytes = e->led->scratch_bytes;
@@ -449,6 +457,7 @@ exec_free(struct exec **e)
     if ((*e)->variant && (*e)->variant->drop && (*e)->state) (*e)->variant->drop((*e)->state);
     exec_free(&(*e)->check);
     if ((*e)->led) exec_free(&(*e)->led->exec), exec_free(&(*e)->led->then);
+    for (int i = 0; (*e)->group && i < (*e)->group->n; i++) exec_free(&(*e)->group->member[i].exec);
     arena_fini(&(*e)->arena);
     free(*e);
     *e = NULL;
@@ -465,8 +474,11 @@ size_t
 exec_bytes(const struct exec *e)
 {
     enum { STATE_BYTES = 8 << 10 };
-    return sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0) + (e->check ? exec_bytes(e->check) : 0) +
-           (e->led ? exec_bytes(e->led->exec) + exec_bytes(e->led->then) : 0);
+    size_t bytes = sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0);
+    if (e->check) bytes += exec_bytes(e->check);
+    if (e->led) bytes += exec_bytes(e->led->exec) + exec_bytes(e->led->then);
+    for (int i = 0; e->group && i < e->group->n; i++) bytes += exec_bytes(e->group->member[i].exec);
+    return bytes;
 }
 
 size_t
@@ -593,6 +605,7 @@ run_way(const struct exec *e, void *const *in, void *const *out, const struct ru
         return cuda_multiply_run(e->multiply, r->device, in, out, r->scratch);
     if (e->launch) return cuda_launch_run(e->launch, r->device, in, out, r->scratch, r->piece, r->find);
     if (e->led) return led_run(e->led, in, out, r->scratch, r->device, r->piece, r->find);
+    if (e->group) return group_run(e->group, in, out, r->scratch, r->device, r->piece, r->find);
     TRY(settle(e, r));
     if (e->elt) {
         elt_run(e->elt, in, out, r->scratch);
@@ -675,7 +688,7 @@ static int
 run_late(const struct stream_work *w, const struct stream *s)
 {
     const struct exec *e = w->of;
-    void *in[EXEC_IN], *out[OP_OUT];
+    void *at[EXEC_ADDRESSES], **in = at, **out = in + e->nin;
     for (int i = 0; i < e->nin; i++) in[i] = stream_reach(s, w->in[i]);
     for (int i = 0; i < e->nout; i++) out[i] = stream_reach(s, w->out[i]);
     struct run r = {stream_reach(s, w->scratch), w->piece, stream_reach(s, w->find), s->device};
@@ -694,8 +707,10 @@ static bool
 launches(const struct exec *e)
 {
     bool led = e->led && launches(e->led->exec) && launches(e->led->then);
+    bool group = e->group;
+    for (int i = 0; group && i < e->group->n; i++) group = launches(e->group->member[i].exec);
     bool looks = check_ref || check_nan || (e->launch && e->launch->finder) || (e->k.adds && !e->add);
-    return (e->launch || led) && !looks;
+    return (e->launch || led || group) && !looks;
 }
 
 int
@@ -706,7 +721,7 @@ exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scra
     struct stream_work w = {
         .run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece, .find = find};
     w.launches = launches(e);
-    assert(e->nin <= EXEC_IN);
+    assert(e->nin + e->nout <= EXEC_ADDRESSES);
     return stream_enqueue(s, &w);
 }
 

@@ -25,7 +25,7 @@ const char *exec_variant(const struct exec *e); /* "dnnl", "ref", ... */
  * E_KERNEL. find: zeros; lies where device and host reach it, and stays. The thread that owns the stream; does not
  * block. With check_ref, runs the reference beside the variant and compares (RILLE_CHECK=ref). */
 struct stream;
-enum { EXEC_IN = 64 }; /* operands at most */
+enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 }; /* operands of a call or a chain at most; with results, of a group */
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
                  uint64_t piece, struct finding *find);
 /* The same at once, for a device of its kind; on a device thread, or where a stream does its work. */

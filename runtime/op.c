@@ -39,3 +39,14 @@ op_attr_defaults(const struct op *op, struct attr *attr)
 {
     for (int i = 0; i < op_nattr(op); i++) attr[i] = (struct attr){.i = op->attr[i].i, .f = op->attr[i].f};
 }
+
+bool
+op_attr_same(const struct op *op, const struct attr *a, const struct attr *b)
+{
+    for (int i = 0, n = op_nattr(op); i < n; i++) {
+        if (a[i].set != b[i].set || a[i].n != b[i].n || a[i].i != b[i].i) return false;
+        if (memcmp(&a[i].f, &b[i].f, sizeof a[i].f)) return false;
+        if (memcmp(a[i].list, b[i].list, sizeof(a[i].list[0]) * (size_t)a[i].n)) return false;
+    }
+    return true;
+}

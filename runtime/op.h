@@ -322,5 +322,6 @@ bool op_is_placed(const struct op *op); /* its values may depend on where in the
 int op_noperand(const struct op *op);
 int op_attr_find(const struct op *op, const char *name); /* index or -1 */
 void op_attr_defaults(const struct op *op, struct attr *attr);
+bool op_attr_same(const struct op *op, const struct attr *a, const struct attr *b); /* to the bit */
 
 #endif

@@ -227,18 +227,22 @@ move_slots(struct slots *s, const struct box_move *m)
 }
 
 static void
+ref_slots(struct slots *s, const char *name, const struct ref *r)
+{
+    SLOT(s, name, r->kind);
+    SLOT(s, name, r->out);
+    SLOT(s, name, r->index);
+}
+
+static void
 chain_slots(struct slots *s, const struct plan_chain *c)
 {
     SLOT(s, "chain.nstep", c->nstep);
     SLOT(s, "chain.nin", c->nin);
     SLOT(s, "chain.nout", c->nout);
     for (int32_t i = 0; i < c->nstep; i++) SLOT(s, "chain.member", c->member[i]);
-    for (int32_t k = 0; k < c->nout; k++) SLOT(s, "chain.live_out", c->live_out[k]);
-    for (int32_t i = 0; i < c->nin; i++) {
-        SLOT(s, "chain.in", c->in[i].kind);
-        SLOT(s, "chain.in", c->in[i].out);
-        SLOT(s, "chain.in", c->in[i].index);
-    }
+    for (int32_t k = 0; k < c->nout; k++) ref_slots(s, "chain.live_out", &c->live_out[k]);
+    for (int32_t i = 0; i < c->nin; i++) ref_slots(s, "chain.in", &c->in[i]);
 }
 
 static void

@@ -132,7 +132,7 @@ steps_of(const struct task *t, struct steps *s)
 static void
 judge_steps(struct plan *p, struct task *t, const struct steps *s, struct count *c)
 {
-    struct view in[64], out[OP_OUT];
+    struct view in[EXEC_ADDRESSES], out[EXEC_ADDRESSES];
     struct exec *e;
     views_of(t->exec, 0, t->chain->nin, in);
     views_of(t->exec, t->chain->nin, t->chain->nout, out);

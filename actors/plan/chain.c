@@ -1,4 +1,5 @@
-/* chain.c - a chain of element-wise nodes, with the product that leads it (fuse.c), as one task for each rank. */
+/* chain.c - a chain of element-wise nodes, with the product that leads it, or a group of updates (fuse.c), as one task
+ * for each rank. */
 #include "actors/plan/lower.h"
 
 #include "actors/plan/rates.h"
@@ -23,10 +24,10 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
 {
     struct arena *a = &l->plan->arena;
     struct plan_chain *c = &chain->plan;
-    *c = (struct plan_chain){.member = ARENA_ARRAY(a, int32_t, FUSE_STEPS),
-                             .in = ARENA_ARRAY(a, struct ref, FUSE_INPUTS),
-                             .want = ARENA_ARRAY(a, const struct layout *, FUSE_INPUTS),
-                             .live_out = ARENA_ARRAY(a, int32_t, OP_OUT)};
+    int32_t member[FUSE_STEPS];
+    struct ref in[FUSE_INPUTS], live_out[FUSE_OUTS];
+    const struct layout *want[FUSE_INPUTS];
+    *c = (struct plan_chain){.member = member, .in = in, .want = want, .live_out = live_out};
     c->nstep = fuse_members(&l->outline->fusion, node, c->member);
     c->nin = fuse_inputs(&l->outline->fusion, c->member, c->nstep, c->in, c->want);
     for (int i = 0; i < c->nstep; i++) {
@@ -42,15 +43,22 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
         }
         if (!fuse_shown(&l->outline->fusion, c->member[i])) continue;
         s->out = c->nout;
-        c->live_out[c->nout++] = c->member[i];
+        for (int k = 0; k < m->nout; k++) c->live_out[c->nout++] = (struct ref){REF_NODE, (uint8_t)k, c->member[i]};
     }
+    c->member = arena_dup(a, member, sizeof *member * (size_t)c->nstep);
+    c->in = arena_dup(a, in, sizeof *in * (size_t)c->nin);
+    c->want = arena_dup(a, want, sizeof *want * (size_t)c->nin);
+    c->live_out = arena_dup(a, live_out, sizeof *live_out * (size_t)c->nout);
 }
 
 static const char *
 chain_name(struct lower *l, const struct chain *chain)
 {
     struct str s = {0};
-    for (int i = 0; i < chain->plan.nstep; i++) str_addf(&s, "%s%s", i ? "+" : "", chain->step[i].call->op->name);
+    const struct op *op = chain->step[0].call->op;
+    if (op->flags & OP_UPDATE) str_addf(&s, "%s x %d", op->name, (int)chain->plan.nstep);
+    for (int i = 0; i < chain->plan.nstep && !(op->flags & OP_UPDATE); i++)
+        str_addf(&s, "%s%s", i ? "+" : "", chain->step[i].call->op->name);
     const char *name = arena_strdup(&l->plan->arena, str_text(&s));
     str_free(&s);
     return name;
@@ -64,15 +72,16 @@ chain_team(const struct lower *l, const struct chain *chain)
     const struct plan_chain *c = &chain->plan;
     double bytes = 0, flops = 0, unused;
     for (int i = 0; i < c->nstep; i++)
-        if (!(chain->step[i].call->op->flags & OP_ELTWISE)) call_work(chain->step[i].call, &flops, &unused);
+        if (chain->step[i].call->op->flags & OP_LEADS) call_work(chain->step[i].call, &flops, &unused);
     for (int i = 0; i < c->nin; i++) {
         struct type t = ref_type(l->program, c->in[i]);
         if (c->want[i]) t = layout_shard(c->want[i], &t, 0);
         bytes += (double)type_bytes(&t);
     }
     for (int k = 0; k < c->nout; k++) {
-        const struct prog_node *n = &l->program->node[c->live_out[k]];
-        struct type t = layout_shard(n->layout[0], &n->type[0], 0);
+        struct ref r = c->live_out[k];
+        const struct prog_node *n = &l->program->node[r.index];
+        struct type t = layout_shard(n->layout[r.out], &n->type[r.out], 0);
         bytes += (double)type_bytes(&t);
     }
     return lower_team(l, flops / l->program->node[c->member[0]].layout[0]->place->nrank, bytes);
@@ -101,7 +110,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
         }
     }
     for (int k = 0; k < c->nout; k++) {
-        struct part *part = &l->node_val[c->live_out[k] * OP_OUT]->part[own];
+        struct part *part = &lower_value(l, c->live_out[k])->part[own];
         kernels->view[c->nin + k] = part->view;
         kernels->at[c->nin + k] = *part->view;
         draft_out(l, &l->draft[id], view_bytes(part->view), 1);
@@ -129,9 +138,9 @@ lower_chain(struct lower *l, int32_t node)
     for (int i = 0; i < c->nin; i++)
         if (c->in[i].kind != REF_NUMBER) TRY(lower_moved(l, lower_value(l, c->in[i]), c->want[i], i, true, &in[i]));
     for (int k = 0; k < c->nout; k++) {
-        const struct prog_node *n = &l->program->node[c->live_out[k]];
-        l->node_val[c->live_out[k] * OP_OUT] =
-            pval_new(l, &n->type[0], n->layout[0], n->piece, (struct ref){.kind = REF_NODE, .index = c->live_out[k]});
+        struct ref r = c->live_out[k];
+        const struct prog_node *n = &l->program->node[r.index];
+        l->node_val[r.index * OP_OUT + r.out] = pval_new(l, &n->type[r.out], n->layout[r.out], n->piece, r);
     }
     struct kernels kernels;
     kernels_begin(&kernels, l, c->nin + c->nout, false);

@@ -1,4 +1,4 @@
-/* fuse.c - chains of element-wise operators become one task.
+/* fuse.c - chains of element-wise operators become one task, and so do groups of updates.
  *
  * Two of them are computed together when the second reads the first as it lies:
  * same shape, same layout, same virtual stage and phase. A member may have other readers, if all
@@ -13,6 +13,11 @@
  * A product may begin a chain: what follows it - a bias, an activation, a
  * residual - is computed on its result while that is in the caches, and no
  * register holds it.
+ *
+ * Updates that are alike in all but their variables are grouped, while these are
+ * small: an act, and on a GPU a launch, costs as much as the update of a bias.
+ * A group waits for the last of its gradients, and all of them are kept until
+ * then: so there is a bound on its bytes.
  *
  * Only dtypes that are computed in themselves are joined, where kernels are not
  * compiled: those round each step as memory would. Fused or not, the bits are
@@ -91,6 +96,8 @@ fuse_shown(const struct fusion *l, int32_t node)
 
 /* ---- chains ---- */
 
+enum { CHAIN_INPUTS = 32 };
+
 int
 fuse_members(const struct fusion *l, int32_t node, int32_t *member)
 {
@@ -150,7 +157,7 @@ count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *
             if (m->in[k].kind != REF_NONE &&
                 !(m->in[k].kind == REF_NODE && l->group[m->in[k].index] == l->group[member[i]]))
                 ++*nin;
-        *nout += fuse_shown(l, member[i]);
+        if (fuse_shown(l, member[i])) *nout += m->nout;
     }
 }
 
@@ -233,13 +240,127 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
     merge(member, n, of_b, fuse_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
-    if (nin <= FUSE_INPUTS && nout <= OP_OUT && is_led(l, all, size)) {
+    if (nin <= CHAIN_INPUTS && nout <= OP_OUT && is_led(l, all, size)) {
         memcpy(l->member + (size_t)b * FUSE_STEPS, all, sizeof *all * (size_t)size);
         l->group_size[b] = size;
         return;
     }
     for (int i = 0; i < n; i++) l->group[member[i]] = a;
 }
+
+/* ---- groups of updates ---- */
+
+/* Bytes of the variables of a group on one rank: with the optimiser's state and gradients seven times as many go
+ * through the caches. */
+static int64_t
+most_grouped(const struct prog_node *n)
+{
+    return device_kind(n->layout[0]->place->kind)->flags & COMPILES ? 32 << 20 : 1 << 20;
+}
+
+static bool
+groups(const struct prog_node *n)
+{
+    return n->op->flags & OP_UPDATE && device_kind(n->layout[0]->place->kind)->flags & FUSES && !n->piece;
+}
+
+/* One update as the other: operator, attributes, numbers, dtypes, devices. */
+static bool
+alike(const struct fusion *l, int32_t a, int32_t b)
+{
+    const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
+    if (x->op != y->op || x->nin != y->nin || x->layout[0]->place != y->layout[0]->place) return false;
+    for (int k = 0; k < x->nin; k++) {
+        bool number = x->in[k].kind == REF_NUMBER;
+        bool absent = x->in[k].kind == REF_NONE;
+        if (number != (y->in[k].kind == REF_NUMBER) || absent != (y->in[k].kind == REF_NONE)) return false;
+        if (number && x->in[k].index != y->in[k].index) return false;
+        if (number || absent) continue;
+        if (ref_type(l->program, x->in[k]).dtype != ref_type(l->program, y->in[k]).dtype) return false;
+    }
+    return same_moment(l->stages, a, b) && op_attr_same(x->op, x->attr, y->attr);
+}
+
+/* The value whose bytes these may be. */
+static struct ref
+behind(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE && p->node[r.index].op->flags & (OP_VIEW | OP_MOVE) && !p->node[r.index].accumulate)
+        r = p->node[r.index].in[0];
+    return r;
+}
+
+/* Does y read what x writes, be it in place? */
+static bool
+reads_written(const struct program *p, const struct prog_node *y, int32_t x)
+{
+    for (int k = 0; k < y->nin; k++) {
+        struct ref r = behind(p, y->in[k]);
+        if (r.kind == REF_NODE && r.index == x) return true;
+        for (int i = 0; i < p->node[x].op->ninplace && i < p->node[x].nin; i++) {
+            struct ref over = behind(p, p->node[x].in[i]);
+            if (r.kind == over.kind && r.index == over.index && r.out == over.out) return true;
+        }
+    }
+    return false;
+}
+
+static int64_t
+bytes_here(const struct prog_node *n)
+{
+    struct type t = layout_shard(n->layout[0], &n->type[0], 0);
+    return type_bytes(&t);
+}
+
+/* May b be one more of the group that ends at a? */
+static bool
+may_group(const struct fusion *l, int32_t a, int32_t b)
+{
+    const struct program *p = l->program;
+    struct ref in[FUSE_STEPS * OP_OPERAND];
+    const struct layout *want[FUSE_STEPS * OP_OPERAND];
+    int32_t member[FUSE_STEPS + 1];
+    int n = fuse_members(l, a, member);
+    int64_t bytes = bytes_here(&p->node[b]);
+    member[n] = b;
+    if (n == FUSE_STEPS || fuse_inputs(l, member, n + 1, in, want) > FUSE_INPUTS) return false;
+    for (int i = 0; i < n; i++) {
+        bytes += bytes_here(&p->node[member[i]]);
+        if (!readers_follow(l, member[i], b) || reads_written(p, &p->node[b], member[i]) ||
+            reads_written(p, &p->node[member[i]], b))
+            return false;
+    }
+    return bytes <= most_grouped(&p->node[b]);
+}
+
+static void
+group_with(struct fusion *l, int32_t a, int32_t b)
+{
+    int32_t *of_a = l->member + (size_t)a * FUSE_STEPS, *of_b = l->member + (size_t)b * FUSE_STEPS;
+    int32_t n = l->group_size[b] = l->group_size[a] + 1;
+    memcpy(of_b, of_a, sizeof *of_b * (size_t)(n - 1));
+    of_b[n - 1] = b;
+    for (int i = 0; i < n; i++) l->group[of_b[i]] = b;
+}
+
+/* Of each kind of updates one group is open: the first that comes and does not fit in it begins the next, unless it is
+ * larger than a group. */
+static void
+group_updates(struct fusion *l)
+{
+    const struct program *p = l->program;
+    int32_t *open = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1), nopen = 0;
+    for (int32_t b = 0; b < p->nnode; b++) {
+        int32_t i = 0;
+        if (!groups(&p->node[b]) || bytes_here(&p->node[b]) > most_grouped(&p->node[b])) continue;
+        while (i < nopen && !alike(l, open[i], b)) i++;
+        if (i < nopen && may_group(l, open[i], b)) group_with(l, open[i], b);
+        open[i] = b;
+        nopen = MAX(nopen, i + 1);
+    }
+}
+
+/* ---- sums ---- */
 
 /* A product whose pieces are summed up where they are made adds to the sum itself. */
 static bool
@@ -281,5 +402,6 @@ fuse_nodes(struct fusion *l)
         for (int k = 0; k < n->nin; k++)
             if (n->in[k].kind == REF_NODE && joins(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
     }
+    group_updates(l);
     find_sums(l);
 }

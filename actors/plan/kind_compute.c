@@ -18,9 +18,9 @@ static struct type
 result(const struct plan *p, int32_t task, int32_t out)
 {
     const struct task *t = &p->task[task];
-    const struct prog_node *n = &p->program->node[t->chain ? t->chain->live_out[out] : t->node];
-    int32_t k = t->chain ? 0 : out;
-    return layout_shard(n->layout[k], &n->type[k], t->pos);
+    struct ref of = t->chain ? t->chain->live_out[out] : (struct ref){REF_NODE, (uint8_t)out, t->node};
+    const struct prog_node *n = &p->program->node[of.index];
+    return layout_shard(n->layout[of.out], &n->type[of.out], t->pos);
 }
 
 const struct task_kind kind_compute = {

@@ -12,7 +12,8 @@
 #include "actors/plan/stage.h"
 #include "runtime/hash.h"
 
-/* fuse.c: which element-wise nodes one task computes together, in one pass over their elements. */
+/* fuse.c: which element-wise nodes one task computes together, in one pass over their elements, and which updates one
+ * after the other. */
 struct fusion {
     const struct program *program;
     const struct stages *stages;
@@ -24,7 +25,7 @@ struct fusion {
     bool *is_root;                  /* by node: it outlives the run */
     int32_t *sum;                   /* by node: the sum over pieces that its kernel adds to; -1: it adds to none */
 };
-enum { FUSE_STEPS = 24, FUSE_INPUTS = 32 };
+enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
 void fuse_nodes(struct fusion *f);
 /* Gives the members of the chain that ends at node, in order; returns how many (at most FUSE_STEPS). */
 int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
@@ -33,7 +34,7 @@ int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
 int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
 /* Returns which of n inputs this is; n: none of them. */
 int fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
-/* Does anybody want the result of a member outside of its chain, or after the run? */
+/* Does anybody want a result of a member outside of its chain, or after the run? */
 bool fuse_shown(const struct fusion *f, int32_t node);
 
 /* A value goes from one layout to another at once: one collective, whoever takes part in it. */

@@ -105,14 +105,15 @@ struct box_move {
     const struct cuda_launch *launch; /* of devices that compile; NULL: host code does it */
 };
 
-/* Element-wise nodes, and a product that leads them, that one task computes in one pass (fuse.c): what the chain reads,
- * in the order of the task's arguments, and which members' results it shows. */
+/* Element-wise nodes, and a product that leads them, that one task computes in one pass (fuse.c), or a group of updates
+ * that one task computes: what the chain reads, in the order of the task's arguments, and which members' results it
+ * shows. */
 struct plan_chain {
     int32_t nstep, nin, nout;
     int32_t *member; /* program nodes, in order */
     struct ref *in;
     const struct layout **want; /* NULL for numbers */
-    int32_t *live_out;          /* program nodes */
+    struct ref *live_out;       /* results of members, in order; all of a member that shows one */
 };
 
 /* A move at once, or a hop of one. */

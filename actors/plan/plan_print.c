@@ -69,7 +69,7 @@ group_end(const struct plan *p, int32_t first)
 /* ---- lists of numbers ---- */
 
 /* A growing list; key / PER is the number, key % PER which result of a task. */
-enum { PER = OP_OUT + 1 };
+enum { PER = 128 }; /* more than a group has */
 struct list {
     int64_t *key;
     int32_t n, capacity;
@@ -141,8 +141,13 @@ static void
 print_results(const struct plan *p, int32_t task, struct str *s)
 {
     const struct task *t = &p->task[task];
+    enum { SHOWN = 6 };
     column(s, COL_TYPE);
     for (int32_t k = 0; k < t->nresult; k++) {
+        if (k == SHOWN && t->nresult > SHOWN + 1) {
+            str_addf(s, ", ... (%d)", (int)t->nresult);
+            break;
+        }
         struct type type = result_type(p, task, k);
         if (k) str_add(s, ", ");
         type_print(&type, s);

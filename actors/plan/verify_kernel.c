@@ -56,7 +56,7 @@ check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_st
             return proof_fail(s->v, task, "operand %d of %s in its kernel is another value", (int)k, n->op->name);
     }
     for (int32_t k = 0; k < c->nout; k++)
-        if (c->live_out[k] == c->member[i]) out = (int)k;
+        if (c->live_out[k].index == c->member[i] && c->live_out[k].out == 0) out = (int)k;
     return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
 }
 

@@ -15,7 +15,7 @@
  * needed to the end, and a sum over the pieces is written from the beginning:
  * neither meets anything that is written once a piece. */
 #include "actors/plan/deadlock.h"
-#include "actors/plan/verify.h"
+#include "actors/plan/verify_value.h"
 
 #include "runtime/error.h"
 #include "runtime/sorted.h"
@@ -377,15 +377,47 @@ check_registers(struct memory *m)
 /* ---- updates ---- */
 
 static bool
+is_leaf(const struct arg *a, int32_t leaf)
+{
+    return a->kind == ARG_LEAF && a->index == leaf;
+}
+
+static bool
 reads_leaf(const struct task *t, int32_t leaf)
 {
     for (int32_t a = 0; a < t->narg; a++)
-        if (t->arg[a].kind == ARG_LEAF && t->arg[a].index == leaf) return true;
+        if (is_leaf(&t->arg[a], leaf)) return true;
     return false;
 }
 
-/* A root part that is written over a leaf part: element by element, by an operator that says that it may, or by a move
- * that reads nothing of it. */
+/* Operand k of a member of the task's group, or of its node, as an argument of the task. */
+static int32_t
+argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
+{
+    return t->chain ? value_chain_source(t->chain, 0, &p->program->node[node], k).index : k;
+}
+
+/* Does the operator say that it may write result k over what it reads there? */
+static bool
+writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t leaf)
+{
+    if (!task_op(p, t)) return false;
+    struct ref r = t->chain ? t->chain->live_out[k] : (struct ref){REF_NODE, (uint8_t)k, t->node};
+    const struct op *op = p->program->node[r.index].op;
+    int32_t over = op->flags & OP_INPLACE && r.out < op->ninplace ? argument_of(p, t, r.index, r.out) : -1;
+    if (over < 0 || over >= t->narg || !is_leaf(&t->arg[over], leaf) || t->arg[over].skip) return false;
+    for (int32_t i = 0; t->chain && i < t->chain->nstep; i++) {
+        int32_t m = t->chain->member[i];
+        for (int32_t a = 0; m != r.index && a < p->program->node[m].nin; a++) {
+            int32_t read = argument_of(p, t, m, a);
+            if (read >= 0 && is_leaf(&t->arg[read], leaf)) return false;
+        }
+    }
+    return true;
+}
+
+/* A root part that is written over a leaf part: element by element, by an operator that says that it may, where no
+ * other member of its group reads that, or by a move that reads nothing of it. */
 static int
 check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 {
@@ -399,10 +431,7 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
         f->piece || root->join)
         return proof_fail(m->v, task, "root %d is written over leaf %d, which lies otherwise", (int)part->index,
                           (int)root->overwrites_leaf);
-    const struct op *op = task_op(p, t);
-    bool inplace = op && op->flags & OP_INPLACE && k < op->ninplace && k < t->narg && t->arg[k].kind == ARG_LEAF &&
-                   t->arg[k].index == leaf && t->arg[k].skip == 0;
-    if (!inplace && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
+    if (!writes_in_place(p, t, k, leaf) && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
         return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
                           (int)root->overwrites_leaf);
     if (!t->updates)

@@ -116,6 +116,35 @@ leads(const struct values *s, const struct plan_chain *c, int32_t i, const struc
 }
 
 /* A member is an element-wise node of the chain's shape and layout, or leads the chain. */
+static bool
+belongs(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
+        const struct prog_node *last)
+{
+    return (n->op->flags & OP_ELTWISE || leads(s, c, i, n)) && n->nout == 1 && n->layout[0] == last->layout[0] &&
+           shape_equal(&n->type[0], &last->type[0]);
+}
+
+/* A member of a group is an update as its last is - operator, attributes, numbers, devices - and reads none of the
+ * others. What they may write over is another proof's (verify_memory.c). */
+static bool
+is_grouped(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
+           const struct prog_node *last)
+{
+    const struct program *g = s->v->plan->program;
+    bool same = n->op == last->op && n->nin == last->nin && n->layout[0]->place == last->layout[0]->place;
+    for (int k = 0, nattr = op_nattr(n->op); same && k < nattr; k++)
+        same = proof_same_attr(&n->attr[k], &last->attr[k]);
+    for (int32_t k = 0; same && k < n->nin; k++) {
+        bool number = n->in[k].kind == REF_NUMBER || last->in[k].kind == REF_NUMBER;
+        bool tensor = n->in[k].kind != REF_NONE && last->in[k].kind != REF_NONE && !number;
+        if (number) same = n->in[k].kind == last->in[k].kind && n->in[k].index == last->in[k].index;
+        if (tensor) same = ref_type(g, n->in[k]).dtype == ref_type(g, last->in[k]).dtype;
+        if (!number && !tensor) same = n->in[k].kind == last->in[k].kind;
+        if (n->in[k].kind == REF_NODE && is_member(c, i, n->in[k].index)) return false;
+    }
+    return same;
+}
+
 static int
 check_member(struct values *s, int32_t task, int32_t i)
 {
@@ -127,14 +156,25 @@ check_member(struct values *s, int32_t task, int32_t i)
     if (m < 0 || m > t->node || (i && m <= c->member[i - 1]))
         return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)m);
     const struct prog_node *n = &g->node[m];
-    if (!(n->op->flags & OP_ELTWISE || leads(s, c, i, n)) || n->accumulate || n->layout[0] != last->layout[0] ||
-        n->piece != last->piece || !shape_equal(&n->type[0], &last->type[0]))
+    bool fits = last->op->flags & OP_UPDATE ? is_grouped(s, c, i, n, last) : belongs(s, c, i, n, last);
+    if (!fits || n->accumulate || n->piece != last->piece)
         return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
     for (int32_t k = 0; k < n->nin; k++)
         if (n->in[k].kind != REF_NONE && value_chain_source(c, i, n, k).index < 0)
             return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
     return 0;
+}
+
+/* Results of members, in their order; of one that shows any, all. */
+static bool
+shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
+{
+    struct ref r = c->live_out[k], last = k ? c->live_out[k - 1] : (struct ref){REF_NODE, 0, -1};
+    if (r.kind != REF_NODE || !is_member(c, c->nstep, r.index)) return false;
+    bool ends = k + 1 == c->nout || c->live_out[k + 1].index != r.index;
+    if (ends && r.out != s->v->plan->program->node[r.index].nout - 1) return false;
+    return r.index == last.index ? r.out == last.out + 1 : r.index > last.index && r.out == 0;
 }
 
 static int
@@ -149,9 +189,9 @@ check_chain(struct values *s, int32_t task)
     for (int32_t i = 0; i < c->nstep; i++) TRY(check_member(s, task, i));
     TRY(check_arguments(s, task, c->nin, c->in, c->want));
     for (int32_t k = 0; k < c->nout; k++) {
-        bool shown = is_member(c, c->nstep, c->live_out[k]) && (k == 0 || c->live_out[k] > c->live_out[k - 1]);
-        if (!shown) return proof_fail(s->v, task, "shows node %d", (int)c->live_out[k]);
-        TRY(check_result(s, task, k, c->live_out[k], 0));
+        struct ref r = c->live_out[k];
+        if (!shows_next(s, c, k)) return proof_fail(s->v, task, "shows result %d of node %d", r.out, (int)r.index);
+        TRY(check_result(s, task, k, r.index, r.out));
     }
     return 0;
 }

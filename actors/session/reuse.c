@@ -74,17 +74,6 @@ hash_node(const struct merge *m, const struct prog_node *n)
 }
 
 static bool
-same_attr(const struct op *op, const struct attr *a, const struct attr *b)
-{
-    for (int i = 0, n = op_nattr(op); i < n; i++) {
-        if (a[i].set != b[i].set || a[i].n != b[i].n || a[i].i != b[i].i) return false;
-        if (memcmp(&a[i].f, &b[i].f, sizeof a[i].f)) return false;
-        if (memcmp(a[i].list, b[i].list, sizeof(a[i].list[0]) * (size_t)a[i].n)) return false;
-    }
-    return true;
-}
-
-static bool
 same_node(const struct merge *m, const struct prog_node *a, const struct prog_node *b)
 {
     if (a->op != b->op || a->nin != b->nin || a->nout != b->nout) return false;
@@ -94,7 +83,7 @@ same_node(const struct merge *m, const struct prog_node *a, const struct prog_no
     }
     for (int k = 0; k < a->nout; k++)
         if (a->layout[k] != b->layout[k] || !type_equal(&a->type[k], &b->type[k])) return false;
-    return same_attr(a->op, a->attr, b->attr);
+    return op_attr_same(a->op, a->attr, b->attr);
 }
 
 static bool
