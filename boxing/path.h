@@ -4,7 +4,11 @@
  * sequence over layouts in between - slice, reduce-scatter, all-to-all, permute, all-gather - can send the very same
  * bytes in fewer messages: gathering 8 x 16 x 8 ranks axis by axis takes 7 + 15 + 7 of them instead of 1023. A sequence
  * is a candidate only if it gives no rank more bytes than the direct exchange does; a price decides: so much a hop, a
- * message, a byte received, a byte reduced. Pure but for the atlas, and on its thread. */
+ * message, a byte received, a byte reduced.
+ *
+ * It prices ranks, not hosts: a sum by hops is another fold than one at once, so hops that depended on where ranks lie
+ * would make other bits on two hosts than on one. What hosts decide keeps the fold: whether a hop's sum is handed on,
+ * which actors/plan/legs.h prices. Pure but for the atlas, and on its thread. */
 #ifndef RILLE_BOXING_PATH_H
 #define RILLE_BOXING_PATH_H
 

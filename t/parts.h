@@ -79,6 +79,22 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
     return 0;
 }
 
+/* A leaf of n x n in one layout is wanted in another. */
+static inline struct plan *
+plan_move_of(struct rille_session *s, int64_t n, const struct layout *from, const struct layout *to)
+{
+    struct maker m = {.s = s, .n = n};
+    struct val *v = leaf(&m, from), *out;
+    struct plan *p = NULL;
+    if (build_to_global(s, v, to, &out) == 0 && collect(s, 1, &out, COLLECT_RUN) == 0) {
+        struct program *g = collection_program(s, &s->collection);
+        g->threads = 2;
+        if (plan_compile(g, s->atlas, &p)) p = NULL;
+    }
+    build_settle(s, 0);
+    return p;
+}
+
 /* Parts a and b compare what they say of the channels from b to a. */
 static int
 parts_match(struct parts *x, int a, int b)
@@ -92,7 +108,7 @@ parts_match(struct parts *x, int a, int b)
     return status;
 }
 
-static int
+static inline int
 parts_connect(struct parts *x)
 {
     for (int a = 0; a < x->n; a++)
@@ -200,7 +216,7 @@ carrier(struct parts *x, int m)
 
 /* ---- a run ---- */
 
-static int
+static inline int
 parts_open(struct parts *x, uint64_t seed)
 {
     struct bus_options o = {.process = NOBODY, .nthread = 1, .seed = seed};
@@ -286,7 +302,7 @@ same_root(const struct bench *a, int32_t i, const struct bench *b, int32_t k)
 }
 
 /* Do the parts' roots hold the bytes that the whole plan's do? */
-static bool
+static inline bool
 parts_agree(const struct parts *x, const struct bench *whole)
 {
     const struct plan *w = whole->run.plan;

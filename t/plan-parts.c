@@ -199,22 +199,6 @@ layout_on(struct rille_session *s, int naxis, const char *text)
     return l;
 }
 
-/* A leaf in one layout is wanted in another. */
-static struct plan *
-plan_move_of(struct rille_session *s, const struct layout *from, const struct layout *to)
-{
-    struct maker m = {.s = s, .n = 6};
-    struct val *v = leaf(&m, from), *out;
-    struct plan *p = NULL;
-    if (build_to_global(s, v, to, &out) == 0 && collect(s, 1, &out, COLLECT_RUN) == 0) {
-        struct program *g = collection_program(s, &s->collection);
-        g->threads = 2;
-        if (plan_compile(g, s->atlas, &p)) p = NULL;
-    }
-    build_settle(s, 0);
-    return p;
-}
-
 static void
 every_move(struct rille_session *s)
 {
@@ -230,7 +214,7 @@ every_move(struct rille_session *s)
     }
     for (int i = 0; i < nlayout * nlayout; i++) {
         if (i / nlayout == i % nlayout) continue;
-        struct plan *p = plan_move_of(s, layout[i / nlayout], layout[i % nlayout]);
+        struct plan *p = plan_move_of(s, 6, layout[i / nlayout], layout[i % nlayout]);
         npair++;
         for (uint64_t k = 0; p && k < 4; k++) {
             wire_ns_per_byte = (double)(k / 2);

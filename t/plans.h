@@ -394,7 +394,7 @@ outcome(struct engine *e, struct plan *p)
     return status ? 0 : hash;
 }
 
-static struct engine *
+static inline struct engine *
 simulator(uint64_t seed)
 {
     struct engine *e;

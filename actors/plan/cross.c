@@ -252,10 +252,13 @@ find(const struct crosses *s, const struct type *t, const struct layout *from, c
     *x = (struct cross){.from = mine_of(m, from->place), .to = mine_of(m, to->place)};
     x->one_space = same_space(x->from, &space) && same_space(x->to, &space);
     struct box_ranks own = {.nfrom = x->from->n, .from = x->from->pos, .nto = x->to->n, .to = x->to->pos};
-    if (cross_is_all(x))
+    struct legs legs = {NULL, {0, 0}, {0, 0}};
+    if (cross_is_all(x)) {
         TRY(box_plan(a, t, from, to, &x->own));
-    else
-        TRY(box_plan_relay(a, t, from, to, legs_of(a, m, s->cost, t, from, to), &own, &x->own));
+    } else {
+        legs_of(a, m, s->cost, t, from, to, &legs);
+        TRY(box_plan_relay(a, t, from, to, legs.relay, &own, &x->own));
+    }
     box_border(a, x->own, &own, x->one_space ? NULL : is_far, &border);
     find_in(a, m, x, &border);
     find_out(a, m, x, &border);

@@ -1,7 +1,7 @@
 /* legs.c - a sum that is handed on from memory to memory: where its legs begin, and whether it pays.
  *
  * What counts is the memory that most bytes go into or out of, and how often something must arrive before it goes on.
- * All ways are counted on one tile of the source, whose cells stand for those of the others. */
+ * Both are counted for each cell as its owners read it; t/plan-legs.c holds the bytes to those of plans. */
 #include "actors/plan/legs.h"
 
 #include "boxing/deal.h"
@@ -21,10 +21,13 @@ struct wires {
     struct grid from, to;
     struct deal deal;
     int32_t nmemory;
-    int32_t *addend;       /* of a replica: how many addends lie there */
     double *in, *out;      /* bytes */
+    int32_t *addend;       /* how many addends of a replica lie there */
+    int32_t counted;       /* of which replica: the position of its first addend; -1: of none yet */
     double *owned;         /* of a sum: the part of it that owners there have */
-    int32_t *wants, stamp; /* who has members of the cell with this stamp */
+    int32_t *wants, stamp; /* who wants the sum with this stamp */
+    int32_t nwants;        /* so many memories do */
+    int32_t *reads;        /* who reads a replica's addends with this stamp; by memory and replica */
 };
 
 static int32_t
@@ -63,51 +66,86 @@ find_legs(const struct wires *w, struct arena *a, int32_t *first)
 /* ---- what crosses ---- */
 
 static void
-count_addends(struct wires *w, int32_t replica)
+count_addends(struct wires *w, int32_t corner, int32_t replica)
 {
+    int32_t first = grid_pos(&w->from, (struct spot){corner, 0, replica});
+    if (w->counted == first) return;
+    w->counted = first;
     memset(w->addend, 0, sizeof *w->addend * (size_t)w->nmemory);
-    for (int32_t i = 0; i < w->from.naddend; i++) w->addend[addend_memory(w, 0, i, replica)]++;
+    for (int32_t i = 0; i < w->from.naddend; i++) w->addend[addend_memory(w, corner, i, replica)]++;
 }
 
-/* The sum, of which owners have their parts, comes once to each memory that wants the cell. */
+/* A memory reads so many bytes of each addend of a replica. */
+static void
+count_reads(struct wires *w, int32_t memory, double bytes)
+{
+    w->in[memory] += bytes * (w->from.naddend - w->addend[memory]);
+    for (int32_t m = 0; m < w->nmemory; m++)
+        if (m != memory) w->out[m] += bytes * w->addend[m];
+}
+
+static void
+begin_results(struct wires *w)
+{
+    w->stamp++;
+    w->nwants = 0;
+}
+
+static void
+want_result(struct wires *w, int32_t memory)
+{
+    w->nwants += w->wants[memory] != w->stamp;
+    w->wants[memory] = w->stamp;
+}
+
+/* The sum, of which owners have their parts, comes once to each memory that wants it. */
+static void
+count_wanted(struct wires *w, double bytes)
+{
+    for (int32_t m = 0; m < w->nmemory; m++) {
+        bool wants = w->wants[m] == w->stamp;
+        if (wants) w->in[m] += bytes * (1 - w->owned[m]);
+        w->out[m] += bytes * w->owned[m] * (w->nwants - wants);
+    }
+}
+
 static void
 count_results(struct wires *w, int32_t corner, double bytes)
 {
-    int32_t first = ++w->stamp, nwants = 0;
-    for (int32_t k = 0; k < w->to.nreplica; k++) {
-        int32_t m = memory_at(w, &w->to, grid_pos(&w->to, (struct spot){corner, 0, k}));
-        if (w->wants[m] == first) continue;
-        w->wants[m] = first;
-        w->in[m] += bytes * (1 - w->owned[m]);
-        nwants++;
-    }
-    for (int32_t m = 0; m < w->nmemory; m++) w->out[m] += bytes * w->owned[m] * (nwants - (w->wants[m] == first));
+    begin_results(w);
+    for (int32_t k = 0; k < w->to.nreplica; k++)
+        want_result(w, memory_at(w, &w->to, grid_pos(&w->to, (struct spot){corner, 0, k})));
+    count_wanted(w, bytes);
 }
 
 static void
-count_direct_cell(struct wires *w, int32_t corner, double numel)
+count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
 {
-    deal_cell(&w->deal, 0, corner, 0);
+    deal_cell(&w->deal, tile, corner, 0);
     deal_owners(&w->deal, 0);
-    double share = w->deal.direct ? 1 : 1.0 / w->deal.nowner;
+    bool direct = w->deal.direct;
+    double share = direct ? 1 : 1.0 / w->deal.nowner;
+    int32_t stamp = ++w->stamp; /* count_results() takes another */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
-    for (int32_t k = 0, replica = -1; k < w->deal.nowner; k++) {
+    for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
-        if (own != replica) count_addends(w, replica = own);
-        if (w->deal.direct && w->owned[m] > 0) continue; /* what one there receives, all do */
+        int32_t *reads = &w->reads[m * w->from.nreplica + own];
+        if (direct && *reads == stamp) continue; /* what one there receives, all do */
+        *reads = stamp;
+        count_addends(w, tile, own);
         w->owned[m] += share;
-        w->in[m] += share * numel * (double)w->from.width * (w->from.naddend - w->addend[m]);
+        count_reads(w, m, share * numel * (double)w->from.width);
     }
-    if (!w->deal.direct) count_results(w, corner, numel * (double)w->to.width);
+    if (!direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
 /* From the owners of a leg to those of another: a cell, each its shares. */
 static void
-count_hand(struct wires *w, const struct relay *r, int32_t from, int32_t to, double bytes)
+count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
 {
     for (int32_t k = 0; k < r->nshare; k++) {
-        int32_t m = memory_at(w, &w->from, relay_owner(r, 0, from, k));
-        int32_t n = memory_at(w, &w->from, relay_owner(r, 0, to, k));
+        int32_t m = memory_at(w, &w->from, relay_owner(r, tile, from, k));
+        int32_t n = memory_at(w, &w->from, relay_owner(r, tile, to, k));
         if (m == n) continue;
         w->out[m] += bytes / r->nshare;
         w->in[n] += bytes / r->nshare;
@@ -115,37 +153,65 @@ count_hand(struct wires *w, const struct relay *r, int32_t from, int32_t to, dou
 }
 
 static void
-count_handed_cell(struct wires *w, const struct relay *r, int32_t corner, double numel)
+own_shares(struct wires *w, const struct relay *r, int32_t tile, int32_t leg)
 {
-    int32_t nleg = r->how->nleg;
-    for (int32_t leg = 1; leg < nleg; leg++) {
-        count_hand(w, r, leg - 1, leg, numel * (double)w->from.width);
-        if (r->how->back) count_hand(w, r, leg, leg - 1, numel * (double)w->to.width);
-    }
-    if (r->how->back) return;
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < r->nshare; k++)
-        w->owned[memory_at(w, &w->from, relay_owner(r, 0, nleg - 1, k))] += 1.0 / r->nshare;
-    count_results(w, corner, numel * (double)w->to.width);
+        w->owned[memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
+}
+
+/* On the way back the owners of a leg give the sum to all who hold addends of the leg. */
+static void
+count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t leg, double bytes)
+{
+    own_shares(w, r, tile, leg);
+    begin_results(w);
+    for (int32_t i = r->how->first[leg]; i < r->how->first[leg + 1]; i++)
+        for (int32_t k = 0; k < w->from.nreplica; k++) want_result(w, addend_memory(w, tile, i, k));
+    count_wanted(w, bytes);
+}
+
+/* What goes from leg to leg: of all cells of a tile alike. */
+static void
+count_hands(struct wires *w, const struct relay *r, int32_t tile, double numel)
+{
+    int32_t nleg = r->how->nleg;
+    double sum = numel * (double)w->to.width;
+    for (int32_t leg = 1; leg < nleg; leg++) {
+        count_hand(w, r, tile, leg - 1, leg, numel * (double)w->from.width);
+        if (r->how->back) count_hand(w, r, tile, leg, leg - 1, sum);
+    }
+    for (int32_t leg = 0; r->how->back && leg < nleg; leg++) count_leg_results(w, r, tile, leg, sum);
+    own_shares(w, r, tile, nleg - 1);
+}
+
+static void
+count_tile(struct wires *w, const struct relay *r, int32_t tile)
+{
+    struct box part;
+    struct cell_walk c;
+    int ndim = w->from.type->ndim;
+    layout_box(w->from.layout, w->from.type, tile, &part);
+    if (r) count_hands(w, r, tile, (double)box_numel(&part, ndim));
+    if (r && r->how->back) return;
+    for (bool more = cell_begin(&c, &w->to, &part); more; more = cell_next(&c)) {
+        double numel = (double)box_numel(&c.box, ndim);
+        if (r)
+            count_results(w, c.corner, numel * (double)w->to.width);
+        else
+            count_direct_cell(w, tile, c.corner, numel);
+    }
 }
 
 /* Bytes of the busiest memory, one way. r: NULL of owners that read all. */
 static double
 busiest(struct wires *w, const struct relay *r)
 {
-    struct box part;
-    struct cell_walk c;
     double most = 0;
     memset(w->in, 0, sizeof *w->in * (size_t)w->nmemory);
     memset(w->out, 0, sizeof *w->out * (size_t)w->nmemory);
-    layout_box(w->from.layout, w->from.type, 0, &part);
-    for (bool more = cell_begin(&c, &w->to, &part); more; more = cell_next(&c)) {
-        double numel = (double)box_numel(&c.box, w->from.type->ndim);
-        if (r)
-            count_handed_cell(w, r, c.corner, numel);
-        else
-            count_direct_cell(w, c.corner, numel);
-    }
+    for (int32_t pos = 0; pos < w->from.layout->place->nrank; pos++)
+        if (grid_spot(&w->from, pos).corner == pos) count_tile(w, r, pos);
     for (int32_t m = 0; m < w->nmemory; m++) most = MAX(most, MAX(w->in[m], w->out[m]));
     return most;
 }
@@ -162,23 +228,24 @@ handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
 }
 
 /* The number of chunks with which it is done soonest. */
-static double
+static struct wire_price
 choose_chunks(struct wires *w, struct box_relay *how)
 {
     struct relay r = relay_of(&w->from, how);
-    double bytes = busiest(w, &r), least = INFINITY;
+    struct wire_price price = {busiest(w, &r), INFINITY};
     for (int32_t n = 1, best = 1; n <= MOST_CHUNKS + 1; n++) {
         how->nchunk = n <= MOST_CHUNKS ? n : best;
-        double ns = handed_ns(w, how, bytes);
-        if (ns < least) least = ns, best = n;
+        double ns = handed_ns(w, how, price.bytes);
+        if (ns < price.ns) price.ns = ns, best = n;
     }
-    return least;
+    return price;
 }
 
-static double
-direct_ns(struct wires *w)
+static struct wire_price
+price_owners(struct wires *w)
 {
-    return busiest(w, NULL) * w->cost->wire_ns_per_byte + 2 * w->cost->wire_ns;
+    double bytes = busiest(w, NULL);
+    return (struct wire_price){bytes, bytes * w->cost->wire_ns_per_byte + 2 * w->cost->wire_ns};
 }
 
 static void
@@ -188,10 +255,12 @@ wires_init(struct wires *w, struct arena *tmp)
     w->nmemory = 1;
     for (int32_t i = 0; i < map->nrange; i++) w->nmemory = MAX(w->nmemory, map->range[i].memory + 1);
     w->addend = ARENA_ARRAY(tmp, int32_t, w->nmemory);
+    w->counted = -1;
     w->in = ARENA_ARRAY(tmp, double, w->nmemory);
     w->out = ARENA_ARRAY(tmp, double, w->nmemory);
     w->owned = ARENA_ARRAY(tmp, double, w->nmemory);
     w->wants = ARENA_ARRAY(tmp, int32_t, w->nmemory);
+    w->reads = ARENA_ARRAY(tmp, int32_t, w->nmemory * w->from.nreplica);
     deal_init(&w->deal, tmp, &w->from, &w->to);
 }
 
@@ -204,31 +273,35 @@ knows(const struct mines *m, const struct place *p)
     return true;
 }
 
-static const struct box_relay *
-choose(struct wires *w, struct arena *a, struct arena *tmp)
+static bool
+choose(struct wires *w, struct arena *a, struct arena *tmp, struct legs *out)
 {
     int32_t *first = ARENA_ARRAY(tmp, int32_t, w->from.naddend + 1), n = find_legs(w, tmp, first);
     struct type part = layout_shard(w->from.layout, w->from.type, 0);
-    if (n < 2 || n > MOST_LEGS || type_numel(&part) == 0) return NULL;
+    if (n < 2 || n > MOST_LEGS || type_numel(&part) == 0) return false;
     struct box_relay how = {.nleg = n, .first = first, .nchunk = 1}, back = how;
     back.back = relay_may_go_back(w->from.layout, w->to.layout);
     wires_init(w, tmp);
-    double ns = choose_chunks(w, &how), back_ns = back.back ? choose_chunks(w, &back) : INFINITY;
-    if (MIN(ns, back_ns) >= direct_ns(w)) return NULL;
-    if (back_ns < ns) how = back;
+    out->owners = price_owners(w);
+    out->handed = choose_chunks(w, &how);
+    struct wire_price returns = back.back ? choose_chunks(w, &back) : out->handed;
+    if (returns.ns < out->handed.ns) out->handed = returns, how = back;
+    if (out->handed.ns >= out->owners.ns) return true;
     how.first = arena_dup(a, first, sizeof *first * (size_t)(n + 1));
-    return arena_dup(a, &how, sizeof how);
+    out->relay = arena_dup(a, &how, sizeof how);
+    return true;
 }
 
-const struct box_relay *
+bool
 legs_of(struct arena *a, struct mines *m, const struct box_cost *cost, const struct type *t, const struct layout *from,
-        const struct layout *to)
+        const struct layout *to, struct legs *out)
 {
     struct wires w = {.mines = m, .cost = cost, .from = grid_of(from, t), .to = grid_of(to, t)};
     struct arena tmp = {0};
-    if (!m->map || w.from.naddend == 1 || w.to.naddend > 1) return NULL;
-    if (!knows(m, from->place) || !knows(m, to->place)) return NULL;
-    const struct box_relay *how = choose(&w, a, &tmp);
+    *out = (struct legs){NULL, {0, 0}, {0, 0}};
+    if (!m->map || w.from.naddend == 1 || w.to.naddend > 1) return false;
+    if (!knows(m, from->place) || !knows(m, to->place)) return false;
+    bool priced = choose(&w, a, &tmp, out);
     arena_fini(&tmp);
-    return how;
+    return priced;
 }

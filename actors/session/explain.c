@@ -269,13 +269,14 @@ static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
 {
-    const struct box_relay *how = legs_of(t->a, &t->mines, &t->s->cost, type, from, to);
+    struct legs legs;
     struct str text = {0};
-    if (how) {
-        box_relay_print(how->nleg, how->back, how->nchunk, &text);
+    if (legs_of(t->a, &t->mines, &t->s->cost, type, from, to, &legs) && legs.relay) {
+        box_relay_print(legs.relay->nleg, legs.relay->back, legs.relay->nchunk, &text);
+        str_addf(&text, ": %.1f us between hosts, not %.1f", legs.handed.ns / 1e3, legs.owners.ns / 1e3);
         x->handed_on = kept(t, &text);
     }
-    return box_plan_all(t->a, type, from, to, how, out);
+    return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
 
 /* Carries the hops out on paper: what each rank of both ends receives, and the steps as text. */
