@@ -11,9 +11,10 @@
 
 enum {
     LOOKS = 24,   /* along an axis */
+    RACE = 8,     /* along an axis, from two choices */
     LITTLE = 256, /* what part of the cost is worth another time */
     GLANCE = 4,   /* looks at all of a net with few layers */
-    LAYERS = 16,  /* of so many alike a few are looked at first */
+    LAYERS = 8,   /* of so many alike a few are looked at first */
 };
 
 /* Candidates of a node that are left; nodes with the same ones share the list. */
@@ -155,6 +156,34 @@ along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int
     return s->best < before - before / LITTLE;
 }
 
+/* Once along each axis, with few looks, from the choice and from another one. True when that is better: choice has it.
+ */
+static bool
+race(const struct net *n, struct explore *s, const int32_t *other, int32_t *choice)
+{
+    struct arena tmp = {0};
+    struct explore x = *s;
+    int32_t *from = arena_dup(&tmp, other, sizeof *from * (size_t)n->nnode);
+    int64_t cost = net_cost(n, other);
+    bool differs = cost < NET_NEVER && cost != s->best / s->scale;
+    x.best = cost * s->scale;
+    s->looks = x.looks = RACE;
+    for (int32_t level = 0; level < n->nlevel && differs; level++) {
+        if (!is_used(n, level)) continue;
+        along_axis(n, level, true, s, choice);
+        along_axis(n, level, true, &x, from);
+    }
+    bool better = differs && x.best < s->best;
+    if (better) {
+        s->best = x.best;
+        memcpy(choice, from, sizeof *from * (size_t)n->nnode);
+    }
+    s->stopped = s->stopped || x.stopped;
+    s->looks = LOOKS;
+    arena_fini(&tmp);
+    return better;
+}
+
 /* One axis after the other, as long as that is worth something. */
 static void
 all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_t *choice)
@@ -163,13 +192,13 @@ all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_
         if (is_used(n, level)) idle = along_axis(n, level, hold, s, choice) ? 1 : idle + 1;
 }
 
-/* What a net with few layers chose in one layer all take, then each node what is best beside the others; if that is
- * better. */
+/* What a net with few layers chose in one layer all take - and others what `from` has - then each node what is best
+ * beside the others; if that is better. */
 static void
-all_layers(const struct fewer *f, const int32_t *now, struct explore *s, int32_t *choice)
+all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struct explore *s, int32_t *choice)
 {
     struct arena tmp = {0};
-    int32_t n = f->whole->nnode, *all = arena_dup(&tmp, choice, sizeof *choice * (size_t)n);
+    int32_t n = f->whole->nnode, *all = arena_dup(&tmp, from, sizeof *from * (size_t)n);
     struct local l;
     fewer_whole(f, now, all);
     local_begin(&l, f->whole, all);
@@ -185,7 +214,7 @@ all_layers(const struct fewer *f, const int32_t *now, struct explore *s, int32_t
 
 /* The same for a net with few layers, and a glance at all of it. True when that was better. */
 static bool
-few_layers(const struct net *n, struct explore *s, int32_t used, int32_t *choice)
+few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *other, int32_t *choice)
 {
     struct fewer f;
     struct arena tmp = {0};
@@ -198,12 +227,16 @@ few_layers(const struct net *n, struct explore *s, int32_t used, int32_t *choice
     int64_t cost = f.like.nlayer < LAYERS ? NET_NEVER : net_cost(&f.net, now);
     if (cost < NET_NEVER) {
         few.best = cost * s->scale;
+        const int32_t *from = arena_dup(&tmp, choice, sizeof *choice * (size_t)n->nnode);
+        int32_t *then = ARENA_ARRAY(&tmp, int32_t, f.net.nnode + 1);
+        if (other) fewer_of(&f, other, then);
+        if (other && race(&f.net, &few, then, now)) from = other;
         all_axes(&f.net, &few, used, true, now);
-        all_layers(&f, now, s, choice);
+        all_layers(&f, now, from, s, choice);
         all_axes(&f.net, &few, used, false, now);
         few.looks = GLANCE;
         glance(&f.net, &few, now);
-        all_layers(&f, now, s, choice);
+        all_layers(&f, now, from, s, choice);
     }
     s->stopped = few.stopped;
     fewer_end(&f);
@@ -212,14 +245,17 @@ few_layers(const struct net *n, struct explore *s, int32_t used, int32_t *choice
 }
 
 void
-along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, int32_t *choice, int64_t *cost)
+along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, const int32_t *other,
+           int32_t *choice, int64_t *cost)
 {
     struct explore s = {.stop = stop, .arg = arg, .scale = scale, .root = true, .looks = LOOKS, .nchoice = n->nnode};
     int32_t used = 0;
     for (int32_t level = 0; level < n->nlevel; level++) used += is_used(n, level);
     if (used < 2 || n->nnode == 0) return;
     s.best = *cost * scale;
-    if (!few_layers(n, &s, used, choice))
+    if (!few_layers(n, &s, used, other, choice)) {
+        if (other) race(n, &s, other, choice);
         for (int hold = 1; hold >= 0; hold--) all_axes(n, &s, used, hold, choice);
+    }
     *cost = s.best / scale;
 }

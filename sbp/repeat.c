@@ -25,7 +25,8 @@ add_run(struct repeat *r, int32_t begin, int32_t end, int32_t period)
         if (r->run_of[i] >= 0) return;
     if (end - begin < LAYERS * period) return;
     for (int32_t i = begin; i < end; i++) r->run_of[i] = r->nrun;
-    r->run[r->nrun++] = (struct repeat_run){.begin = begin, .end = end, .period = period};
+    r->run[r->nrun] = (struct repeat_run){.begin = begin, .end = end, .period = period};
+    r->run[r->nrun++].base = ARENA_ARRAY(&r->arena, int32_t, period);
 }
 
 static int
@@ -106,30 +107,42 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
     return i;
 }
 
-/* Counts a run's layers as runs beside it do: neighbours say in which direction, and from where. */
+/* Runs beside this one say at which layer it begins, and, where way is 0, in which direction it goes: asks the items
+ * from `from` on, `step` apart. votes: 0, and left so. False: nobody says anything. */
+static bool
+ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
+{
+    const struct repeat_run *x = &r->run[run];
+    int32_t most = 0, only = *way;
+    for (int pass = 0; pass < 2; pass++) /* counts, then clears */
+        for (int32_t i = from; i < x->end; i += step)
+            for (int32_t k = r->first[i]; k < r->first[i + 1] && r->first[i + 1] - r->first[i] < HUB; k++) {
+                int32_t layer = r->layer[r->near[k]];
+                if (layer == NO_LAYER || r->run_of[r->near[k]] == run) continue;
+                for (int32_t w = 1; w >= -1; w -= 2) {
+                    int32_t at = layer - w * layer_in_run(r, i), *n = &vote[(w < 0 ? 4 * r->n : 0) + at + 2 * r->n];
+                    *n = pass ? 0 : *n + 1;
+                    if (*n <= most || (only && w != only)) continue;
+                    most = *n;
+                    *way = w;
+                    *base = at;
+                }
+            }
+    return most > 0;
+}
+
+/* Counts a run's layers as runs beside it do: first all of it, then what has the same place in each period. */
 static bool
 align(struct repeat *r, int32_t run, int32_t *vote)
 {
     struct repeat_run *x = &r->run[run];
-    int32_t most = 0, n = 4 * r->n;
-    memset(vote, 0, sizeof *vote * 2 * (size_t)n);
-    for (int32_t i = x->begin; i < x->end; i++)
-        for (int32_t k = r->first[i]; k < r->first[i + 1] && r->first[i + 1] - r->first[i] < HUB; k++) {
-            int32_t o = r->near[k], layer = r->layer[o];
-            if (layer == NO_LAYER || r->run_of[o] == run) continue;
-            int32_t up = layer - layer_in_run(r, i), down = layer + layer_in_run(r, i);
-            if (++vote[up + 2 * r->n] > most) {
-                most = vote[up + 2 * r->n];
-                x->base = up;
-                x->way = 1;
-            }
-            if (++vote[n + down + 2 * r->n] > most) {
-                most = vote[n + down + 2 * r->n];
-                x->base = down;
-                x->way = -1;
-            }
-        }
-    return most > 0;
+    int32_t base;
+    if (!ask_beside(r, run, x->begin, 1, vote, &x->way, &base)) return false;
+    for (int32_t k = 0; k < x->period; k++) {
+        x->base[k] = base;
+        ask_beside(r, run, x->begin + k, x->period, vote, &x->way, &x->base[k]);
+    }
+    return true;
 }
 
 static void
@@ -143,7 +156,7 @@ static void
 count_layers(struct repeat *r, const struct repeat_run *x)
 {
     for (int32_t i = x->begin; i < x->end; i++) {
-        r->layer[i] = x->base + x->way * layer_in_run(r, i);
+        r->layer[i] = x->base[(i - x->begin) % x->period] + x->way * layer_in_run(r, i);
         if (i + x->period < x->end && x->way > 0) link_items(r, i, i + x->period);
         if (i + x->period < x->end && x->way < 0) link_items(r, i + x->period, i);
     }
@@ -242,6 +255,7 @@ find_layers(struct repeat *r)
             any = true;
         }
     }
+    if (align(r, 0, vote)) count_layers(r, &r->run[0]); /* now that others can be asked */
     if (r->ordered) grow(r);
     for (int32_t i = 0; r->ordered && i < r->n; i++)
         if (r->layer[i] == NO_LAYER) join_layer(r, i);

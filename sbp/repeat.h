@@ -8,10 +8,11 @@
 
 #include "runtime/arena.h"
 
-/* Items begin <= i < end repeat after `period`. Layers of this run begin at `base` and go up, or down (the backward
- * pass). */
+/* Items begin <= i < end repeat after `period`. Layers of this run go up, or down (the backward pass). What one period
+ * has need not be of one layer: updates come when gradients do, some of them layers later. */
 struct repeat_run {
-    int32_t begin, end, period, base, way; /* way: 1, -1; 0: it was not told, and has no layers */
+    int32_t begin, end, period, way; /* way: 1, -1; 0: it was not told, and has no layers */
+    int32_t *base;                   /* by place in the period: the layer of the first item there */
 };
 struct repeat {
     int32_t n;

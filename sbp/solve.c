@@ -45,7 +45,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     s.looks = looks;
     s.trail.text = proof;
     struct around near = {.net = n};
-    if (!root && r->cost < NET_NEVER) along_axes(n, s.scale, o->stop, o->arg, r->choice, &r->cost);
+    if (!root && r->cost < NET_NEVER) along_axes(n, s.scale, o->stop, o->arg, o->other, r->choice, &r->cost);
     if (r->cost < NET_NEVER && stops(o)) { /* no time to look at the whole */
         r->bound = MIN(r->cost, work_alone(n));
         return;
@@ -169,6 +169,7 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     bool apart = copies_begin(a, n, copies);
     if (apart) TRY(net_check(&copies->apart));
     if (apart && o->start) as.start = with_copies(a, copies, o->start);
+    if (apart && o->other) as.other = with_copies(a, copies, o->other);
     TRY(solve_all(a, apart ? &copies->apart : n, apart ? copies : NULL, &as, out));
     out->peak = net_peak(n, out->choice);
     return 0;

@@ -20,6 +20,7 @@ enum solve_mode { SOLVE_GREEDY, SOLVE_PROPAGATE, SOLVE_RECURSIVE, SOLVE_OPTIMAL,
 struct solve_options {
     enum solve_mode mode;
     const int32_t *start;    /* a choice to start from; NULL: none is known */
+    const int32_t *other;    /* another one, which "optimal" tries too; NULL */
     bool (*stop)(void *arg); /* the search asks now and then: true ends it; NULL: never */
     void *arg;
     bool proof; /* write a certificate's steps */

@@ -56,12 +56,13 @@ static bool
 no_axis_gains(struct arena *a, uint64_t seed, int *better)
 {
     struct net n = draw_net(a, seed);
-    int32_t choice[NODES] = {0};
+    int32_t choice[NODES] = {0}, other[NODES] = {0};
     lay_out(a, &n);
     for (int32_t i = 0; i < n.nnode; i++) choice[i] = (int32_t)draw(n.node[i].ncand);
+    for (int32_t i = 0; i < n.nnode; i++) other[i] = (int32_t)draw(n.node[i].ncand);
     int64_t was = net_cost(&n, choice), cost = was;
     if (was >= NET_NEVER) return true;
-    along_axes(&n, 16, NULL, NULL, choice, &cost);
+    along_axes(&n, 16, NULL, NULL, seed % 2 ? other : NULL, choice, &cost);
     *better += cost < was;
     bool fine = cost <= was && net_cost(&n, choice) == cost;
     for (int level = 0; level < LEVELS && used(&n, 0) && used(&n, 1); level++)

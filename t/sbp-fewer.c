@@ -60,8 +60,8 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     net_state = seed;
     s.net.nnode = 2 * nlayer + 1;
     s.net.nlevel = 1;
-    s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode);
-    s.net.tensor = ARENA_ARRAY(a, struct net_tensor, 5 * nlayer);
+    s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer); /* with room for updates */
+    s.net.tensor = ARENA_ARRAY(a, struct net_tensor, 7 * nlayer);
     s.forth_cost = draw_costs(a, FORTH, 100);
     s.back_cost = draw_costs(a, BACK, 100);
     s.up = draw_costs(a, FORTH * FORTH, 100);
@@ -154,6 +154,31 @@ comes_back(uint64_t seed)
     return fine;
 }
 
+/* After all: two updates a layer, in the order of the backward pass, the second LAG layers later. */
+static void
+late_updates_are_told(void)
+{
+    enum { LAG = 3, LAYERS = 40 };
+    struct arena a = {0};
+    struct stack s = draw_stack(&a, 1, LAYERS, false);
+    struct fewer f;
+    int32_t update[2][LAYERS];
+    for (int32_t turn = LAYERS - 1; turn >= -LAG; turn--)
+        for (int32_t k = 0; k < 2; k++) {
+            int32_t l = turn + k * LAG;
+            if (l < 0 || l >= LAYERS) continue;
+            s.net.node[update[k][l] = s.net.nnode++] =
+                (struct net_node){.ncand = k ? BACK : FORTH, .cost = k ? s.back_cost : s.forth_cost};
+            connect(&a, &s, forth(l), update[k][l], k ? s.across : s.up);
+        }
+    bool told = fewer_begin(&f, &s.net);
+    for (int32_t l = LAG + 2; told && l + LAG + 3 < LAYERS; l++)
+        for (int32_t k = 0; k < 2; k++) told = told && f.like.layer[update[k][l]] == f.like.layer[forth(l)];
+    ok(told, "an update that comes layers later is of the layer that it updates");
+    fewer_end(&f);
+    arena_fini(&a);
+}
+
 static void
 layers_are_told(void)
 {
@@ -181,6 +206,7 @@ main(void)
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 1000 : 40, failed = 0;
     layers_are_told();
+    late_updates_are_told();
     for (int k = 0; k < n; k++) failed += !comes_back(seed + (uint64_t)k);
     ok(failed == 0, "a choice that all layers share comes back through a few of them");
     for (int k = failed = 0; k < n && failed < 3; k++) failed += !solved_by_layers(seed + (uint64_t)k, false);

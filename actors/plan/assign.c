@@ -55,8 +55,8 @@ struct planner {
     struct candidates cand;
     const struct candidate_list **list; /* by net node; NULL: of a leaf or a root */
     const struct layout *const **form;  /* by net node without a list: its candidates' layouts */
-    int32_t *start;
-    struct value *value; /* results at node * OP_OUT + out, leaves after those */
+    int32_t *start, *whole;             /* choices: as it lies, and everything on every device */
+    struct value *value;                /* results at node * OP_OUT + out, leaves after those */
     struct hash_table kept, priced;
 };
 
@@ -565,6 +565,7 @@ build(struct planner *w)
     w->list = ARENA_ARRAY(&a->arena, const struct candidate_list *, capacity);
     w->form = ARENA_ARRAY(&a->arena, const struct layout *const *, capacity);
     w->start = ARENA_ARRAY(&a->arena, int32_t, capacity);
+    w->whole = ARENA_ARRAY(&a->arena, int32_t, capacity);
     w->value = ARENA_ARRAY(&a->arena, struct value, p->nnode * OP_OUT + p->nleaf + 1);
     for (int32_t i = 0; i < p->nleaf; i++)
         if (w->o->leaf[i].follows < 0) TRY(leaf_node(w, i));
@@ -577,6 +578,30 @@ build(struct planner *w)
         for (int k = 0; k < p->node[i].nout && a->node[i] >= 0; k++) tensor_of(w, &w->value[i * OP_OUT + k]);
     for (int32_t i = 0; i < p->nleaf; i++) tensor_of(w, &w->value[p->nnode * OP_OUT + i]);
     return 0;
+}
+
+/* ---- another start ---- */
+
+static bool
+is_whole(const struct layout *l)
+{
+    for (int a = 0; l && a < l->place->naxis; a++)
+        if (l->sbp[a].kind != SBP_B && l->place->axis[a] > 1) return false;
+    return true;
+}
+
+/* The candidate of a node with which every device has everything; as it lies where there is none. */
+static int32_t
+whole_of(const struct planner *w, int32_t node)
+{
+    const struct net_node *v = &w->a->net.node[node];
+    const struct candidate_list *l = w->list[node];
+    for (int32_t k = 0; k < v->ncand; k++) {
+        bool whole = v->cost[k] < NET_NEVER && (l || is_whole(w->form[node][k]));
+        for (int32_t i = 0; l && whole && i < l->nlayout; i++) whole = is_whole(l->candidate[k].layout[i]);
+        if (whole) return k;
+    }
+    return w->start[node];
 }
 
 /* ---- and back ---- */
@@ -656,7 +681,9 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     struct planner *w;
     int status = begin(p, at, o, &w);
     struct assigned *a = w->a;
-    struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
+    for (int32_t i = 0; !status && i < a->net.nnode; i++) w->whole[i] = whole_of(w, i);
+    struct solve_options s = {.mode = o->mode, .start = w->start, .other = w->whole, .stop = o->stop, .arg = o->arg};
+    s.proof = o->proof;
     int64_t start = computed_ns();
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;
