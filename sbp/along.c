@@ -212,13 +212,15 @@ all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struc
     arena_fini(&tmp);
 }
 
-/* The same for a net with few layers, and a glance at all of it. True when that was better. */
+/* The same for a net with few layers, and a glance at all of it. False where that was not better, or so much dearer in
+ * all layers that they cannot be as alike as they look. */
 static bool
 few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *other, int32_t *choice)
 {
     struct fewer f;
     struct arena tmp = {0};
     int64_t before = s->best;
+    bool alike = false;
     if (!fewer_begin(&f, n)) return false;
     struct explore few = *s;
     int32_t *now = ARENA_ARRAY(&tmp, int32_t, f.net.nnode + 1);
@@ -237,11 +239,12 @@ few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *
         few.looks = GLANCE;
         glance(&f.net, &few, now);
         all_layers(&f, now, from, s, choice);
+        alike = s->best / n->nnode <= few.best / f.net.nnode;
     }
     s->stopped = few.stopped;
     fewer_end(&f);
     arena_fini(&tmp);
-    return s->best < before;
+    return alike && s->best < before;
 }
 
 void
@@ -252,10 +255,19 @@ along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *ar
     int32_t used = 0;
     for (int32_t level = 0; level < n->nlevel; level++) used += is_used(n, level);
     if (used < 2 || n->nnode == 0) return;
+    int64_t also = other ? net_cost(n, other) : NET_NEVER;
+    struct arena tmp = {0};
+    if (also < *cost) { /* who is ahead has the turn */
+        const int32_t *was = arena_dup(&tmp, choice, sizeof *choice * (size_t)n->nnode);
+        memcpy(choice, other, sizeof *choice * (size_t)n->nnode);
+        other = was;
+        *cost = also;
+    }
     s.best = *cost * scale;
     if (!few_layers(n, &s, used, other, choice)) {
         if (other) race(n, &s, other, choice);
         for (int hold = 1; hold >= 0; hold--) all_axes(n, &s, used, hold, choice);
     }
     *cost = s.best / scale;
+    arena_fini(&tmp);
 }

@@ -81,4 +81,46 @@ do
   tap.is({net[1].weight.sbp, net[3].weight.sbp}, {"S(0)", "S(1)"}, "columns, then rows: found by nobody's hint")
   tap.is(e.gap, 0, "and proven")
 end
+
+-- On other clusters, of very many devices too, the plan with parameters left open is no dearer than those with parameters whole,
+-- or cut as tensor parallelism cuts them: of small programs, and of one whose layers are too many to be looked at one by one.
+do
+  local Blocks = nn.Module:extend("Blocks")
+  function Blocks:init()
+    local blocks = {}
+    for k = 1, 10 do blocks[k] = nn.TransformerBlock(16, 4, {is_causal = true}) end
+    self.blocks, self.head = nn.Sequential(table.unpack(blocks)), nn.Linear(16, 8)
+  end
+  function Blocks:forward(x) return self.head(self.blocks(x:reshape{x.shape[1] // 8, 8, 16})):reshape{x.shape[1], 8} end
+  local meta = rille.placement("meta", {{0, 1}, {2, 3}})
+  local simple = {whole = {meta, {"S(0)", "B"}, {"B", "B"}}, cut = {meta, {"S(0)", "B"}, {"B", "B"}, 2}}
+  local small = {mlp = programs.mlp, dlrm = programs.dlrm, gpt = programs.gpt, ["ten blocks"] = {Blocks, {16}, {}}}
+  local function traced(program, hint)
+    local net = program[1]()
+    lay(net, program, hint)
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x, ids, y)
+      local loss = net(x, ids):cross_entropy(y)
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = true, time_limit = 0.01})
+    local function argument(shape, dtype)
+      return rille.zeros(shape, {dtype = dtype, placement = hint[1], sbp = hint[2]})
+    end
+    step(argument{64, table.unpack(program[2])}, argument({64}, "i64"), argument({64}, "i64"))
+    return step
+  end
+  for name, program in pairs(small) do
+    local open = traced(program, {meta, {"S(0)", "B"}, "auto"})
+    for how, hint in pairs(simple) do
+      local step = traced(program, hint)
+      for _, mesh in ipairs{{8, 2}, {12288, 8}} do
+        local cluster = {mesh = mesh, bandwidth = {1e9, 1e11}, latency = {5e-6, 1e-6}, flops = 1e13}
+        local cost, other = rille.whatif(open, cluster).cost, rille.whatif(step, cluster).cost
+        local what = ("%s on %s: %d ns, no more than with parameters %s"):format(name, table.concat(mesh, " x "), cost, how)
+        tap.ok(cost <= other, what, other)
+      end
+    end
+  end
+end
 tap.done()
