@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- teams ---- */
+/* ---- groups ---- */
 
 /* How far positions lie apart that differ by one along an axis. */
 static int32_t
@@ -102,7 +102,7 @@ is_block(const struct box *large, const struct box *small, int ndim, int32_t i, 
            !memcmp(block.hi, small->hi, bytes);
 }
 
-/* What the position has beside what its team has together: that of seat 0 where nothing is cut. */
+/* What the position has beside what its group has together: that of seat 0 where nothing is cut. */
 static bool
 fits(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos)
 {

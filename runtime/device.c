@@ -148,7 +148,7 @@ device_carrier(int from, int to)
 const char *
 stream_role_text(int role)
 {
-    static const char *const text[NSTREAM] = {"compute", "in", "out", "move"};
+    static const char *const text[NSTREAM] = {"compute", "in", "out", "move", "collect"};
     assert(role >= 0 && role < NSTREAM);
     return text[role];
 }

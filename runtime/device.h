@@ -23,10 +23,13 @@ enum device_flags {
     COMPILES = 16,   /* kernels compiled for it may compute calls (kernels/cuda) */
     ROLES = 32,      /* a device has a stream of each role (stream.h), else, where there are streams, one for all */
     MULTIPLIES = 64, /* a library may compute products of matrices for it (kernels/cuda) */
+    COLLECTS = 128,  /* a library makes collectives among its devices (communicator.h); it has ROLES too */
 };
 
 struct stream;
 struct stream_work;
+struct communicator;
+struct collective_call;
 
 /* The session's thread calls all functions but those of streams, between runs. */
 struct device_kind {
@@ -56,6 +59,16 @@ struct device_kind {
     /* From now on who does the work calls fn(of) when it is done; NULL: the stream's owner has to look. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, touches p */
+    /* ---- collectives; only with COLLECTS ---- */
+    /* The communicator of these devices, by seat; the kind's. E_KERNEL. */
+    int (*communicator)(int32_t n, const int32_t *device, struct communicator **out);
+    /* Of the work of a stream: begins the part of a seat. E_KERNEL, E_CANCEL: it was cut. STREAM_HELD. */
+    int (*collect)(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
+                   const void *in, void *out);
+    /* A run has failed, so that some seats will not begin theirs: the parts of others end, with E_CANCEL, until mend.
+     * Any thread. */
+    void (*cut)(void);
+    int (*mend)(void); /* before a run: E_KERNEL */
 };
 const struct device_kind *device_kind(int kind);
 const char *device_kind_text(int kind);

@@ -17,6 +17,7 @@ enum stream_role {
     STREAM_IN,      /* what lay elsewhere is brought here */
     STREAM_OUT,     /* what lies here is brought elsewhere */
     STREAM_MOVE,    /* from layout to layout, among devices that read each other's bytes */
+    STREAM_COLLECT, /* parts in collectives of a library, which wait for other devices */
     NSTREAM,
 };
 const char *stream_role_text(int role); /* "compute", "in" */
@@ -29,8 +30,11 @@ struct stream {
 
 /* One piece of work, in host code that stands for a kernel. What it points to stays until the work is done. It touches
  * bytes by stream_reach alone. */
+enum { STREAM_HELD = -1 };
 struct stream_work {
-    int (*run)(const struct stream_work *w, const struct stream *s); /* E_..., after fail(): see stream_trouble */
+    /* E_..., after fail(): see stream_trouble. Of a driven stream STREAM_HELD: it waits for another device, and the
+     * stream asks again. */
+    int (*run)(const struct stream_work *w, const struct stream *s);
     const void *of;
     void *const *in, *const *out;
     void *scratch;

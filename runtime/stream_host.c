@@ -76,13 +76,15 @@ keep_failure(struct host_stream *s, int status, int64_t n)
     atomic_store_explicit(&s->failed, n, memory_order_release);
 }
 
-/* After a failure nothing more is begun. */
-static void
+/* After a failure nothing more is begun. False: the work waits. */
+static bool
 carry_out(struct host_stream *s, const struct item *i, int64_t n)
 {
-    if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n || !i->work.run) return;
+    if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n || !i->work.run) return true;
     int status = i->work.run(&i->work, &s->stream);
+    if (status == STREAM_HELD) return false;
     if (status) keep_failure(s, status, n);
+    return true;
 }
 
 /* Waits for what is under way, and tells that it is done. False: nothing is. */
@@ -132,7 +134,7 @@ host_stream_step(struct stream *stream)
     if (!here || (i->other && !host_stream_passed(i->other, i->mark))) return settle(s);
     bool by_host = i->work.run && !i->work.launches;
     if (by_host) settle(s);
-    carry_out(s, i, n);
+    if (!carry_out(s, i, n)) return settle(s);
     s->begun = n + 1;
     if (by_host || !s->stream.kind->settle || s->begun - done >= LAUNCHED) settle(s);
     return true;

@@ -124,7 +124,7 @@ test_side_by_side(void)
 {
     enqueue_late = device_late.enqueue;
     device_late.enqueue = enqueue;
-    for (int role = STREAM_COMPUTE + 1; role < NSTREAM; role++)
+    for (int role = STREAM_COMPUTE + 1; role <= STREAM_MOVE; role++)
         ok(ends(1U << STREAM_COMPUTE | 1U << role),
            "a kernel and work of stream \"%s\" of one device wait for each other", stream_role_text(role));
     ok(ends(1U << STREAM_COMPUTE | 1U << STREAM_IN | 1U << STREAM_OUT),

@@ -4,7 +4,9 @@
  * lets pass is run on the simulator with poisoned registers, on buffers of
  * exactly the promised size, and compared. */
 #include "t/plans.h"
+
 #include "kernels/op/table.h"
+#include "t/collecting.h"
 
 #include <unistd.h>
 
@@ -47,6 +49,7 @@ static void
 copy_moves(struct arena *a, struct task_move *m)
 {
     m->step = COPY(a, m->step, m->nstep);
+    if (m->seat) m->seat = COPY(a, m->seat, 1);
     for (int32_t i = 0; i < m->nstep; i++) {
         struct box_move *b = &m->step[i];
         b->view = COPY(a, b->view, 1);
@@ -102,6 +105,7 @@ copy_plan(struct arena *a, const struct plan *from)
     for (int32_t i = 0; i < p->nmove; i++) {
         const struct plan_move *was = p->move[i];
         p->move[i] = arena_dup(a, was, sizeof *was);
+        if (was->by) p->move[i]->by = COPY(a, was->by, 1);
         for (int32_t t = 0; t < p->ntask; t++)
             if (task_hop(&p->task[t]) == was) p->task[t].move.of = p->move[i];
     }
@@ -271,6 +275,8 @@ task_slots(struct slots *s, const struct task *t)
         SLOT(s, "task_move.nstep", t->move.nstep);
         SLOT(s, "task_move.received", t->move.received);
         for (int32_t i = 0; i < t->move.nstep; i++) move_slots(s, &t->move.step[i]);
+        if (t->move.seat) SLOT(s, "move_seat.seat", t->move.seat->seat);
+        if (t->move.seat) SLOT(s, "move_seat.numel", t->move.seat->numel);
     } else if (is_node(t)) {
         if (t->chain) chain_slots(s, t->chain);
     } else {
@@ -367,6 +373,13 @@ plan_slots(struct slots *s, const struct plan *p)
         SLOT(s, "plan_move.step", p->move[i]->step);
         SLOT(s, "plan_move.operand", p->move[i]->operand);
         SLOT(s, "plan_move.hop", p->move[i]->hop);
+        const struct collective *by = p->move[i]->by;
+        if (!by) continue;
+        SLOT(s, "collective.verb", by->verb);
+        SLOT(s, "collective.reduce", by->reduce);
+        SLOT(s, "collective.dtype", by->dtype);
+        SLOT(s, "collective.axes", by->axes);
+        SLOT(s, "collective.size", by->size);
     }
     for (int32_t i = 0; i < p->ntask; i++) task_slots(s, &p->task[i]);
     for (int32_t i = 0; i < p->nleaf_part; i++) part_slots(s, &p->leaf_part[i]);
@@ -741,6 +754,8 @@ main(void)
     other_kind = DEV_LATE;
     test_shared(s, seed + 1);
     test_mutants(s, seed + 1, more ? 20000 : 500, more ? 1000 : 20);
+    collecting_begin(true);
+    test_mutants(s, seed + 2, more ? 10000 : 300, more ? 500 : 20);
     rille_close(&s);
     return done();
 }

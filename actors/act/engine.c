@@ -107,6 +107,7 @@ static void
 end(struct worker *w)
 {
     if (!w->active) return;
+    if (w->stopped) flows_cut(w);
     worker_drain(w);
     worker_bill(w, -1);
     w->active = false;
@@ -543,14 +544,23 @@ engine_step(struct engine *e)
     return true;
 }
 
-/* The failure to report: the first by thread that has a text. */
-static int
-outcome(struct engine *e, int nthread)
+/* The worker whose failure is to be told: the first by thread, but for those who were cut short by another's; NULL. */
+static const struct worker *
+failed(const struct engine *e)
 {
-    for (int t = 0; t < nthread; t++) {
-        struct worker *w = &e->worker[t];
-        if (w->status) return fail((enum err_code)w->status, "%s", w->text);
+    const struct worker *found = NULL;
+    for (int t = 0; t < e->nthread; t++) {
+        const struct worker *w = &e->worker[t];
+        if (w->status && (!found || (found->status == E_CANCEL && w->status != E_CANCEL))) found = w;
     }
+    return found;
+}
+
+static int
+outcome(struct engine *e)
+{
+    const struct worker *w = failed(e);
+    if (w) return fail((enum err_code)w->status, "%s", w->text);
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 
@@ -617,6 +627,7 @@ engine_begin(struct engine *e, struct run *r)
     r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));
     bool driven = e->bus && !e->bus->kind->threaded;
+    TRY(flows_mend(r->plan));
     for (int t = 0; t < nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
     e->job = r;
     worker_begin(w, r, id);
@@ -632,7 +643,7 @@ engine_end(struct engine *e)
     signals_pass();
     e->job = NULL;
     e->elapsed_ns = now_ns() - e->begin_ns;
-    return outcome(e, e->nthread);
+    return outcome(e);
 }
 
 int
@@ -660,9 +671,8 @@ engine_elapsed_ns(const struct engine *e)
 int32_t
 engine_blame(const struct engine *e)
 {
-    for (int t = 0; t < e->nthread; t++)
-        if (e->worker[t].status) return e->worker[t].blame;
-    return -1;
+    const struct worker *w = failed(e);
+    return w ? w->blame : -1;
 }
 
 int64_t

@@ -2,7 +2,9 @@
 #include "actors/act/actor.h"
 
 #include "runtime/arena.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/stream.h"
 
 #include <stdlib.h>
 
@@ -66,6 +68,25 @@ flows_make(struct worker *w, const struct run *run, bool driven)
         struct flow *f = d->thread == w->id && w->nflow ? find_flow(w, d, k % NSTREAM) : NULL;
         w->flow_of[k] = f;
         if (f) flow_capacity(f, run->actors->naddress);
+    }
+    return 0;
+}
+
+void
+flows_cut(const struct worker *w)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        const struct device_kind *kind = device_kind(w->flow[i].kind);
+        if (w->flow[i].role == STREAM_COLLECT) kind->cut();
+    }
+}
+
+int
+flows_mend(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ndevice; i++) {
+        const struct device_kind *kind = device_kind(p->device[i].kind);
+        if (kind->flags & COLLECTS && (i == 0 || p->device[i].kind != p->device[i - 1].kind)) TRY(kind->mend());
     }
     return 0;
 }

@@ -33,6 +33,10 @@ struct flow {
 /* Gives a worker the streams that a run's plan has work for on its devices, and room for acts on them; what it has from
  * other plans it keeps. Nothing is under way. driven: as stream_new has it (device.h). E_MEMORY. */
 int flows_make(struct worker *w, const struct run *run, bool driven);
+/* Ends what waits on its streams for other devices, since the run has failed. */
+void flows_cut(const struct worker *w);
+/* Before a run of the plan: collectives that an earlier one cut are of use again. E_KERNEL. */
+int flows_mend(const struct plan *p);
 void flows_free(struct worker *w);
 
 static inline bool

@@ -44,6 +44,7 @@ enum kind_flags {
     KIND_SENDS = 128,      /* it has no results here: what it reads goes to another memory */
     KIND_FAR = 256,        /* it may be an end of a channel */
     KIND_CARRIES = 512,    /* it reads what lies in another space than its results */
+    KIND_COLLECTS = 1024,  /* its work waits for that of its partners: task.move.seat */
 };
 
 struct task_kind {

@@ -72,6 +72,7 @@ struct lower {
     struct crosses crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
+    int32_t *collected;      /* by device: its last task in a collective, -1; NULL: there are none yet */
     int32_t at;              /* the node at hand: its line names an error in the move of a leaf */
     int32_t hop;             /* the outline's hop in the making, or next */
     struct channel *channel; /* in the order of their making; malloc */
@@ -159,6 +160,10 @@ int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_st
 /* share.c: gives one register to parts that are alike on several ranks of one space; *done: it could. */
 int share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
                 struct pval *to, bool *done);
+
+/* collect.c: makes the tasks of a collective by a library; *done: the move is one, and its kind has such a library. */
+int collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
+                  bool *done);
 
 /* send.c: makes the tasks of a move, and what it sends to other memories and receives, from there or from another
  * space. */

@@ -247,7 +247,7 @@ move_parts(struct mover *m, struct pval *to)
     return 0;
 }
 
-static const struct plan_move *
+static struct plan_move *
 remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
 {
     ARENA_GROW(&l->tmp, l->move, l->nmove + 1, l->move_capacity);
@@ -292,10 +292,11 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     if (v->mine->n == 0 && to->mine->n == 0) return 0;
     TRY(cross_of(&l->crosses, &v->type, v->layout, layout, &x));
     if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* nobody reads what lies here */
-    const struct plan_move *move = remember_move(l, hop, x->own);
-    bool shared = false;
-    if (share && cross_is_all(x) && !hop_fetches(l->program, move)) TRY(share_parts(l, move, x, v, to, &shared));
-    return shared ? 0 : move_across(l, move, x, v, to);
+    struct plan_move *move = remember_move(l, hop, x->own);
+    bool whole = cross_is_all(x) && !hop_fetches(l->program, move), done = false;
+    if (whole) TRY(collect_parts(l, move, x, v, to, &done));
+    if (whole && share && !done) TRY(share_parts(l, move, x, v, to, &done));
+    return done ? 0 : move_across(l, move, x, v, to);
 }
 
 /* Is the next hop one that this operand of the node waits for? */

@@ -18,6 +18,7 @@
 #include "actors/plan/kind.h"
 #include "actors/plan/program.h"
 #include "boxing/box.h"
+#include "boxing/collective.h"
 #include "kernels/kernel.h"
 
 /* Where the registers of a result lie: one after the other, `stride` bytes apart, from `offset` on. Stride 0: they have
@@ -127,6 +128,15 @@ struct plan_move {
     int64_t bytes, bound; /* that the devices of this plan receive; the proven least, of the whole move */
     int32_t nleg, nchunk; /* of a sum that is handed on (box_relay), */
     bool back;            /* and back; 0: it is not */
+    /* Which collective of a library it is: a KIND_COLLECTS task at each position, in their order. NULL: none. */
+    const struct collective *by;
+};
+
+/* Where a task sits in its collective. */
+struct move_seat {
+    struct communicator *in;
+    int32_t seat;
+    int64_t numel; /* collective_numel */
 };
 
 /* A task's part in a move. */
@@ -135,7 +145,8 @@ struct task_move {
     bool stage; /* it fills a stage of the move, not a part of its destination */
     int32_t nstep;
     struct box_move *step;
-    int64_t received; /* bytes it reads of other devices' memory, an act */
+    int64_t received;             /* bytes it reads of other devices' memory, an act */
+    const struct move_seat *seat; /* KIND_COLLECTS; else NULL */
 };
 
 struct task {
@@ -230,6 +241,15 @@ static inline const struct plan_move *
 task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
+}
+/* The task that has a seat of the collective in which this one, number `task`, has another. */
+static inline int32_t
+task_partner(const struct task *t, int32_t task, int32_t seat)
+{
+    const struct plan_move *m = t->move.of;
+    int32_t first;
+    collective_seat(m->by, m->to->place, t->pos, &first);
+    return task - t->pos + collective_pos(m->by, m->to->place, first, seat);
 }
 /* The program node that brings a value aside or again, and of whose move the task is a part; NULL. */
 static inline const struct prog_node *

@@ -3,14 +3,16 @@
  *
  * Moves have streams of their own, so that bytes travel while kernels compute; what
  * brings values in does not wait behind what takes others out, nor either behind
- * moves among devices that need all of these at the same time.
+ * moves among devices that need all of these at the same time. Collectives of a library
+ * wait for other devices: nothing that these may wait for is behind them.
  *
  * On one stream order is enough: the reader is enqueued behind the producer at once,
  * and a register goes back to be written behind its reader. Another stream of the
- * same thread, of that device or another, waits for an event. Everybody else - host code, other threads, other
- * kinds of devices - hears when the work is done. So do an update, and a gate, of
- * those who may refuse data: whether they did is known to the host alone, and only
- * then. */
+ * same thread, of that device or another, waits for an event. Everybody else - host
+ * code, other threads, other kinds of devices - hears when the work is done. So do an
+ * update, and a gate, of those who may refuse data: whether they did is known to the
+ * host alone, and only then. And so do all who wait for a collective, but the next
+ * one: the stream on which they stood could hold up what its other seats wait for. */
 #include "actors/plan/token.h"
 
 #include "runtime/device.h"
@@ -24,6 +26,7 @@ role_of(const struct plan *p, const struct task *t)
 {
     if (!(t->kind->flags & KIND_MOVE) || !(device_kind(p->device[t->device].kind)->flags & ROLES))
         return STREAM_COMPUTE;
+    if (t->kind->flags & KIND_COLLECTS) return STREAM_COLLECT;
     if (!(t->kind->flags & KIND_CARRIES) && !task_brings(p, t)) return STREAM_MOVE;
     return task_holder(t) == t->device ? STREAM_IN : STREAM_OUT;
 }
@@ -48,6 +51,7 @@ token_of(const struct plan *p, const struct task *from, int32_t out, const struc
     if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
     if ((to->updates || from->out[out].control) && may_refuse(p, from)) return TOKEN_DONE;
     if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
+    if (from->kind->flags & KIND_COLLECTS) return TOKEN_DONE;
     return a->kind == b->kind && a->thread == b->thread ? TOKEN_EVENT : TOKEN_DONE;
 }
 

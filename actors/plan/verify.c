@@ -212,6 +212,37 @@ is_kind(const struct task_kind *k)
     return false;
 }
 
+/* Is what it is part of a move of the plan? Those before it were asked. */
+static bool
+is_move(const struct plan *p, int32_t i)
+{
+    const struct plan_move *of = p->task[i].move.of;
+    bool known = i > 0 && p->task[i - 1].kind->flags & KIND_COLLECTS && p->task[i - 1].move.of == of;
+    for (int32_t k = 0; k < p->nmove && !known; k++) known = p->move[k] == of;
+    return known;
+}
+
+/* A collective's partners are there; what they do together is proved later (verify_run.c, verify_collect.c). */
+static int
+check_partners(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    const struct plan_move *of = t->move.of;
+    if (!is_move(p, i)) return proof_fail(v, i, "is part of no move of the plan");
+    int32_t n = of->to->place->nrank;
+    if (!of->by || !t->move.seat || !t->move.seat->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
+        of->by->size > n)
+        return proof_fail(v, i, "has no seat in a collective");
+    for (int32_t k = 0; k < of->by->size; k++) {
+        int32_t at = task_partner(t, i, k);
+        bool there =
+            at >= 0 && at < p->ntask && p->task[at].kind->flags & KIND_COLLECTS && task_hop(&p->task[at]) == of;
+        if (!there) return proof_fail(v, i, "has no partner in seat %d", (int)k);
+    }
+    return 0;
+}
+
 static int
 check_kind(const struct proof *v, int32_t i)
 {
@@ -231,7 +262,7 @@ check_kind(const struct proof *v, int32_t i)
         (t->channel >= 0 && !(has & KIND_FAR)))
         return proof_fail(v, i, "channel is %d", (int)t->channel);
     if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
-    return 0;
+    return has & KIND_COLLECTS ? check_partners(v, i) : 0;
 }
 
 static int

@@ -4,6 +4,7 @@
  * register; that is all that can hold it up, and acting never takes away what
  * another one waits for (a token has one reader, a register one writer). So if
  * one order of events reaches the end, every order does, and one run decides.
+ * Tasks of a collective act together, since the work of each waits for all.
  * At the end every register must have been given back: the next run starts as
  * this one did.
  * Persistence of such nets: Commoner et al. 1971; one run deciding for rates:
@@ -105,6 +106,31 @@ act(struct tokens *s, int32_t task)
         if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish(s, task, k);
 }
 
+/* Those with which a task acts: partner i of n, itself among them. */
+static int32_t
+npartner(const struct task *t)
+{
+    return t->kind->flags & KIND_COLLECTS ? t->move.of->by->size : 1;
+}
+
+static int32_t
+partner(const struct tokens *s, int32_t task, int32_t i)
+{
+    const struct task *t = &s->v->plan->task[task];
+    return t->kind->flags & KIND_COLLECTS ? task_partner(t, task, i) : task;
+}
+
+/* They all act, or none can: what partners fill is there when all have begun, not before. */
+static bool
+act_together(struct tokens *s, int32_t task)
+{
+    int32_t n = npartner(&s->v->plan->task[task]);
+    for (int32_t i = 0; i < n; i++)
+        if (!can_act(s, partner(s, task, i))) return false;
+    for (int32_t i = 0; i < n; i++) act(s, partner(s, task, i));
+    return true;
+}
+
 static void
 tokens_init(struct tokens *s, struct proof *v)
 {
@@ -175,7 +201,7 @@ prove_run(struct proof *v)
     while (s.nqueue > 0) {
         int32_t task = s.queue[--s.nqueue];
         s.queued[task] = false;
-        while (can_act(&s, task)) act(&s, task);
+        while (act_together(&s, task)) continue;
     }
     TRY(check_finished(&s));
     for (int32_t i = 0; i < v->plan->ntask; i++) TRY(check_rest(&s, i));

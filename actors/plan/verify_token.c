@@ -2,7 +2,8 @@
  * is written again after its readers' work.
  *
  * All other proofs take an edge for "happens before"; this one shows that of each edge, whatever the streams. Order on
- * a stream is all that keeps two tasks apart that no edge orders: those of one device that use its scratch memory. */
+ * a stream is all that keeps two tasks apart that no edge orders: those of one device that use its scratch memory. On
+ * streams nobody stands behind a collective but the next one: all else passes, so that its seats all come to be. */
 #include "actors/plan/verify.h"
 
 #include "runtime/device.h"
@@ -23,7 +24,8 @@ keeps(const struct plan *p, const struct task *from, const struct task *to, uint
     switch (token) {
     case TOKEN_DONE: return true;
     case TOKEN_ISSUED: return streams && from->device == to->device && from->stream == to->stream;
-    case TOKEN_EVENT: return streams && a->kind == b->kind && a->thread == b->thread;
+    case TOKEN_EVENT:
+        return streams && a->kind == b->kind && a->thread == b->thread && !(from->kind->flags & KIND_COLLECTS);
     default: return false;
     }
 }
@@ -34,6 +36,8 @@ check_stream(const struct proof *v, int32_t task)
     const struct task *t = &v->plan->task[task];
     bool roles = device_kind(v->plan->device[t->device].kind)->flags & ROLES;
     if (t->stream >= (roles ? NSTREAM : 1)) return proof_fail(v, task, "stream %d of its device", (int)t->stream);
+    if ((t->stream == STREAM_COLLECT) != !!(t->kind->flags & KIND_COLLECTS))
+        return proof_fail(v, task, "stream %d, on which collectives alone wait for other devices", (int)t->stream);
     if (t->stream != STREAM_COMPUTE && t->exec && exec_scratch(t->exec))
         return proof_fail(v, task, "uses scratch memory of its device on another stream than others do");
     return 0;

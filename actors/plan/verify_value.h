@@ -35,6 +35,7 @@ struct values {
     } proved[64];          /* kernels that it looked at lately, by address */
     int32_t filled, nfill; /* of the part filled last: its first task, how many fill it */
     int32_t joined;        /* of the part joined last: its first task */
+    int32_t *collected;    /* by device: its last task in a collective, -1; NULL: there was none */
 };
 
 /* ---- verify_part.c ---- */
@@ -100,6 +101,10 @@ int value_source(struct values *s, int32_t task, const struct box_from *f, int32
                  struct view *view, int64_t *skip);
 /* The first task of the next move: proves that its number and value are right; sets s->cross and s->box_ref. */
 int value_begin_move(struct values *s, int32_t task);
+
+/* ---- verify_collect.c ---- */
+
+int value_collect(struct values *s, int32_t task);
 
 /* ---- verify_send.c ---- */
 

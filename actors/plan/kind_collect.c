@@ -1,0 +1,47 @@
+/* kind_collect.c - a task that has a seat in a collective of a library: its part comes, when all partners have begun
+ * theirs. */
+#include "actors/plan/verify_value.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
+/* Groups may have nothing to move where others of the same move have. */
+static int
+take_part(const struct stream_work *w, const struct stream *s)
+{
+    const struct task *t = w->of;
+    const struct collective *c = t->move.of->by;
+    const struct move_seat *own = t->move.seat;
+    struct collective_call call = {c->verb, c->reduce, c->dtype, own->numel};
+    if (own->numel == 0) return 0;
+    return s->kind->collect(own->in, own->seat, &call, s, stream_reach(s, w->in[0]), stream_reach(s, w->out[0]));
+}
+
+static int
+begin(struct act *a)
+{
+    a->received += a->task->move.received;
+    return kind_enqueue(a, take_part, true);
+}
+
+static struct type
+result(const struct plan *p, int32_t task, int32_t out)
+{
+    const struct task *t = &p->task[task];
+    UNUSED(out);
+    return layout_shard(t->move.of->to, &t->move.of->type, t->pos);
+}
+
+static void
+print(const struct plan *p, int32_t task, struct str *s)
+{
+    str_addf(s, "collect %s", p->task[task].name);
+}
+
+const struct task_kind kind_collect = {
+    .name = "collect",
+    .flags = KIND_MOVE | KIND_WRITES | KIND_COLLECTS,
+    .begin = begin,
+    .check = value_collect,
+    .result = result,
+    .print = print,
+};

@@ -1,0 +1,94 @@
+/* verify_collect.c - collectives of a library give what the program says, and no two devices wait for each other in
+ * them.
+ *
+ * The tasks of such a move follow one another, one at each position. Where blocks
+ * lie is worked out again from the layouts (boxing/collective.h); that the library
+ * does what its verb says is not proved here. On each device every collective comes
+ * behind the one before it in the list by an edge, so that streams have the order of
+ * the list; verify_run.c plays partners as one, so that orders which cross find no
+ * end. */
+#include "actors/plan/verify_value.h"
+#include "runtime/device.h"
+
+static int
+begin_move(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct plan_move *of = p->task[task].move.of;
+    struct collective c;
+    TRY(value_begin_move(s, task));
+    bool library = device_kind(of->to->place->kind)->flags & COLLECTS && cross_is_all(s->cross) && s->cross->one_space;
+    if (!library || !collective_of(&of->type, of->from, of->to, &c) || c.verb != of->by->verb ||
+        c.reduce != of->by->reduce || c.dtype != of->by->dtype || c.axes != of->by->axes || c.size != of->by->size)
+        return proof_fail(s->v, task, "its move is no such collective of a library");
+    for (int32_t i = 0; i < of->to->place->nrank; i++)
+        if (task + i >= p->ntask || task_hop(&p->task[task + i]) != of ||
+            !(p->task[task + i].kind->flags & KIND_COLLECTS))
+            return proof_fail(s->v, task, "its collective lacks position %d", (int)i);
+    return 0;
+}
+
+static int
+check_seat(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_move *of = t->move.of;
+    const struct move_seat *own = t->move.seat;
+    const struct place *p = of->to->place;
+    int32_t first, seat = collective_seat(of->by, p, t->pos, &first);
+    TRY(proof_same(s->v, task, "seat", own->seat, seat));
+    TRY(proof_same(s->v, task, "elements of a block", own->numel,
+                   collective_numel(of->by, &of->type, of->from, of->to, t->pos)));
+    TRY(proof_same(s->v, task, "seats", own->in->n, of->by->size));
+    for (int32_t i = 0; i < own->in->n; i++)
+        TRY(proof_same(s->v, task, "the device of a seat", own->in->device[i],
+                       p->rank[collective_pos(of->by, p, first, i)]));
+    const struct task *partner = &s->v->plan->task[task_partner(t, task, 0)];
+    if (partner->move.seat->in != own->in) return proof_fail(s->v, task, "its partners have another communicator");
+    return 0;
+}
+
+/* An edge from the device's last one; there is none before the first. */
+static int
+check_order(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    if (!s->collected) {
+        s->collected = ARENA_ARRAY(&s->v->tmp, int32_t, p->ndevice + 1);
+        for (int32_t d = 0; d < p->ndevice; d++) s->collected[d] = -1;
+    }
+    int32_t last = s->collected[t->device];
+    bool behind = last < 0;
+    for (int32_t k = 0; k < t->nin; k++) behind = behind || t->in[k].task == last;
+    if (!behind) return proof_fail(s->v, task, "takes part in a collective at the same time as task %d", (int)last);
+    s->collected[t->device] = task;
+    return 0;
+}
+
+int
+value_collect(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_move *of = t->move.of;
+    struct view view;
+    if (task == 0 || task_hop(&p->task[task - 1]) != of) TRY(begin_move(s, task));
+    TRY(proof_same(s->v, task, "pos", t->pos, s->box_task++));
+    TRY(value_at(s, task, of->to));
+    TRY(value_moves(s, task));
+    TRY(proof_same(s->v, task, "acts of a collective", t->nact, 1));
+    TRY(check_seat(s, task));
+    TRY(check_order(s, task));
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &view));
+    TRY(value_version(s, task, 0, &s->box_version));
+    if (!view_is_dense(&view)) return proof_fail(s->v, task, "a library does not read what has gaps");
+    struct type local = layout_shard(of->to, &of->type, t->pos);
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
+    const struct box_plan *b = s->cross->own;
+    TRY(proof_same(s->v, task, "received", t->move.received, b->received[box_rank_at(b, of->to->place->rank[t->pos])]));
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .layout = of->to, .pos = t->pos, .box = of};
+    return 0;
+}

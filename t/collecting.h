@@ -1,0 +1,99 @@
+/* collecting.h - late devices that have a library of collectives, for tests: what it does is in t/host/meet.h. Sums are
+ * made in the order of the seats, so that bits are those of moves that read each other's parts. */
+#ifndef RILLE_T_COLLECTING_H
+#define RILLE_T_COLLECTING_H
+
+#include "runtime/communicator.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "runtime/layout.h"
+#include "runtime/stream.h"
+#include "t/host/meet.h"
+
+enum { COMMUNICATORS = 256 };
+static struct seats {
+    struct communicator face;
+    struct meet meet;
+    int32_t device[MEET_SEATS];
+} collecting[COMMUNICATORS];
+static int ncollecting;
+static bool collecting_driven; /* streams are the simulator's: they do not block */
+static long ncollected[3];     /* by verb: parts that were asked for */
+
+static int
+collecting_communicator(int32_t n, const int32_t *device, struct communicator **out)
+{
+    for (int i = 0; i < ncollecting; i++) {
+        *out = &collecting[i].face;
+        if (collecting[i].face.n == n && !memcmp(collecting[i].device, device, sizeof *device * (size_t)n)) return 0;
+    }
+    assert(ncollecting < COMMUNICATORS && n <= MEET_SEATS);
+    struct seats *s = &collecting[ncollecting++];
+    memcpy(s->device, device, sizeof *device * (size_t)n);
+    s->face = (struct communicator){n, s->device};
+    meet_open(&s->meet, n, s->device);
+    *out = &s->face;
+    return 0;
+}
+
+/* what: dtype and reduction. */
+static void
+collecting_add(int what, void *to, const void *x, int64_t n)
+{
+    enum dtype d = (enum dtype)(what / NREDUCE);
+    struct type t = type_of(d, 1, &n);
+    struct view dst = view_dense(&t, to), src[2] = {dst, view_dense(&t, (void *)(uintptr_t)x)};
+    box_reduce((enum reduce)(what % NREDUCE), &dst, 2, src);
+}
+
+static int
+collecting_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
+                   const void *in, void *out)
+{
+    struct seats *of = (struct seats *)c;
+    struct meet_call m = {.verb = call->verb, .what = call->dtype * NREDUCE + call->reduce, .numel = call->numel};
+    bool done = true;
+    m.width = dtype_bytes((enum dtype)call->dtype);
+    m.in = in;
+    m.out = out;
+    m.add = collecting_add;
+    UNUSED(s);
+    __atomic_fetch_add(&ncollected[call->verb], 1, __ATOMIC_RELAXED);
+    const char *why = collecting_driven ? meet_try(&of->meet, seat, &m, &done) : meet_await(&of->meet, seat, &m);
+    if (why) return fail(of->meet.cut ? E_CANCEL : E_KERNEL, "%s", why);
+    return done ? 0 : STREAM_HELD;
+}
+
+static void
+collecting_cut(void)
+{
+    for (int i = 0; i < ncollecting; i++) meet_cut(&collecting[i].meet);
+}
+
+static int
+collecting_mend(void)
+{
+    for (int i = 0; i < ncollecting; i++)
+        if (collecting[i].meet.cut || collecting[i].meet.wrong)
+            meet_open(&collecting[i].meet, collecting[i].face.n, collecting[i].device);
+    return 0;
+}
+
+static inline void
+collecting_begin(bool driven)
+{
+    collecting_driven = driven;
+    device_late.flags |= COLLECTS;
+    device_late.communicator = collecting_communicator;
+    device_late.collect = collecting_collect;
+    device_late.cut = collecting_cut;
+    device_late.mend = collecting_mend;
+}
+
+static inline void
+collecting_end(void)
+{
+    device_late.flags &= ~(unsigned)COLLECTS;
+}
+
+#endif

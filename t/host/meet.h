@@ -1,0 +1,173 @@
+/* meet.h - collectives of a library, carried out on memory of the host: for stand-ins of NCCL, and of kinds of devices
+ * that have such a library. It has what matters of NCCL's meaning: the n-th call of each seat goes with the n-th of
+ * every other, and nobody's is done before all have made theirs. What would be wrong there, or wait for ever, is said:
+ * seats that ask for different things, and devices whose orders cross. Any thread. */
+#ifndef RILLE_T_HOST_MEET_H
+#define RILLE_T_HOST_MEET_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEET_SEATS = 64 };
+enum meet_verb { MEET_REDUCE, MEET_SCATTER, MEET_GATHER };
+
+struct meet_call {
+    int verb, what; /* enum meet_verb; dtype and reduction, for `add` */
+    size_t width;   /* bytes of an element */
+    int64_t numel;  /* of a block; MEET_REDUCE: of a part */
+    const void *in;
+    void *out;
+    void (*add)(int what, void *to, const void *x, int64_t n);
+};
+struct meet {
+    int n, device[MEET_SEATS];
+    struct meet_call call[MEET_SEATS]; /* the one that waits */
+    int64_t begun[MEET_SEATS], done;   /* calls; done: by all */
+    bool asked[MEET_SEATS];            /* a call was made and not yet told to be done */
+    bool cut;
+    const char *wrong;
+};
+
+static pthread_mutex_t meet_lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of every meet */
+static pthread_cond_t meet_news = PTHREAD_COND_INITIALIZER;
+static struct meet_place {
+    struct meet *in; /* NULL: it does not wait */
+    int seat;
+} meet_waits[MEET_SEATS];   /* by device: where its stream waits, or has waited until it wakes */
+static bool meet_backwards; /* sums begin with the last seat: an order that nobody relies on */
+
+static inline void
+meet_open(struct meet *m, int n, const int *device)
+{
+    *m = (struct meet){.n = n};
+    for (int i = 0; i < n; i++) m->device[i] = device[i];
+}
+
+static inline bool
+meet_agrees(const struct meet *m)
+{
+    const struct meet_call *a = &m->call[0];
+    for (int i = 1; i < m->n; i++) {
+        const struct meet_call *b = &m->call[i];
+        if (a->verb != b->verb || a->numel != b->numel || a->width != b->width ||
+            (a->verb != MEET_GATHER && a->what != b->what))
+            return false;
+    }
+    return true;
+}
+
+/* What all seats have together, malloc's. */
+static inline char *
+meet_result(const struct meet *m)
+{
+    const struct meet_call *c = &m->call[0];
+    int64_t blocks = c->verb == MEET_REDUCE ? 1 : m->n, numel = c->numel * blocks;
+    size_t block = (size_t)c->numel * c->width;
+    char *all = malloc(block * (size_t)blocks + 1);
+    if (c->verb == MEET_GATHER) {
+        for (int i = 0; i < m->n; i++) memcpy(all + block * (size_t)i, m->call[i].in, block);
+        return all;
+    }
+    memcpy(all, m->call[meet_backwards ? m->n - 1 : 0].in, block * (size_t)blocks);
+    for (int i = 1; i < m->n; i++) c->add(c->what, all, m->call[meet_backwards ? m->n - 1 - i : i].in, numel);
+    return all;
+}
+
+static inline void
+meet_carry_out(struct meet *m)
+{
+    size_t block = (size_t)m->call[0].numel * m->call[0].width;
+    int verb = m->call[0].verb;
+    char *all = meet_result(m);
+    for (int i = 0; i < m->n; i++)
+        memcpy(m->call[i].out, all + (verb == MEET_SCATTER ? block * (size_t)i : 0),
+               block * (size_t)(verb == MEET_GATHER ? m->n : 1));
+    free(all);
+}
+
+static inline void
+meet_begin(struct meet *m, int seat, const struct meet_call *c)
+{
+    m->asked[seat] = true;
+    m->call[seat] = *c;
+    m->begun[seat]++;
+    for (int i = 0; i < m->n; i++)
+        if (m->begun[i] == m->done) return;
+    if (!meet_agrees(m))
+        m->wrong = "seats of one communicator ask for different collectives";
+    else
+        meet_carry_out(m);
+    m->done++;
+    pthread_cond_broadcast(&meet_news);
+}
+
+/* Does who waits in m wait for the device, through others that wait? */
+static inline bool
+meet_waits_for(const struct meet *m, int device, int depth)
+{
+    for (int i = 0; i < m->n && depth < MEET_SEATS; i++) {
+        if (m->begun[i] > m->done) continue;
+        const struct meet_place *w = &meet_waits[m->device[i]];
+        bool waits = w->in && w->in->begun[w->seat] > w->in->done;
+        if (m->device[i] == device || (waits && meet_waits_for(w->in, device, depth + 1))) return true;
+    }
+    return false;
+}
+
+/* A seat's call, or, while it waits, the same again; *done: it is. NULL, or what is wrong. Under the lock. */
+static inline const char *
+meet_look(struct meet *m, int seat, const struct meet_call *c, bool *done)
+{
+    *done = false;
+    if (!m->asked[seat] && !m->cut) meet_begin(m, seat, c);
+    if (m->cut || m->wrong) return m->cut ? "cut" : m->wrong;
+    *done = m->begun[seat] <= m->done;
+    m->asked[seat] = !*done;
+    return NULL;
+}
+
+/* The same for who can do something else meanwhile. */
+static inline const char *
+meet_try(struct meet *m, int seat, const struct meet_call *c, bool *done)
+{
+    pthread_mutex_lock(&meet_lock);
+    const char *why = meet_look(m, seat, c, done);
+    pthread_mutex_unlock(&meet_lock);
+    return why;
+}
+
+static inline const char *
+meet_await(struct meet *m, int seat, const struct meet_call *c)
+{
+    int device = m->device[seat];
+    bool done;
+    pthread_mutex_lock(&meet_lock);
+    const char *why = meet_look(m, seat, c, &done);
+    while (!why && !done) {
+        meet_waits[device] = (struct meet_place){m, seat};
+        if (meet_waits_for(m, device, 0)) {
+            m->wrong = "collectives of two communicators cross: their devices wait for each other";
+            pthread_cond_broadcast(&meet_news);
+        } else {
+            pthread_cond_wait(&meet_news, &meet_lock);
+        }
+        why = meet_look(m, seat, c, &done);
+    }
+    meet_waits[device].in = NULL;
+    pthread_mutex_unlock(&meet_lock);
+    return why;
+}
+
+static inline void
+meet_cut(struct meet *m)
+{
+    pthread_mutex_lock(&meet_lock);
+    m->cut = true;
+    pthread_cond_broadcast(&meet_news);
+    pthread_mutex_unlock(&meet_lock);
+}
+
+#endif
