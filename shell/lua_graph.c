@@ -67,13 +67,15 @@ bool_option(lua_State *L, int i, const char *key)
     return v;
 }
 
-/* Of the value on top, which goes: a number above 0, or 0 when it is not given. */
+/* Of the value on top, which goes: a number above 0 that fits into 63 bits, or 0 when it is not given. */
 static double
 amount_at(lua_State *L, const char *who, const char *key)
 {
+    const double most = 9e18;
     double v = 0;
-    if (!lua_isnil(L, -1) && (!real_at(L, -1, &v) || !(v > 0) || v > 9e18))
-        complain(L, "%s: %s is a number above 0, found %s", who, key, what_is(L, -1));
+    if (!lua_isnil(L, -1) && (!real_at(L, -1, &v) || !(v > 0) || v > most))
+        complain(L, "%s: %s is a number above 0%s, found %s", who, key, v > most ? " and no more than 9e18" : "",
+                 what_is(L, -1));
     lua_pop(L, 1);
     return v;
 }
@@ -131,16 +133,21 @@ schedule_option(lua_State *L, int i, struct graph *g)
 static void
 planner_options(lua_State *L, int i, struct graph *g)
 {
+    bool planned = false;
     switch (lua_getfield(L, i, "auto_parallel")) {
     case LUA_TNIL: break;
     case LUA_TBOOLEAN:
-        if (lua_toboolean(L, -1)) strcpy(g->mode, "optimal");
+        planned = lua_toboolean(L, -1);
+        strcpy(g->mode, "optimal");
         break;
-    case LUA_TSTRING: snprintf(g->mode, sizeof g->mode, "%s", text_at(L, -1, "graph")); break;
+    case LUA_TSTRING:
+        planned = true;
+        snprintf(g->mode, sizeof g->mode, "%s", text_at(L, -1, "graph"));
+        break;
     default: complain(L, "graph: auto_parallel is true, false or the name of a mode, found %s", what_is(L, -1));
     }
     lua_pop(L, 1);
-    g->options.auto_parallel = g->mode[0] ? g->mode : NULL;
+    g->options.auto_parallel = planned ? g->mode : NULL;
     g->options.again = true;
     lua_getfield(L, i, "memory_limit");
     g->options.memory_limit = bytes_at(L, "graph", "memory_limit");

@@ -380,9 +380,18 @@ do
   local function graph(options) return function() rille.graph(function(a) return a:matmul(a) end, options)(x) end end
   tap.fails(function() rille.whatif(step, {mesh = {4}}) end, {"whatif", "not called yet"}, "a step that was not called is not planned")
   step(x)
+  local patient = rille.graph(function(a) return a:matmul(a):relu():sum() end, {auto_parallel = true, time_limit = 1e18})
+  patient(x)
+  local all, exact = 0, 0
+  for _, op in ipairs(patient:explain().ops) do
+    for _, c in ipairs(op.candidates) do all, exact = all + 1, exact + (c.regret == c.regret_high and 1 or 0) end
+  end
+  tap.ok(all > 5 and exact == all, "a time limit that no clock reaches leaves time for every regret", exact .. " of " .. all)
   local wrong = {
     {graph{auto_parallel = "best"}, {"best", "optimal", "propagate"}},
     {graph{auto_parallel = 3}, {"auto_parallel", "3"}},
+    {graph{auto_parallel = ""}, {'auto_parallel = ""', "no mode"}},
+    {graph{auto_parallel = true, memory_limit = 2^63}, {"memory_limit", "no more than 9e18", "9.2"}},
     {graph{auto_parallel = true, memory_limit = -3}, {"memory_limit", "-3"}},
     {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "least possible"}},
     {graph{auto_parallel = true, time_limit = 0}, {"time_limit"}},

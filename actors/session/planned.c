@@ -107,7 +107,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
 {
     struct rille_session *s = g->s;
     int64_t deadline;
-    g->search_ns = (int64_t)((o->time_limit > 0 ? o->time_limit : 1) * 1e9);
+    g->search_ns = rounds_limit_ns(o->time_limit);
     deadline = s->rounds ? rounds_deadline(s) : computed_ns() + g->search_ns;
     /* Where its plan holds too much others follow: of the time that is left a quarter without a limit, half with one.
      */

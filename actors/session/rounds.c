@@ -29,12 +29,18 @@ struct rounds {
     struct rille_graph *best;
 };
 
+int64_t
+rounds_limit_ns(double time_limit)
+{
+    return (int64_t)((time_limit > 0 ? MIN(time_limit, 1e9) : 1) * 1e9);
+}
+
 void
 rounds_begin(struct rille_session *s, double time_limit)
 {
     if (s->rounds) return;
     s->rounds = must_alloc(sizeof *s->rounds);
-    s->rounds->deadline = computed_ns() + (int64_t)((time_limit > 0 ? MIN(time_limit, 1e9) : 1) * 1e9);
+    s->rounds->deadline = computed_ns() + rounds_limit_ns(time_limit);
 }
 
 int64_t

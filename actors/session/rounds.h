@@ -14,6 +14,8 @@
 
 enum { MOST_ROUNDS = 3 };
 
+/* A time limit in seconds as whole nanoseconds, 30 years at most; 1 s where it is 0: not given. */
+int64_t rounds_limit_ns(double time_limit);
 /* At a planned trace's begin: the first round, or the next one. */
 void rounds_begin(struct rille_session *s, double time_limit);
 /* When the search of all rounds has to end. */
