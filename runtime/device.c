@@ -434,6 +434,15 @@ buffer_drop(struct buffer **buffer)
         free(block);
 }
 
+void
+buffer_retire(struct buffer **buffer)
+{
+    struct pool *p = (*buffer)->pool;
+    buffer_drop(buffer);
+    p->crest = p->count.live_bytes;
+    pool_trim(p, idle_floor);
+}
+
 /* ---- pools ---- */
 
 struct pool *

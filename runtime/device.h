@@ -115,6 +115,7 @@ void pool_limit(struct pool *p, size_t limit_bytes);
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
+void buffer_retire(struct buffer **b); /* drops it; as many bytes are not wanted again, and go back to the host */
 /* Gives its bytes where host code reads them: as they lie (*copy NULL), or in a copy that the caller frees, also after
  * a failure. Between runs. */
 int buffer_on_host(const struct buffer *b, void **data, void **copy);

@@ -30,6 +30,14 @@ view_bytes(const struct view *v)
 }
 
 bool
+view_same(const struct view *a, const struct view *b)
+{
+    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+    for (int d = 0; same && d < a->ndim; d++) same = a->dim[d] == b->dim[d] && a->stride[d] == b->stride[d];
+    return same;
+}
+
+bool
 view_is_dense(const struct view *v)
 {
     if (view_numel(v) == 0) return true;

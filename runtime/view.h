@@ -24,6 +24,8 @@ struct view view_dense(const struct type *t, void *data);
 bool view_is_dense(const struct view *v); /* row-major without gaps (sizes 0 and 1 are free) */
 int64_t view_numel(const struct view *v);
 int64_t view_bytes(const struct view *v); /* of its elements */
+bool view_same(const struct view *a,
+               const struct view *b); /* do they lie alike, wherever and whatever part they are? */
 /* Copies src to dst, same dims, any strides, converting dtypes when they differ. Runs of equal layout go by memcpy.
  * Leaves off half done when nobody wants the result (runtime/stop.h), and so does the next. */
 void view_copy(const struct view *dst, const struct view *src);

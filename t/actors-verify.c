@@ -101,6 +101,7 @@ copy_plan(struct arena *a, const struct plan *from)
     p->leaf_first = COPY(a, p->leaf_first, p->program->nleaf);
     p->root_first = COPY(a, p->root_first, p->program->nroot);
     p->overwrites = COPY(a, p->overwrites, p->program->nroot);
+    p->shared = COPY(a, p->shared, p->program->nroot);
     p->move = COPY(a, p->move, p->nmove);
     for (int32_t i = 0; i < p->nmove; i++) {
         const struct plan_move *was = p->move[i];
@@ -388,6 +389,7 @@ plan_slots(struct slots *s, const struct plan *p)
     for (int32_t k = 0; k < p->program->nroot; k++) {
         SLOT(s, "plan.root_first", p->root_first[k]);
         SLOT(s, "plan.overwrites", p->overwrites[k]);
+        SLOT(s, "plan.shared", p->shared[k]);
     }
     program_slots(s, p->program);
 }
@@ -487,7 +489,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
 {
     struct engine *e = simulator(seed);
     struct slots slots = {0};
-    int made = 0, deadlock = 0, refused = 0, wrong = 0, invalid = 0, batched = 0;
+    int made = 0, deadlock = 0, refused = 0, wrong = 0, invalid = 0, batched = 0, sliced = 0;
     for (int i = 0; made < nplan; i++) {
         struct plan *p = random_plan(s, &seed, i % 3 == 2);
         if (!p) {
@@ -503,6 +505,7 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
         invalid += plan_verify(copy) != 0;
         wrong += try_plan(e, copy, &slots, &seed, made < nall);
         batched += p->pieces > 1;
+        for (int32_t k = 0; k < p->program->nroot; k++) sliced += p->shared[k];
         made++;
         arena_fini(&a);
         plan_free(&p);
@@ -517,11 +520,12 @@ test_mutants(struct rille_session *s, uint64_t seed, int nplan, int nall)
             diag("%-28s %7lld refused %7lld ran right %6lld", field[f].name, (long long)field[f].mutants,
                  (long long)field[f].refused, (long long)field[f].right);
     }
-    diag("%d plans (%d in pieces; %d programs cannot be planned, %d of them would deadlock)", made, batched, refused,
-         deadlock);
+    diag("%d plans (%d in pieces; %d programs cannot be planned, %d of them would deadlock), %d updates on slices",
+         made, batched, refused, deadlock, sliced);
     diag("%d fields, %lld mutants: %lld refused, %lld ran right", nfield, (long long)mutants, (long long)no,
          (long long)right);
     ok(invalid == 0, "what the compiler makes is valid, or said to deadlock");
+    ok(sliced > 0, "some of their updates write slices of one buffer");
     ok(wrong == 0, "a plan with one number changed is refused or computes the same bytes");
     ok(no > right && right > 0, "most changes are refused, some do no harm");
     is_int(untried, 0, "every field was changed");

@@ -92,6 +92,8 @@ plan_parts(struct lower *l)
     p->leaf_first = ARENA_ARRAY(&p->arena, int32_t, g->nleaf + 1);
     p->root_first = ARENA_ARRAY(&p->arena, int32_t, g->nroot + 1);
     p->overwrites = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
+    p->shared = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
+    l->shares = replica_updates(g, &l->tmp);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
         p->nleaf_part += mine_of(&l->mines, g->leaf[i].layout->place)->n;
@@ -99,6 +101,7 @@ plan_parts(struct lower *l)
     for (int32_t k = 0; k < g->nroot; k++) {
         p->root_first[k] = p->nroot_part;
         p->overwrites[k] = g->root[k].overwrites_leaf >= 0;
+        p->shared[k] = g->root[k].ref.kind == REF_NODE && l->shares[g->root[k].ref.index];
         p->nroot_part += mine_of(&l->mines, ref_layout(g, g->root[k].ref)->place)->n;
     }
     p->leaf_part = ARENA_ARRAY(&p->arena, struct plan_part, p->nleaf_part);

@@ -23,6 +23,7 @@
  * compiled: those round each step as memory would. Fused or not, the bits are
  * the same, but where a library computes a product with what follows it. */
 #include "actors/plan/outline.h"
+#include "actors/plan/replica.h"
 
 #include "runtime/device.h"
 
@@ -344,15 +345,16 @@ group_with(struct fusion *l, int32_t a, int32_t b)
 }
 
 /* Of each kind of updates one group is open: the first that comes and does not fit in it begins the next, unless it is
- * larger than a group. */
+ * larger than a group. What devices do in slices is large. */
 static void
 group_updates(struct fusion *l)
 {
     const struct program *p = l->program;
     int32_t *open = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1), nopen = 0;
+    const bool *shares = replica_updates(p, l->arena);
     for (int32_t b = 0; b < p->nnode; b++) {
         int32_t i = 0;
-        if (!groups(&p->node[b]) || bytes_here(&p->node[b]) > most_grouped(&p->node[b])) continue;
+        if (shares[b] || !groups(&p->node[b]) || bytes_here(&p->node[b]) > most_grouped(&p->node[b])) continue;
         while (i < nopen && !alike(l, open[i], b)) i++;
         if (i < nopen && may_group(l, open[i], b)) group_with(l, open[i], b);
         open[i] = b;

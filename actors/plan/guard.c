@@ -139,6 +139,29 @@ moved_for(const struct task *t, int32_t node)
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
+/* The readers of a leaf part but for those that update it with task w, each a slice: they are the last. */
+static int32_t
+others(const struct guard *g, int32_t leaf_part, int32_t w)
+{
+    const int32_t *reader = g->reader + g->first[leaf_part];
+    int32_t n = g->first[leaf_part + 1] - g->first[leaf_part];
+    const struct task *t = &g->l->draft[w].task;
+    while (n > 0 && t->kind->flags & KIND_NODE && g->l->draft[reader[n - 1]].task.kind == t->kind &&
+           g->l->draft[reader[n - 1]].task.node == t->node)
+        n--;
+    return n;
+}
+
+/* Who writes this root part as a slice over a leaf part, of which others write theirs: does it read no more of it? */
+static bool
+reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
+{
+    const struct draft *d = &g->l->draft[g->writer[root_part]];
+    int32_t k = 0;
+    while (d->out[k].where.kind != IN_ROOT || d->out[k].where.index != root_part) k++;
+    return replica_reads_own(&d->task, &d->out[k], k, leaf_part);
+}
+
 /* Writing a root part over a leaf's: nobody may read that one later, and a move that brings the root not even then.
  * moved: the node that asks for the move; -1: it is an update. */
 static bool
@@ -146,17 +169,24 @@ may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t
 {
     int32_t w = g->writer[root_part];
     if (w < 0 || (moved >= 0 && !moved_for(&g->l->draft[w].task, moved))) return false;
-    int32_t n = g->first[leaf_part + 1];
-    return n == g->first[leaf_part] || g->reader[n - 1] < w + (moved < 0);
+    int32_t n = others(g, leaf_part, w);
+    return n == 0 || g->reader[g->first[leaf_part] + n - 1] < w;
 }
 
 static void
 wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
 {
-    int32_t w = g->writer[root_part], *reader = g->reader + g->first[leaf_part];
-    int32_t n = g->first[leaf_part + 1] - g->first[leaf_part];
-    while (n > 0 && reader[n - 1] == w) n--;
-    order_all(g->l, reader, n, w);
+    int32_t w = g->writer[root_part];
+    order_all(g->l, g->reader + g->first[leaf_part], others(g, leaf_part, w), w);
+}
+
+/* Are two parts of a root whose replicas share a buffer, by their order here, replicas? */
+static bool
+lie_together(const struct plan *p, int32_t k, int32_t a, int32_t b)
+{
+    const struct layout *l = ref_layout(p->program, p->program->root[k].ref);
+    const struct plan_part *part = p->root_part + p->root_first[k];
+    return a == b || layout_origin(l, part[a].pos) == layout_origin(l, part[b].pos);
 }
 
 static void
@@ -168,11 +198,18 @@ guard_root(struct guard *g, int32_t k)
     p->overwrites[k] = p->overwrites[k] && r->overwrites_leaf >= 0;
     int32_t moved = r->ref.kind == REF_NODE && l->program->node[r->ref.index].op->flags & OP_MOVE ? r->ref.index : -1;
     int32_t n = p->overwrites[k] ? mine_of(&l->mines, ref_layout(l->program, r->ref)->place)->n : 0;
-    for (int32_t own = 0; own < n && p->overwrites[k]; own++)
-        p->overwrites[k] = may_replace(g, p->root_first[k] + own, p->leaf_first[r->overwrites_leaf] + own, moved);
+    int32_t root = p->root_first[k], leaf = n ? p->leaf_first[r->overwrites_leaf] : 0;
+    int32_t span = p->shared[k] ? n : 1;
+    for (int32_t own = 0; own < n; own++)
+        for (int32_t i = 0; i < span && p->overwrites[k]; i++)
+            if (lie_together(p, k, own, (own + i) % n))
+                p->overwrites[k] = may_replace(g, root + own, leaf + (own + i) % n, moved);
+    for (int32_t own = 0; own < n && p->overwrites[k] && p->shared[k]; own++)
+        p->overwrites[k] = reads_own(g, root + own, leaf + own);
     for (int32_t own = 0; own < n && p->overwrites[k]; own++) {
-        wait_for_readers(g, p->root_first[k] + own, p->leaf_first[r->overwrites_leaf] + own);
-        l->draft[g->writer[p->root_first[k] + own]].task.updates = true;
+        for (int32_t i = 0; i < span; i++)
+            if (lie_together(p, k, own, (own + i) % n)) wait_for_readers(g, root + own, leaf + (own + i) % n);
+        l->draft[g->writer[root + own]].task.updates = true;
     }
 }
 

@@ -23,20 +23,13 @@ hash_of(const struct view *v)
     return h;
 }
 
-static bool
-same_view(const struct view *a, const struct view *b)
-{
-    size_t n = sizeof a->dim[0] * a->ndim;
-    return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->dim, b->dim, n) && !memcmp(a->stride, b->stride, n);
-}
-
 const struct view *
 intern_view(struct lower *l, const struct view *v)
 {
     uint64_t hash = hash_of(v);
     uint32_t at = 0;
     for (const struct view *old; (old = hash_next(&l->views, hash, &at));)
-        if (same_view(old, v)) return old;
+        if (view_same(old, v)) return old;
     struct view *made = ARENA_NEW(&l->plan->arena, struct view);
     *made = (struct view){.dtype = v->dtype, .ndim = v->ndim};
     memcpy(made->dim, v->dim, sizeof v->dim[0] * v->ndim);

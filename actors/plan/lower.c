@@ -96,10 +96,23 @@ make_kernel(struct lower *l, const struct computing *c, struct exec **e)
 
 /* View i of the kernel that is looked for: a part, or a number. */
 static void
-look_at(struct kernels *k, int32_t i, const struct pval *v, int32_t own)
+look_at(struct kernels *k, int32_t i, const struct pval *v, int32_t own, const struct part *part)
 {
-    k->view[i] = v->part[own].view;
-    k->at[i] = k->placed ? part_placed(v, own) : *v->part[own].view;
+    k->view[i] = part->view;
+    k->at[i] = k->placed ? part_placed(v, own) : *part->view;
+}
+
+/* What this rank computes with, or writes, of a value: its part, or a slice of that where replicas share the work. */
+static struct part
+part_here(struct lower *l, const struct computing *c, const struct pval *v, int32_t own)
+{
+    struct part part = v->part[own];
+    int64_t skip;
+    if (!l->shares[c->node] || !shape_equal(&v->type, &l->program->node[c->node].type[0])) return part;
+    struct view slice = replica_slice(part.view, v->layout, &v->type, v->mine->pos[own], &skip);
+    part.view = intern_view(l, &slice);
+    part.skip += skip;
+    return part;
 }
 
 static int
@@ -116,8 +129,9 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     draft_args(l, id, n->nin);
     for (int i = 0; i < n->nin; i++) {
         if (c->in[i]) {
-            look_at(k, i, c->in[i], own);
-            TRY(draft_reads(l, id, &c->in[i]->part[own], i, false));
+            struct part part = part_here(l, c, c->in[i], own);
+            look_at(k, i, c->in[i], own, &part);
+            TRY(draft_reads(l, id, &part, i, false));
         } else if (n->in[i].kind == REF_NUMBER) {
             k->at[i] = number_view(&c->call->in[i], NULL);
             l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = n->in[i].index};
@@ -125,9 +139,11 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     }
     for (int o = 0; o < n->nout; o++) {
         struct pval *v = l->node_val[c->to * OP_OUT + o];
-        look_at(k, n->nin + o, v, own);
-        draft_out(l, &l->draft[id], view_bytes(v->part[own].view), adds ? l->program->pieces : 1);
-        part_is_result(&v->part[own], id, o);
+        struct part part = part_here(l, c, v, own);
+        look_at(k, n->nin + o, v, own, &part);
+        draft_out(l, &l->draft[id], view_bytes(part.view), adds ? l->program->pieces : 1);
+        part_is_result(&part, id, o);
+        v->part[own] = part;
     }
     struct task *t = &l->draft[id].task;
     t->nresult = n->nout;
@@ -302,7 +318,8 @@ lower_roots(struct lower *l)
                 part_is_result(&part, id, 0);
             }
             struct out_port *o = &l->draft[part.index].out[part.out];
-            o->where = (struct where){IN_ROOT, p->root_first[k] + own, 0, o->bytes};
+            int64_t offset = p->shared[k] ? replica_offset(v->layout, &v->type, v->mine->pos[own]) : 0;
+            o->where = (struct where){IN_ROOT, p->root_first[k] + own, offset, o->bytes};
             if (root->join) o->nreg = l->program->pieces;
         }
     }

@@ -6,6 +6,7 @@
 #include "actors/plan/cross.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
+#include "actors/plan/replica.h"
 #include "runtime/hash.h"
 
 /* Where one rank's part of a value is. */
@@ -58,6 +59,7 @@ struct lower {
     struct pval **node_val; /* [node * OP_OUT + out] */
     struct pval **leaf_val;
     struct outline *outline;
+    bool *shares; /* by node: replica_updates */
     struct mines mines;
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */

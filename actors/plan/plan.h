@@ -210,7 +210,9 @@ struct plan {
     struct plan_part *leaf_part, *root_part;
     int32_t *leaf_first, *root_first; /* first part here of leaf i, root k; others follow in mesh order */
     bool *overwrites;                 /* per root: tasks may write it over its leaf */
-    int32_t nexec;                    /* kernels, one for all tasks that are alike; malloc */
+    bool *shared;  /* per root: replicas of it, or of the leaf that it overwrites, are one buffer, of which each task
+                      writes a slice (replica.h) */
+    int32_t nexec; /* kernels, one for all tasks that are alike; malloc */
     struct exec **exec;
     int32_t nmove; /* in the order of their tasks */
     struct plan_move **move;

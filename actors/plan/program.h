@@ -90,7 +90,8 @@ struct program {
     int32_t threads;            /* device threads at most */
     const struct plan_map *map; /* of a cluster; NULL: one process. Lives as long as the program */
     bool dry_run;               /* somebody reads its plan and nobody runs it: devices may be meta */
-    struct box_cost cost;       /* decides whether moves go at once or in hops */
+    int32_t shared_least; /* bytes of a variable from which on its replicas share a buffer (replica.h); 0: none do */
+    struct box_cost cost; /* decides whether moves go at once or in hops */
 };
 
 void program_free(struct program **p);

@@ -352,6 +352,7 @@ each_program(struct wire *w, struct program *p)
     for (int32_t i = 0; i < p->npool; i++) TRY(each_pool(w, &p->pool[i]));
     TRY(each_i32(w, &p->threads, 0, 1 << 20));
     TRY(each_cost(w, &p->cost));
+    TRY(each_i32(w, &p->shared_least, 0, INT32_MAX));
     TRY(each_count(w, &p->nleaf));
     TRY(each_count(w, &p->nnumber));
     TRY(each_count(w, &p->nnode));

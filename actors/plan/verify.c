@@ -174,9 +174,11 @@ check_leaves(const struct plan *p, struct mines *m)
 }
 
 static int
-check_roots(const struct plan *p, struct mines *m)
+check_roots(struct proof *v)
 {
+    const struct plan *p = v->plan;
     const struct program *g = p->program;
+    struct mines *m = &v->mines;
     int32_t n = 0;
     for (int32_t k = 0; k < g->nroot; k++) n += mine_of(m, ref_layout(g, g->root[k].ref)->place)->n;
     if (p->nroot_part != n) return fail(E_PLAN, "plan: %d root parts, the program has %d", (int)p->nroot_part, (int)n);
@@ -190,6 +192,9 @@ check_roots(const struct plan *p, struct mines *m)
             return fail(E_PLAN, "plan: first part of root %d is %d", (int)k, (int)p->root_first[k]);
         if (p->overwrites[k] && r->overwrites_leaf < 0)
             return fail(E_PLAN, "plan: root %d is written over no leaf", (int)k);
+        if (p->shared[k] != (r->ref.kind == REF_NODE && v->shares[r->ref.index]))
+            return fail(E_PLAN, "plan: whether replicas of root %d share a buffer is not what the program says",
+                        (int)k);
         for (int32_t own = 0; own < mine->n; own++)
             TRY(check_part(&p->root_part[n + own], "root", k, mine->pos[own], l, &t, r->join ? p->pieces : 1));
         n += mine->n;
@@ -302,13 +307,18 @@ check_alias(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Registers in a root part: one after the other, dense. */
+/* Registers in a root part: one after the other, dense; or the slice that this rank writes. */
 static int
 check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 {
-    if (o->where.index < 0 || o->where.index >= v->plan->nroot_part)
+    const struct plan *p = v->plan;
+    if (o->where.index < 0 || o->where.index >= p->nroot_part)
         return proof_fail(v, i, "root part is %d", (int)o->where.index);
-    TRY(proof_same(v, i, "offset in a root", o->where.offset, 0));
+    const struct plan_part *part = &p->root_part[o->where.index];
+    struct ref r = p->program->root[part->index].ref;
+    struct type t = ref_type(p->program, r);
+    int64_t offset = p->shared[part->index] ? replica_offset(ref_layout(p->program, r), &t, part->pos) : 0;
+    TRY(proof_same(v, i, "offset in a root", o->where.offset, offset));
     return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
 }
 
@@ -472,7 +482,8 @@ check_frame(struct proof *v)
         return fail(E_PLAN, "plan: %d pieces, the program has %d", (int)p->pieces, (int)g->pieces);
     TRY(check_devices(v));
     TRY(check_leaves(p, &v->mines));
-    TRY(check_roots(p, &v->mines));
+    v->shares = replica_updates(g, &v->tmp);
+    TRY(check_roots(v));
     if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
     if (!proof_fits(p->nmove, sizeof(struct plan_move *), &p->arena))
         return fail(E_PLAN, "plan: nmove is %d", (int)p->nmove);

@@ -16,12 +16,14 @@
 
 #include "actors/plan/cross.h"
 #include "actors/plan/plan.h"
+#include "actors/plan/replica.h"
 
 struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct mines mines;
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask] is how many there are */
+    bool *shares;                  /* by node: replica_updates */
 };
 
 /* E_PLAN: "task 12, matmul (a.lua:3) on cpu:1: ". */

@@ -405,7 +405,8 @@ writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t l
     struct ref r = t->chain ? t->chain->live_out[k] : (struct ref){REF_NODE, (uint8_t)k, t->node};
     const struct op *op = p->program->node[r.index].op;
     int32_t over = op->flags & OP_INPLACE && r.out < op->ninplace ? argument_of(p, t, r.index, r.out) : -1;
-    if (over < 0 || over >= t->narg || !is_leaf(&t->arg[over], leaf) || t->arg[over].skip) return false;
+    if (over < 0 || over >= t->narg || !is_leaf(&t->arg[over], leaf)) return false;
+    if (t->arg[over].skip != t->out[k].where.offset) return false;
     for (int32_t i = 0; t->chain && i < t->chain->nstep; i++) {
         int32_t m = t->chain->member[i];
         for (int32_t a = 0; m != r.index && a < p->program->node[m].nin; a++) {
@@ -434,6 +435,8 @@ check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
     if (!writes_in_place(p, t, k, leaf) && (!(t->kind->flags & KIND_MOVE) || reads_leaf(t, leaf)))
         return proof_fail(m->v, task, "root %d cannot be written over leaf %d in place", (int)part->index,
                           (int)root->overwrites_leaf);
+    if (p->shared[part->index] && !replica_reads_own(t, &t->out[k], k, leaf))
+        return proof_fail(m->v, task, "reads more of leaf %d than its slice", (int)root->overwrites_leaf);
     if (!t->updates)
         return proof_fail(m->v, task, "writes over leaf %d and is not marked as an update", (int)root->overwrites_leaf);
     if (writer[leaf] >= 0) return proof_fail(m->v, task, "leaf %d is written over twice", (int)root->overwrites_leaf);
@@ -447,22 +450,42 @@ is_over(const struct plan *p, const struct task *t, int32_t k)
     return t->out[k].where.kind == IN_ROOT && p->overwrites[p->root_part[t->out[k].where.index].index];
 }
 
-/* Everybody else who reads what an update writes over has read it. */
 static int
-check_readers(struct memory *m, const int32_t *writer)
+check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
+{
+    if (task == writer || before(m, task, writer)) return 0;
+    struct str name = {0};
+    task_print(m->v->plan, task, &name);
+    int status =
+        proof_fail(m->v, writer, "writes over leaf %d and does not wait for its reader %s", (int)leaf, str_text(&name));
+    str_free(&name);
+    return status;
+}
+
+/* Is it written over by the one who writes over this part, as a slice of one buffer? */
+static bool
+lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
+{
+    const struct layout *l = p->program->leaf[a->index].layout;
+    return a->index == b->index && layout_origin(l, a->pos) == layout_origin(l, b->pos);
+}
+
+/* Everybody else who reads what an update writes over has read it. Where replicas are one buffer that is what each of
+ * them writes, but for those who write: they read no more of it than their own slices. */
+static int
+check_readers(struct memory *m, const int32_t *writer, const bool *shared)
 {
     const struct plan *p = m->v->plan;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t a = 0; a < p->task[i].narg; a++) {
             const struct arg *arg = &p->task[i].arg[a];
-            int32_t w = arg->kind == ARG_LEAF ? writer[arg->index] : -1;
-            if (w < 0 || w == i || before(m, i, w)) continue;
-            struct str name = {0};
-            task_print(m->v->plan, i, &name);
-            int status = proof_fail(m->v, w, "writes over leaf %d and does not wait for its reader %s",
-                                    (int)p->leaf_part[arg->index].index, str_text(&name));
-            str_free(&name);
-            return status;
+            if (arg->kind != ARG_LEAF || writer[arg->index] < 0) continue;
+            const struct plan_part *part = &p->leaf_part[arg->index];
+            TRY(check_reader(m, i, writer[arg->index], part->index));
+            if (!shared[part->index] || writer[arg->index] == i) continue;
+            int32_t first = p->leaf_first[part->index];
+            for (int32_t w = first; w < p->nleaf_part && p->leaf_part[w].index == part->index; w++)
+                if (lie_together(p, part, &p->leaf_part[w])) TRY(check_reader(m, i, writer[w], part->index));
         }
     return 0;
 }
@@ -516,6 +539,7 @@ check_updates(struct memory *m)
     const struct plan *p = m->v->plan;
     struct arena *a = &m->v->tmp;
     int32_t *writer = ARENA_ARRAY(a, int32_t, p->nleaf_part + 1);
+    bool *shared = ARENA_ARRAY(a, bool, p->program->nleaf + 1); /* replicas of the leaf are one buffer */
     struct checks c = {.task = ARENA_ARRAY(a, int32_t, p->ntask + 1),
                        .done = ARENA_ARRAY(a, int32_t, p->ntask + 1),
                        .mark = ARENA_ARRAY(a, int32_t, p->ntask + 1)};
@@ -536,7 +560,9 @@ check_updates(struct memory *m)
         const struct op *op = task_op(p, t);
         if ((op && op->say) || (joined && !joined->sends)) c.task[c.n++] = i;
     }
-    return check_readers(m, writer);
+    for (int32_t k = 0; k < p->program->nroot; k++)
+        if (p->overwrites[k] && p->shared[k]) shared[p->program->root[k].overwrites_leaf] = true;
+    return check_readers(m, writer, shared);
 }
 
 int

@@ -73,8 +73,7 @@ int
 value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip)
 {
     const struct task *t = &s->v->plan->task[task];
-    if (!value_same_view(f->view, view))
-        return proof_fail(s->v, task, "the window of a source is not what its step says");
+    if (!view_same(f->view, view)) return proof_fail(s->v, task, "the window of a source is not what its step says");
     return proof_same(s->v, task, "skip of a source", t->arg[f->arg].skip + f->skip,
                       skip * (int64_t)dtype_bytes(view->dtype));
 }
@@ -82,7 +81,7 @@ value_takes(const struct values *s, int32_t task, const struct box_from *f, cons
 int
 value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip)
 {
-    if (!value_same_view(m->view, view))
+    if (!view_same(m->view, view))
         return proof_fail(s->v, task, "the window of a destination is not what its step says");
     return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(view->dtype));
 }

@@ -35,14 +35,6 @@ value_window(const struct view *part, const int64_t *lo, const struct box *slice
     return v;
 }
 
-bool
-value_same_view(const struct view *a, const struct view *b)
-{
-    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
-    for (int d = 0; same && d < a->ndim; d++) same = a->dim[d] == b->dim[d] && a->stride[d] == b->stride[d];
-    return same;
-}
-
 static const struct prog_node *
 node_of(const struct proof *v, struct ref r)
 {

@@ -110,8 +110,7 @@ check_window(struct values *s, int32_t task, const struct cross_channel *x, int3
         layout_box(b->from, &b->type, x->from, &box);
         view = value_window(&part, box.lo, x->slice[i].slice, &more);
     }
-    if (!value_same_view(got, &view))
-        return proof_fail(s->v, task, "a window that it sends is not what its channel says");
+    if (!view_same(got, &view)) return proof_fail(s->v, task, "a window that it sends is not what its channel says");
     return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes,
                       (skip + more) * (int64_t)dtype_bytes(view.dtype));
 }
@@ -184,7 +183,7 @@ check_carried(struct values *s, int32_t task, const struct cross_channel *x, int
     TRY(proof_same(s->v, task, "reduce of a move", m->reduce, RED_NONE));
     TRY(proof_same(s->v, task, "nfrom", m->nfrom, 1));
     TRY(proof_same(s->v, task, "the argument that it carries", m->from[0].arg, 0));
-    if (!value_same_view(m->view, &dense)) return proof_fail(s->v, task, "what it carries does not lie dense");
+    if (!view_same(m->view, &dense)) return proof_fail(s->v, task, "what it carries does not lie dense");
     TRY(proof_same(s->v, task, "skip of a destination", m->skip,
                    x->offset[i] * (int64_t)dtype_bytes((enum dtype)type.dtype)));
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
@@ -232,8 +231,7 @@ value_received(struct values *s, int32_t task, const struct box_work *w, const s
         return proof_fail(s->v, task, "argument %d does not hold what came for it", (int)f->arg);
     for (int d = 0; d < type.ndim; d++) type.dim[d] = step->slice->hi[d] - step->slice->lo[d];
     struct view dense = view_dense(&type, NULL);
-    if (!value_same_view(f->view, &dense))
-        return proof_fail(s->v, task, "the window of what came is not what its step says");
+    if (!view_same(f->view, &dense)) return proof_fail(s->v, task, "the window of what came is not what its step says");
     return proof_same(s->v, task, "skip of what came", t->arg[f->arg].skip + f->skip,
                       x->in[channel].offset[which] * (int64_t)dtype_bytes(type.dtype));
 }

@@ -38,10 +38,23 @@ static bool
 made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {
     const struct view *made = exec_view(t->exec, i);
-    bool same = made && value_same_view(made, v);
+    bool same = made && view_same(made, v);
     for (int d = 0; same && placed && d < v->ndim; d++)
         same = made->offset[d] == v->offset[d] && made->global[d] == v->global[d];
     return same;
+}
+
+/* A view of a part, *skip elements from its start, is that of the slice which the task writes, or computes with, where
+ * replicas share its node's work. */
+static void
+take_slice(const struct values *s, int32_t task, const struct layout *l, const struct type *type, struct view *view,
+           int64_t *skip)
+{
+    const struct task *t = &s->v->plan->task[task];
+    int64_t more = 0;
+    if (!s->v->shares[t->node] || !shape_equal(type, &s->v->plan->program->node[t->node].type[0])) return;
+    *view = replica_slice(view, l, type, t->pos, &more);
+    *skip += more;
 }
 
 /* The task's arguments are these operands, in these layouts. Of partial values all positions read one version. */
@@ -55,7 +68,11 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
     for (int32_t i = 0; i < nin; i++) {
         struct view view;
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
-            TRY(value_read_at(s, task, i, in[i], want[i], t->pos, &view));
+            int64_t skip;
+            struct type type = ref_type(s->v->plan->program, in[i]);
+            TRY(value_read(s, task, i, in[i], want[i], t->pos, &view, &skip));
+            take_slice(s, task, want[i], &type, &view, &skip);
+            TRY(proof_same(s->v, task, "skip of an argument", t->arg[i].skip, skip * (int64_t)dtype_bytes(view.dtype)));
             TRY(value_version(s, task, i, &s->version[t->node][i]));
             if (!made_for(t, i, depends_on_place(s, task), &view))
                 return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
@@ -73,9 +90,12 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
 {
     const struct task *t = &s->v->plan->task[task];
     const struct prog_node *n = &s->v->plan->program->node[node];
-    struct type local = layout_shard(n->layout[k], &n->type[k], t->pos);
-    TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, type_bytes(&local)));
     struct view view = value_part(n->layout[k], &n->type[k], t->pos);
+    int64_t skip = 0;
+    take_slice(s, task, n->layout[k], &n->type[k], &view, &skip);
+    TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, view_bytes(&view)));
+    if (s->v->shares[node] && t->out[out].bytes > 0 && t->out[out].where.kind != IN_ROOT)
+        return proof_fail(s->v, task, "a slice of result %d does not outlive the run", (int)k);
     if (!made_for(t, t->narg + out, depends_on_place(s, task), &view))
         return proof_fail(s->v, task, "its kernel was made for another result %d", (int)out);
     *value_result(s, task, out) =
@@ -157,7 +177,7 @@ check_member(struct values *s, int32_t task, int32_t i)
         return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)m);
     const struct prog_node *n = &g->node[m];
     bool fits = last->op->flags & OP_UPDATE ? is_grouped(s, c, i, n, last) : belongs(s, c, i, n, last);
-    if (!fits || n->accumulate || n->piece != last->piece)
+    if (!fits || n->accumulate || n->piece != last->piece || s->v->shares[m])
         return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
     for (int32_t k = 0; k < n->nin; k++)
@@ -260,7 +280,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     TRY(value_version(s, task, 0, version));
     local = layout_shard(l, whole, t->pos);
     if (!t->type || !type_equal(t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
-    if (!value_same_view(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
+    if (!view_same(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
     TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
     *value_result(s, task, 0) = (struct content){.ref = result, .layout = l, .pos = t->pos};
     return 0;
@@ -338,7 +358,7 @@ value_copy(struct values *s, int32_t task)
 
 /* ---- what outlives the run ---- */
 
-/* A result that is written into a root part is that part of the root's value, whole and dense. */
+/* A result that is written into a root part is that part of the root's value, whole and dense, or this rank's slice. */
 static int
 check_root(struct values *s, int32_t task, int32_t k)
 {
@@ -359,7 +379,10 @@ check_root(struct values *s, int32_t task, int32_t k)
         return proof_fail(s->v, task, "result %d is not part %d of root %d", (int)k, (int)part->pos, (int)part->index);
     TRY(proof_same(s->v, task, "nreg of a root", o->nreg, root->join ? p->pieces : 1));
     TRY(proof_same(s->v, task, "times that a root is made", t->nact / o->every, o->nreg));
-    return proof_same(s->v, task, "bytes of a root", o->bytes * o->nreg, part->bytes);
+    if (!p->shared[part->index]) return proof_same(s->v, task, "bytes of a root", o->bytes * o->nreg, part->bytes);
+    struct type type = ref_type(p->program, root->ref);
+    view = replica_slice(&view, ref_layout(p->program, root->ref), &type, part->pos, &skip);
+    return proof_same(s->v, task, "bytes of a slice of a root", o->bytes, view_bytes(&view));
 }
 
 /* What a task reads lies in the space of its device, unless it carries it to another. */

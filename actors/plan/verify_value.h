@@ -44,7 +44,6 @@ struct values {
 struct view value_part(const struct layout *l, const struct type *t, int pos);
 /* The window of a part (it begins at lo) that holds slice; *skip elements from the part's start. */
 struct view value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
-bool value_same_view(const struct view *a, const struct view *b);
 /* The value itself, however often it moved. */
 struct ref value_unmoved(const struct proof *v, struct ref r);
 bool value_varies(const struct proof *v, struct ref r); /* from piece to piece */

@@ -442,6 +442,7 @@ collection_program(struct rille_session *s, struct collection *c)
     p->threads = s->threads;
     p->map = s->cluster ? cluster_map(s->cluster, cluster_home(s->cluster)) : NULL;
     p->cost = s->cost;
+    p->shared_least = s->cluster ? 0 : SHARED_LEAST;
     p->nleaf = c->nleaf;
     p->nnumber = c->nnumber;
     p->nnode = c->nnode;

@@ -128,7 +128,7 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
 {
     struct store *store = NULL;
     TRY(layout_fits(l, t));
-    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, &store));
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, false, &store));
     for (int pos = 0; store && pos < l->place->nrank; pos++) {
         int status = store->part[pos] ? read_part(t, l, store, pos, read, arg) : 0;
         if (!status) continue;

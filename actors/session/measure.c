@@ -25,12 +25,17 @@ count_values(const struct plan *p, const bool *over, struct rille_device_stats *
 {
     for (int32_t i = 0; i < p->nleaf_part; i++) {
         const struct plan_part *part = &p->leaf_part[i];
-        device[device_at(p, p->program->leaf[part->index].layout->place, part->pos)].peak_memory += part->bytes;
+        const struct layout *l = p->program->leaf[part->index].layout;
+        device[device_at(p, l->place, part->pos)].peak_memory += part->bytes;
     }
     for (int32_t i = 0; i < p->nroot_part; i++) {
         const struct plan_part *part = &p->root_part[i];
-        const struct layout *l = ref_layout(p->program, p->program->root[part->index].ref);
-        if (!over[part->index]) device[device_at(p, l->place, part->pos)].peak_memory += part->bytes;
+        const struct prog_root *r = &p->program->root[part->index];
+        const struct layout *l = ref_layout(p->program, r->ref);
+        int64_t *held = &device[device_at(p, l->place, part->pos)].peak_memory;
+        bool later = p->shared[part->index] && layout_origin(l, part->pos) != part->pos;
+        if (!over[part->index] && !later) *held += part->bytes;
+        if (over[part->index] && later) *held -= part->bytes; /* of the leaf, which lies with the first */
     }
 }
 

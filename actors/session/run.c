@@ -11,12 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The part at this position is the buffer of the first that holds the same; false: it is that. */
+static bool
+share_first(struct store *s, const struct layout *l, int pos)
+{
+    int first = layout_origin(l, pos);
+    if (first == pos) return false;
+    if (s->part[pos] == s->part[first]) return true;
+    if (s->part[pos]) buffer_retire(&s->part[pos]);
+    s->part[pos] = s->part[first];
+    if (s->part[pos]) buffer_hold(s->part[pos]);
+    return true;
+}
+
 int
-store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out)
+store_make(struct rille_session *s, const struct type *t, const struct layout *l, bool shared, struct store **out)
 {
     const struct place *p = l->place;
     struct store *store = store_new(p->nrank);
     for (int pos = 0; pos < p->nrank; pos++) {
+        if (shared && share_first(store, l, pos)) continue;
         struct type local = layout_shard(l, t, pos);
         int64_t bytes = type_bytes(&local);
         struct pool *pool;
@@ -113,7 +127,7 @@ make_root(struct rille_session *s, struct runner *r, int32_t k)
     struct type t = ref_type(g, g->root[k].ref);
     if (g->root[k].join) t.dim[0] *= g->pieces;
     const struct ref *ref = &g->root[k].ref;
-    int status = store_make(s, &t, ref_layout(g, *ref), &r->root[k]);
+    int status = store_make(s, &t, ref_layout(g, *ref), r->plan->shared[k], &r->root[k]);
     return status && ref->kind == REF_NODE ? no_capacity(status, g->node[ref->index].name, &t, ref_layout(g, *ref))
                                            : status;
 }
@@ -143,12 +157,31 @@ take_arenas(struct rille_session *s, struct runner *r)
     return 0;
 }
 
+/* Makes the replicas of a leaf as many buffers as the root has that takes them: they hold the same. False when a tensor
+ * of its own has one of them, or when a root that wants them all finds one. */
+static bool
+lies_alone(struct store *s, const struct layout *l, bool shared)
+{
+    bool alone = true;
+    int32_t nreplica = 0;
+    for (int pos = 0; pos < s->n; pos++) {
+        if (shared) share_first(s, l, pos);
+        nreplica += layout_origin(l, pos) == 0;
+    }
+    for (int pos = 0; pos < s->n; pos++)
+        alone = alone && (!s->part[pos] || s->part[pos]->nref == (shared ? nreplica : 1));
+    return alone;
+}
+
 static int
 take_root(struct rille_session *s, struct runner *r, int32_t k)
 {
+    const struct program *g = r->plan->program;
+    struct store *leaf = r->overwrites[k] ? r->leaf[g->root[k].overwrites_leaf] : NULL;
     r->root[k] = NULL;
-    if (!r->overwrites[k] || !r->donate[k]) return make_root(s, r, k);
-    r->root[k] = r->leaf[r->plan->program->root[k].overwrites_leaf];
+    r->donate[k] = r->donate[k] && leaf && lies_alone(leaf, ref_layout(g, g->root[k].ref), r->plan->shared[k]);
+    if (!r->donate[k]) return make_root(s, r, k);
+    r->root[k] = leaf;
     store_hold(r->root[k]);
     return 0;
 }

@@ -171,7 +171,7 @@ int
 segments_sort(const struct segments *s, struct rille_session *session, const struct type *t, const struct layout *l,
               const struct store *from, bool back, struct store **out)
 {
-    TRY(store_make(session, t, l, out));
+    TRY(store_make(session, t, l, false, out));
     for (int pos = 0; pos < l->place->nrank; pos++) {
         struct box b;
         struct type local = layout_shard(l, t, pos);

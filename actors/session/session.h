@@ -45,6 +45,10 @@ struct memo {
     struct hash_table calls;
 };
 
+/* Bytes of a variable from which on replicas in one memory share a buffer: what each device's slice saves of an update,
+ * 10 us and more, is worth the messages that order it. */
+enum { SHARED_LEAST = 64 << 10 };
+
 /* A plan with its actors and the places where a run finds its bytes; the cache or a compiled step owns it, for one run
  * at a time (run.c). */
 struct runner {
@@ -296,7 +300,7 @@ int runner_run(struct rille_session *s, struct runner *r, bool timed);
 void runner_overwrote(const struct runner *r, bool *root);
 void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
 /* Makes buffers for a value of this type and layout. */
-int store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out);
+int store_make(struct rille_session *s, const struct type *t, const struct layout *l, bool shared, struct store **out);
 
 /* ---- remote.c ---- */
 /* Where in a memory's segment p lies; UINT64_MAX: it is NULL. E_STATE: it does not. */
