@@ -7,7 +7,8 @@
 --
 -- All recipes give the same losses (but for rounding); see `recipes` below. It stops when --steps are done, or as many as
 -- fit in --minutes. --plot writes the curve of losses, --log each loss as a line; --checkpoint names a folder where the
--- training is saved every --every steps, beside the training, and --resume goes on from there.
+-- training is saved every --every steps, beside the training, and --resume goes on from there, after its end for as many
+-- minutes again.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -157,13 +158,14 @@ local log = o.log ~= "" and assert(io.open(o.log, "w"))
 local losses, checks = {}, {}
 local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
 local t, total, start = 0, o.steps, nil
+local timed = true -- what fits in --minutes is yet to be found out
 
 local parts = {model = model, optimizer = opt, data = data}
 if o.resume then
   local note
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
-  if o.steps == note.steps then total = note.total end -- as many as there was time for then
+  if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- it was not at its end
   print(("goes on after step %d"):format(t))
 end
 local lr, begun = schedule(total), t
@@ -176,8 +178,9 @@ while t < total do
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
   if t == begun + 2 then start = rille.clock() end
-  if t == 12 and begun == 0 and t < total then -- as many steps as there is time for
-    total = math.min(o.steps, math.max(t, math.floor(o.minutes * 60 / ((rille.clock() - start) / 10) * 0.9)))
+  if timed and t == begun + 12 and t < total then -- as many steps as there is time for
+    local more = math.floor(o.minutes * 60 / ((rille.clock() - start) / 10) * 0.9)
+    total = math.min(o.steps, math.max(t, begun + more))
     lr, line.total = schedule(total), total
   end
   line:update(t, loss, tokens)

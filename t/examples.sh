@@ -23,6 +23,8 @@ example "gpt $small --plot $dir/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "he
 example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "held back"
 example "gpt $small --every 2 --checkpoint $dir/training --recipe zero" "held back"
 example "gpt $small --steps 5 --every 2 --checkpoint $dir/training --resume --recipe 2d" "goes on after step 3" "step 5/5"
+example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed" "step 12/12"
+example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed --resume" "goes on after step 12" "step 24/24"
 example "resnet --steps 3 --recipe dp" "of 360 held-out images"
 "$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$dir/new')
   rille.tokenizer.train({file = 'README.md'}, {size = 300}):save('$dir/new/tokenizer.json')"
