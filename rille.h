@@ -45,6 +45,7 @@ struct rille_options {
     uint64_t seed;       /* of random values */
     bool check_ref, check_nan;
     size_t memory_limit;                 /* bytes a device; 0: none */
+    const char *collectives;             /* "own" (NULL); "nccl": a library makes them, among GPUs (docs/cuda.md) */
     const char *cost;                    /* file of rille_cost_write(): what moves cost here; NULL: built in */
     const struct rille_workers *cluster; /* workers own the devices; NULL: this process. rille_open() reads it */
 };

@@ -105,14 +105,29 @@ cuda_parse(const char *text, struct cuda_choice *c)
 static bool
 equal(const struct cuda_choice *a, const struct cuda_choice *b)
 {
-    return a->n == b->n && !memcmp(a->device, b->device, sizeof *a->device * (size_t)a->n);
+    return a->n == b->n && a->nccl == b->nccl && !memcmp(a->device, b->device, sizeof *a->device * (size_t)a->n);
+}
+
+/* A library has one seat for a GPU. */
+static int
+check_collectives(const struct cuda_choice *c)
+{
+    const char *why;
+    if (!plugin->collectives(&why)) return fail(E_PLACE, "collectives by nccl: %s", why);
+    for (int i = 0; i < c->n; i++)
+        if (c->device[i].parts > 1)
+            return fail(E_PLACE, "collectives by nccl are for GPUs that have one device each; cuda:%d has %d",
+                        c->device[i].gpu, c->device[i].parts);
+    return 0;
 }
 
 static int
 choose(const struct cuda_choice *c)
 {
     if (choice.n && equal(&choice, c)) return 0;
-    if (choice.n) return fail(E_STATE, "devices: this process has named other devices of kind cuda before");
+    if (choice.n)
+        return fail(E_STATE, "devices: this process has named other devices of kind cuda, or collectives, before");
+    if (c->nccl) TRY(check_collectives(c));
     for (int i = 0; i < c->n; i++) {
         const char *why = plugin->open(c->device[i].gpu, &gpu_of[i]);
         if (why) return fail(E_PLACE, "devices: \"cuda:%d\": %s", c->device[i].gpu, why);
@@ -122,6 +137,7 @@ choose(const struct cuda_choice *c)
     const char *why;
     if (plugin->compiler(&why)) device_cuda.flags |= COMPILES;
     if (plugin->library(&why)) device_cuda.flags |= MULTIPLIES;
+    if (c->nccl) device_cuda.flags |= COLLECTS;
     device_cuda.missing = NULL;
     return 0;
 }
@@ -224,7 +240,8 @@ reach(void *p)
 static int
 settle(int device)
 {
-    return cuda_note(plugin->settle(choice.device[device].gpu));
+    TRY(cuda_note(plugin->settle(choice.device[device].gpu)));
+    return cuda_cut_work();
 }
 
 static int
@@ -260,4 +277,8 @@ struct device_kind device_cuda = {
     .settle = settle,
     .tell = host_stream_tell,
     .reach = reach,
+    .communicator = cuda_communicator_get,
+    .collect = cuda_collect,
+    .cut = cuda_collect_cut,
+    .mend = cuda_collect_mend,
 };

@@ -8,10 +8,11 @@
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 5 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 6 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -45,6 +46,16 @@ struct cuda_factors {
     void *aux, *y, *scratch;
 };
 
+/* A seat's part in a collective (communicator.h): `in` and `out` lie dense, elsewhere. numel: of a block; of a part,
+ * where all is reduced. */
+enum cuda_verb { CUDA_ALL_REDUCE, CUDA_REDUCE_SCATTER, CUDA_ALL_GATHER };
+enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
+enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* beside enum cuda_real */
+struct cuda_collective {
+    int verb, reduce, element;
+    int64_t numel; /* more than 0 */
+};
+
 /* Texts say what is wrong and live as long as the process; NULL: nothing is. Any thread. */
 struct cuda_plugin {
     int version;
@@ -72,12 +83,22 @@ struct cuda_plugin {
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
     const char *(*multiply)(int gpu, const void *way, const struct cuda_factors *at); /* launches */
     const char *(*settle)(int gpu);
+    /* Names the library that makes collectives, and its version; NULL: there is none (*why). */
+    const char *(*collectives)(const char **why);
+    /* n different GPUs as seats; blocks. NULL: *why. The session's thread. */
+    void *(*communicator)(int n, const int *gpu, const char **why);
+    /* Launches the part of a seat, on its GPU: done when all seats have launched theirs, which they do in one order.
+     * Of a communicator that is cut it launches nothing. */
+    const char *(*collect)(void *communicator, int seat, const struct cuda_collective *what, const void *in, void *out);
+    void (*cut)(void *communicator);  /* parts that wait end, and what they gave is nothing */
+    void (*drop)(void *communicator); /* of one that is cut and no thread uses any more */
 };
 
 /* Which devices the program names: device i is a 1/parts of a GPU. */
 enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
+    bool nccl; /* a library makes collectives among them */
     struct cuda_device {
         int gpu, parts;
     } device[CUDA_DEVICES];
@@ -85,8 +106,8 @@ struct cuda_choice {
 
 /* Adds the devices of "all", "0", or "0x4" (four that share GPU 0). E_PLACE: no plug-in, no driver, no such GPU. */
 int cuda_parse(const char *text, struct cuda_choice *c);
-/* Makes these the devices of the kind from now on. E_PLACE: others hold a GPU; E_STATE: the process has named
- * others. */
+/* Makes these the devices of the kind from now on. E_PLACE: others hold a GPU; there is no library of collectives, or
+ * devices share a GPU; E_STATE: the process has chosen otherwise before. */
 int cuda_choose(const struct cuda_choice *c);
 /* The GPU of a device of the choice. E_PLACE: there is no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
@@ -112,8 +133,21 @@ size_t cuda_product_scratch(const struct cuda_way *w);
 /* Launches it. E_KERNEL: the device is broken. */
 int cuda_product_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
 
-/* For cuda_kernel.c and cuda_product.c: the plug-in that is open; device i of the choice; a GPU's first error becomes
- * the process's. */
+/* ---- collectives by a library: cuda_collective.c keeps communicators; device.h says what these do ---- */
+
+struct communicator;
+struct collective_call;
+struct stream;
+int cuda_communicator_get(int32_t n, const int32_t *device, struct communicator **out);
+int cuda_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
+                 const void *in, void *out);
+void cuda_collect_cut(void);
+int cuda_collect_mend(void);
+/* E_CANCEL between these two: what was launched may have been cut. */
+int cuda_cut_work(void);
+
+/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the plug-in that is open; device i of the choice; a GPU's
+ * first error becomes the process's. */
 const struct cuda_plugin *cuda_opened(void);
 const struct cuda_device *cuda_device_of(int device, int *major, int *minor); /* NULL: there is no such one */
 int cuda_note(const char *why);

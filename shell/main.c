@@ -26,6 +26,8 @@ static const char help[] =
     "Runs a script, or the shell when there is none and stdin is a terminal. '-' is stdin as a script.\n\n"
     "  -d, --devices LIST   devices of this process, as in cpu:4 or cpu:2,cuda:0 or cuda:all;\n"
     "                       without it cpu:8, or as many as there are cores\n"
+    "      --collectives HOW  how values go among GPUs: 'own', each reads the others' parts; or\n"
+    "                       'nccl', by that library\n"
     "  -e CHUNK             run Lua code; may be repeated\n"
     "  -E EXPR              print the value of an expression\n"
     "  -l MOD               require a module into its global\n"
@@ -59,6 +61,7 @@ struct program {
     bool interactive, color, no_init, calibrate, install, doctor, json;
     const char *jupyter; /* a connection file, or NULL */
     const char *devices; /* -d, or NULL */
+    const char *collectives;
     const struct front *front;
     struct environment environment;
 };
@@ -108,6 +111,7 @@ enum {
     OPT_NO_INIT,
     OPT_JUPYTER,
     OPT_JUPYTER_INSTALL,
+    OPT_COLLECTIVES,
     OPT_DOCTOR,
     OPT_JSON,
     OPT_VERSION,
@@ -116,6 +120,7 @@ enum {
 
 static const struct option long_options[] = {
     {"devices", required_argument, NULL, 'd'},
+    {"collectives", required_argument, NULL, OPT_COLLECTIVES},
     {"color", required_argument, NULL, OPT_COLOR},
     {"calibrate", no_argument, NULL, OPT_CALIBRATE},
     {"no-init", no_argument, NULL, OPT_NO_INIT},
@@ -157,6 +162,7 @@ read_option(struct program *p, int c)
         p->action[p->naction++] = (struct action){(char)c, optarg};
         return 0;
     case 'i': p->interactive = true; return 0;
+    case OPT_COLLECTIVES: p->collectives = optarg; return 0;
     case OPT_COLOR: return set_color(p, optarg);
     case OPT_CALIBRATE: p->calibrate = true; return 0;
     case OPT_NO_INIT: p->no_init = true; return 0;
@@ -534,6 +540,7 @@ begin(int argc, char **argv, struct front *front)
     }
     if (p.devices) p.environment.options.devices = p.devices;
     if (front->attached) p.environment.options.devices = "cpu:1"; /* for what the editor knows */
+    if (!front->attached) p.environment.options.collectives = p.collectives;
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
     if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed();
     return run_program(&p);

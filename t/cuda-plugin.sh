@@ -4,35 +4,8 @@
 # toolkit that is installed. cuda-plugin.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . "${0%/*}/tap.sh"
+. "${0%/*}/lib/toolkit.sh"
 
-nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
-if [ ! -x "$nvcc" ] || ! command -v c++ >/dev/null; then
-  skip "the plug-in on a toolkit without GPUs" "no CUDA toolkit"
-  finish
-fi
-headers=$(dirname "$(dirname "$(realpath "$nvcc")")")/include
-[ -f "$headers/cuda_runtime.h" ] || headers=$(dirname "$(find -L "${headers%/include}" -name cuda_runtime.h 2>/dev/null | head -1)")
-rille=$dir/rille
-cp "$own" "$rille"
-
-make_toolkit() { cc -std=gnu11 -Wall -Wextra -Werror -shared -fPIC -DSHIM="\"$root\"" -I"$root" -isystem "$headers" -o "$dir/libtoolkit.so" t/host/toolkit.c -ldl; }
-make_plugin() {
-  for file in kernels/cuda/*.cu; do set -- "$@" -x c++ "$file"; done
-  c++ -std=c++17 -Wall -Wextra -Werror -shared -fPIC -DCUDART_MAJOR=99 -DCUDA_LIBRARIES="\"$dir\"" -I"$root" -isystem "$headers" \
-    "$@" -x none -o "$dir/librille-cuda.so" "$dir/libtoolkit.so"
-}
-ok "a toolkit without GPUs is made" make_toolkit
-ok "the plug-in is C++, and goes with it" make_plugin
-for library in nvrtc cublasLt; do ln -s libtoolkit.so "$dir/lib$library.so.99"; done
-export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} RILLE_CACHE=$dir/cache
-
-# refuses WRONG TEXT DEVICES...: exit 2, nothing printed, one line that holds the text.
-refuses() {
-  local wrong=$1 text=$2 out code; shift 2
-  out=$(FAKE_CUDA=$wrong timeout 60 "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
-  echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
-  [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err" && [ "$(wc -l <"$dir/err")" = 1 ]
-}
 # prints WRONG WANT PROGRAM [DEVICES]
 prints() { local got; got=$(FAKE_CUDA=$1 timeout 60 "$rille" -d "${4:-cpu:1,cuda:0}" -e "$3" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$2" ]; }
 
@@ -121,7 +94,6 @@ trains() {
   FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 60 "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, '$2' $training" | paste - <(echo "$want") |
     tee /dev/stderr | awk -v near=$near '{ d = $1 - $2 } NF != 2 || d > near * $2 || -d > near * $2 { exit 1 } END { exit NR != 3 }'
 }
-told() { grep -oP "$1" "$dir/told" | sort | uniq -c | awk '{ $1 = $1 } 1' | tee /dev/stderr; }
 for type in f32 bf16 f64; do
   ok "a network of $type trains with the products of a library" trains "" $type
   case $type in f32) want="bias|bias+gelu+aux|plain|slope" ;; bf16) want="bias+gelu+aux|plain|slope" ;; *) want=plain ;; esac

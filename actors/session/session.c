@@ -31,17 +31,34 @@ cores(void)
     return n > 0 ? (int)n : 1;
 }
 
+/* How moves among GPUs are made: by a library, or each rank reads the others' parts. */
+static int
+set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
+{
+    if (!o->collectives || !strcmp(o->collectives, "own")) return 0;
+    if (strcmp(o->collectives, "nccl"))
+        return fail(E_ARG, "collectives are \"own\" or \"nccl\", not \"%s\"", o->collectives);
+    if (gpus->n == 0 || o->cluster)
+        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda of this process; \"%s\" has none",
+                    o->devices ? o->devices : "cpu");
+    if (o->bus && !strncmp(o->bus, "sim", 3))
+        return fail(E_STATE, "collectives by nccl wait for each other, and the simulator has one thread");
+    gpus->nccl = true;
+    return 0;
+}
+
 static int
 set_devices(struct rille_session *s, const struct rille_options *o)
 {
     s->ndevice[DEV_META] = INT_MAX;
     s->default_kind = DEV_CPU;
+    struct device_counts d = {0};
     if (!o || !o->devices) {
         s->ndevice[DEV_CPU] = MAX(8, cores());
-        return 0;
+        return o ? set_collectives(o, &d.gpus) : 0;
     }
-    struct device_counts d;
     TRY(device_counts_parse(o->devices, &d));
+    TRY(set_collectives(o, &d.gpus));
     TRY(cuda_choose(&d.gpus));
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) s->ndevice[k] = d.n[k];

@@ -198,6 +198,11 @@ rille_cuda_plugin(void)
                                               products_library,
                                               products_find,
                                               products_multiply,
-                                              settle};
+                                              settle,
+                                              collectives_library,
+                                              collectives_communicator,
+                                              collectives_collect,
+                                              collectives_cut,
+                                              collectives_drop};
     return &plugin;
 }

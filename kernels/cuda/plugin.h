@@ -17,10 +17,10 @@ text_of(cudaError_t e)
 
 /* A library of this toolkit, "libnvrtc.so": as the loader knows it, or where the toolkit was when this was built. */
 static inline void *
-open_library(const char *name)
+open_library(const char *name, int version = CUDART_MAJOR)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s.%d", name, CUDART_MAJOR);
+    snprintf(path, sizeof path, "%s.%d", name, version);
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!file) file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     snprintf(path, sizeof path, "%s/%s", CUDA_LIBRARIES, name);
@@ -38,5 +38,13 @@ find(void *file, const char *name, F *f)
 const char *products_library(const char **why);
 void *products_find(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
 const char *products_multiply(int gpu, const void *way, const struct cuda_factors *at);
+
+/* collectives.cu: of the record, all about collectives. */
+const char *collectives_library(const char **why);
+void *collectives_communicator(int n, const int *gpu, const char **why);
+const char *collectives_collect(void *communicator, int seat, const struct cuda_collective *what, const void *in,
+                                void *out);
+void collectives_cut(void *communicator);
+void collectives_drop(void *communicator);
 
 #endif

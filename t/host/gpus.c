@@ -183,7 +183,7 @@ settle(int gpu)
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION, count, open_gpu, take,    give, copy, fill,  compiler,
-                                              compile, load,  launch,   library, NULL, NULL, settle};
+    static const struct cuda_plugin plugin = {VERSION, count, open_gpu, take,    give, copy, fill,   compiler,
+                                              compile, load,  launch,   library, NULL, NULL, settle, library};
     return &plugin;
 }

@@ -20,6 +20,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "t/host/toolkit.h"
+
 #include "t/host/played.h"
 
 enum { GPUS = 64, BLOCKS = 4096 };
@@ -43,8 +45,8 @@ said(const char *word, long otherwise)
     return at ? strtol(at + strlen(word), NULL, 10) : otherwise;
 }
 
-static bool
-is_said(const char *word)
+bool
+fake_is_said(const char *word)
 {
     return getenv("FAKE_CUDA") && strstr(getenv("FAKE_CUDA"), word);
 }
@@ -122,7 +124,7 @@ work(void)
 cudaError_t
 cudaDriverGetVersion(int *version)
 {
-    *version = is_said("driver=0") ? 0 : is_said("driver=old") ? 11000 : CUDART_VERSION;
+    *version = fake_is_said("driver=0") ? 0 : fake_is_said("driver=old") ? 11000 : CUDART_VERSION;
     return cudaSuccess;
 }
 
@@ -131,7 +133,7 @@ cudaGetDeviceCount(int *count)
 {
     int gpu[GPUS];
     *count = 0;
-    if (is_said("driver=")) return note(cudaErrorInsufficientDriver);
+    if (fake_is_said("driver=")) return note(cudaErrorInsufficientDriver);
     *count = seen(gpu);
     return *count ? cudaSuccess : note(cudaErrorNoDevice);
 }
@@ -145,7 +147,7 @@ cudaGetDeviceProperties(struct cudaDeviceProp *of, int device)
     snprintf(of->name, sizeof of->name, "fake %d", gpu[device]);
     of->totalGlobalMem = (size_t)said("memory=", 100 * 1000 * 1000);
     of->major = 9;
-    of->concurrentManagedAccess = !is_said("apart");
+    of->concurrentManagedAccess = !fake_is_said("apart");
     return cudaSuccess;
 }
 
@@ -191,7 +193,7 @@ cudaMallocManaged(void **out, size_t bytes, unsigned flags)
     struct block *b = block;
     while (b->data) b++;
     bool fits =
-        taken_bytes[current] + bytes <= (size_t)said("memory=", 100 * 1000 * 1000) / (is_said("shared") ? 2 : 1);
+        taken_bytes[current] + bytes <= (size_t)said("memory=", 100 * 1000 * 1000) / (fake_is_said("shared") ? 2 : 1);
     *b = (struct block){fits ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL,
                         bytes, current};
     if (fits) taken_bytes[current] += bytes;
@@ -255,7 +257,9 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
 /* What a thread has launched on its stream is done when it waits for that, not before, and in this order. */
 enum { ARGUMENT = 4096, PENDING = 256 };
 struct launch {
-    void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: a product */
+    void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: a product, or host code */
+    cudaError_t (*host)(void *of);
+    void *of;
     long blocks;
     char argument[ARGUMENT];
     struct product {
@@ -279,6 +283,23 @@ put_off(struct launch **l)
     return cudaSuccess;
 }
 
+cudaError_t
+fake_put_off(cudaError_t (*run)(void *of), void *of)
+{
+    struct launch *l;
+    cudaError_t e = put_off(&l);
+    if (e) return e;
+    l->host = run;
+    l->of = of;
+    return e;
+}
+
+int
+fake_current(void)
+{
+    return current;
+}
+
 static cudaError_t
 carry_out(const struct launch *l)
 {
@@ -287,8 +308,8 @@ carry_out(const struct launch *l)
     pthread_mutex_lock(&one); /* one block runs at a time */
     if (!e && l->run) l->run(l->argument, l->blocks, ++seed);
     pthread_mutex_unlock(&one);
-    if (!e && !l->run) compute_product(&l->product);
-    return e;
+    if (!e && !l->run && !l->host) compute_product(&l->product);
+    return !e && l->host ? l->host(l->of) : e;
 }
 
 cudaError_t
@@ -516,7 +537,7 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cubla
         (long)y->data[CUBLASLT_MATRIX_LAYOUT_ROWS],
         (long)a->data[d->data[CUBLASLT_MATMUL_DESC_TRANSA] ? CUBLASLT_MATRIX_LAYOUT_ROWS : CUBLASLT_MATRIX_LAYOUT_COLS],
         (long)y->data[CUBLASLT_MATRIX_LAYOUT_TYPE], epilogue_text(e, text));
-    *nfound = none || is_said("noway") ? 0 : 1;
+    *nfound = none || fake_is_said("noway") ? 0 : 1;
     found->state = CUBLAS_STATUS_SUCCESS;
     found->workspaceSize = SCRATCH;
     return *nfound ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;

@@ -1,0 +1,36 @@
+# toolkit.sh - the real plug-in (kernels/cuda) on a CUDA toolkit without a GPU, t/host/toolkit.c, whose headers are those
+# of the toolkit that is installed. Sourced behind tap.sh, with $own, $build and $root as cuda-plugin.sh has them; ends
+# the test where there is no toolkit. Then $rille is a copy that finds this plug-in, in $dir.
+nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+if [ ! -x "$nvcc" ] || ! command -v c++ >/dev/null; then
+  skip "the plug-in on a toolkit without GPUs" "no CUDA toolkit"
+  finish
+fi
+headers=$(dirname "$(dirname "$(realpath "$nvcc")")")/include
+[ -f "$headers/cuda_runtime.h" ] || headers=$(dirname "$(find -L "${headers%/include}" -name cuda_runtime.h 2>/dev/null | head -1)")
+rille=$dir/rille
+cp "$own" "$rille"
+
+make_toolkit() {
+  cc -std=gnu11 -Wall -Wextra -Werror -shared -fPIC -DSHIM="\"$root\"" -I"$root" -isystem "$headers" -o "$dir/libtoolkit.so" \
+    t/host/toolkit.c $([ ! -f "$headers/nccl.h" ] || echo t/host/nccl.c) -ldl -lm
+}
+make_plugin() {
+  for file in kernels/cuda/*.cu; do set -- "$@" -x c++ "$file"; done
+  c++ -std=c++17 -Wall -Wextra -Werror -shared -fPIC -DCUDART_MAJOR=99 -DCUDA_LIBRARIES="\"$dir\"" -I"$root" -isystem "$headers" \
+    "$@" -x none -o "$dir/librille-cuda.so" "$dir/libtoolkit.so"
+}
+ok "a toolkit without GPUs is made" make_toolkit
+ok "the plug-in is C++, and goes with it" make_plugin
+for library in nvrtc.so.99 cublasLt.so.99 nccl.so.2; do ln -s libtoolkit.so "$dir/lib$library"; done
+export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} RILLE_CACHE=$dir/cache
+
+# refuses WRONG TEXT DEVICES...: exit 2, nothing printed, one line that holds the text.
+refuses() {
+  local wrong=$1 text=$2 out code; shift 2
+  out=$(FAKE_CUDA=$wrong timeout 60 "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
+  echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
+  [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err" && [ "$(wc -l <"$dir/err")" = 1 ]
+}
+# told PATTERN: what calls the toolkit was told in $dir/told, counted.
+told() { grep -oP "$1" "$dir/told" | sort | uniq -c | awk '{ $1 = $1 } 1' | tee /dev/stderr; }
