@@ -11,7 +11,7 @@ local function held_by(step)
   return held
 end
 
--- What the fullest device holds, what the planner counted, the scratch memory of kernels beside it, what it held in the first call.
+-- What the fullest device holds, what the planner counted, the scratch memory of kernels beside it, what is held in the first call.
 local function train(program, hint, limit)
   rille.manual_seed(5)
   local net = program[1]()
@@ -54,5 +54,28 @@ for _, how in ipairs{"tp", "fsdp"} do
   tap.ok(least and least < held, ("%s: a quarter of %d bytes is too little, and the least is told"):format(how, held), why)
   local again, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: with the least, %d bytes, there is a plan of %d"):format(how, least, again))
+end
+-- A norm over columns that are cut is written in parts, which move less and hold more: where they hold too much it is written in
+-- one piece, and the least that is told is that of either.
+do
+  local line = hints.dp[1]
+  local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}
+  local w, b = rille.randn({1024}, along), rille.randn({1024}, along)
+  local s, x = rille.randn({64, 1024}, at), rille.randn({64, 1024}, at)
+  for _, v in ipairs{w, b, s} do v:requires_grad_() end
+  local function norm(limit)
+    local step = rille.graph(function(y)
+      local loss = rille.layer_norm(y + s, w, b):square():mean()
+      loss:backward()
+      w.grad, b.grad, s.grad = nil, nil, nil
+      return loss
+    end, {auto_parallel = true, time_limit = 600, memory_limit = limit})
+    step(x)
+    return held_by(step)
+  end
+  local good, why = pcall(norm, 1000)
+  local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
+  tap.ok(least and norm(least) <= least, "a norm in one piece, if parts hold too much, holds the least that is told", why)
+  tap.ok(least and least <= norm(), "which is no more than what the plan without a limit holds", least)
 end
 tap.done()

@@ -12,6 +12,7 @@
 #include "actors/plan/play.h"
 #include "actors/plan/recompute.h"
 #include "actors/session/planned.h"
+#include "actors/session/rounds.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -270,6 +271,7 @@ lay_within(struct fitter *f, struct plan **out)
     }
     if (*out) err_clear();
     if (*out) return 0;
+    least = rounds_least(f->g->s, least);
     return fail(E_MEMORY, "memory: no plan found keeps within %lld bytes a device; the least possible found is %lld",
                 (long long)f->limit, (long long)least);
 }

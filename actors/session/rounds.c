@@ -27,6 +27,7 @@ struct rounds {
     struct wish *wish;             /* of the round before */
     bool trying, whole, whole_was; /* this round makes calls in one piece; so did one before */
     struct rille_graph *best;
+    int64_t least; /* bytes with which a round that held too much could do; INT64_MAX: none did */
 };
 
 int64_t
@@ -41,6 +42,7 @@ rounds_begin(struct rille_session *s, double time_limit)
     if (s->rounds) return;
     s->rounds = must_alloc(sizeof *s->rounds);
     s->rounds->deadline = computed_ns() + rounds_limit_ns(time_limit);
+    s->rounds->least = INT64_MAX;
 }
 
 int64_t
@@ -214,22 +216,50 @@ keep_best(struct rounds *r, struct rille_graph **g)
     *g = NULL;
 }
 
+static bool
+has_parts(const struct rounds *r)
+{
+    for (int32_t k = 0; k < r->nwritten; k++)
+        if (r->written[k].parts) return true;
+    return false;
+}
+
+/* Another round in one piece, if there was none and some call of this one is not. */
+static bool
+try_whole(struct rounds *r)
+{
+    r->whole = has_parts(r) && !r->whole_was;
+    r->whole_was = true;
+    if (r->whole) forget_wishes(r);
+    return r->whole;
+}
+
 /* Is another round worth its while, and how is it to be written? */
 static bool
 find_another(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
 {
     struct rounds *r = s->rounds;
-    bool parts = false;
     if (r->round == MOST_ROUNDS || computed_ns() > r->deadline) return false;
-    for (int32_t k = 0; k < r->nwritten; k++) parts = parts || r->written[k].parts;
     if (!r->whole) {
         wish_for(s, g->runner->plan->program, became);
         if (any_otherwise(s)) return true;
     }
-    r->whole = parts && !r->whole_was;
-    r->whole_was = true;
-    if (r->whole) forget_wishes(r);
-    return r->whole;
+    return try_whole(r);
+}
+
+bool
+rounds_after_failure(struct rille_session *s)
+{
+    struct rounds *r = s->rounds;
+    if (!r || r->best || r->round++ == MOST_ROUNDS) return false;
+    return try_whole(r);
+}
+
+int64_t
+rounds_least(struct rille_session *s, int64_t bytes)
+{
+    if (!s->rounds) return bytes;
+    return s->rounds->least = MIN(s->rounds->least, bytes);
 }
 
 bool

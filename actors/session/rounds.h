@@ -30,6 +30,11 @@ int rounds_call(struct rille_session *s, const struct op *op, int nin, struct va
 /* Keeps *g or the best so far, frees the other. True, with *g NULL: another round would write it otherwise. became: by
  * node of the session's collection, the node of g's program that stands for it. */
 bool rounds_again(struct rille_session *s, const int32_t *became, struct rille_graph **g);
+/* No plan of this round keeps within the memory limit. True: none of an earlier one did, and another round writes calls
+ * in one piece, which may take less. */
+bool rounds_after_failure(struct rille_session *s);
+/* Returns the least of these bytes and those of rounds before. */
+int64_t rounds_least(struct rille_session *s, int64_t bytes);
 /* Forgets the trace; with all, earlier rounds too. */
 void rounds_end(struct rille_session *s, bool all);
 /* Returns the best of earlier rounds, which the caller takes over; NULL: none. */

@@ -614,7 +614,8 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     bool paused = rille_trace_pause(s, true);
     if (!status) status = make_graph(s, nout, &y, gp);
     rille_trace_pause(s, paused);
-    bool again = !status && rounds_again(s, s->trace->became, gp);
+    bool again = status ? status == E_MEMORY && rounds_after_failure(s) : rounds_again(s, s->trace->became, gp);
+    if (again && status) status = (err_clear(), 0);
     rounds_end(s, false);
     trace_fini(s);
     if (status && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */
