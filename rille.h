@@ -131,13 +131,15 @@ bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* was the last failure on this thread the loss of a worker? */
 
 /* rille_snapshot() keeps all variables, their gradients and the counters of random values as they are now, and counts
- * it: *number. On several hosts a second copy goes to others while the next runs compute; until it is there *whole, the
- * one before, is the one that outlives a host (the first one waits). The next snapshot waits for that copy.
+ * it: *number. On several hosts a second copy goes to others while the next runs compute; until it is there the one
+ * before is the one that outlives a host (the first one waits). The next snapshot waits for that copy. keep: 1, or 2:
+ * the one before it stays as well, which takes as much memory again. *oldest: of those that are kept now.
  * rille_recover() goes back to the latest that is left, *number. It first replaces lost workers, or gives their devices
- * to those that are left (workers: how many there are to be; 0: as many as before). Handles and graphs stay valid. */
-int rille_snapshot(struct rille_session *s, int64_t *number, int64_t *whole);
+ * to those that are left (workers: how many there are to be; 0: as many as before). Handles and graphs stay valid.
+ * *why: NULL, or why a later one, which was damaged or lost, was passed over; valid until the next call. */
+int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
-int rille_recover(struct rille_session *s, int workers, int64_t *number);
+int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
 /* Requests cancellation of the run in progress: it fails with "interrupted" at its next act, and gives its random
  * numbers back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */

@@ -1,4 +1,4 @@
--- snapshot.lua - rille.snapshot(note): all variables, random counters, optimisers and `note` as they are now.
+-- snapshot.lua - rille.snapshot(note, {keep = 1}): all variables, random counters, optimisers and `note` as they are now.
 --
 -- The core keeps tensors (their bytes are held, not copied). What lives in Lua alone - an optimiser's learning rate and
 -- count of steps - is asked for here: snapshot.watch(object, keep) says that keep(object) gives a function which puts the
@@ -32,17 +32,21 @@ function M.watch(object, keep) M.watched[object] = keep end
 -- Puts everything back to the snapshot of that number, whose note it gives.
 function M.restore(number)
   local kept = M.kept[number]
-  M.kept = {[number] = kept}
+  for later in pairs(M.kept) do
+    if later > number then M.kept[later] = nil end
+  end
   for _, back in ipairs(kept.back) do back() end
   return copy(kept.note, {}, "the note")
 end
 
-return setmetatable(M, {__call = function(_, note)
+return setmetatable(M, {__call = function(_, note, options)
+  local o = check.options("rille.snapshot", options, {keep = 1})
+  check.whole("rille.snapshot", "keep", o.keep, 1)
   local kept = {note = copy(note, {}, "the note"), back = {}}
-  local number, whole = rille._snapshot()
+  local number, oldest = rille._snapshot(math.tointeger(o.keep))
   for object, keep in pairs(M.watched) do kept.back[#kept.back + 1] = keep(object) end
   M.kept[number] = kept
   for old in pairs(M.kept) do
-    if old < whole then M.kept[old] = nil end
+    if old < oldest then M.kept[old] = nil end
   end
 end})

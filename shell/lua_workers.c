@@ -80,11 +80,12 @@ workers(lua_State *L)
 static int
 snapshot(lua_State *L)
 {
-    int64_t number, whole;
+    int keep = (int)luaL_optinteger(L, 1, 1);
+    int64_t number, oldest;
     at_line(L);
-    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session, &number, &whole));
+    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session, keep, &number, &oldest));
     lua_pushinteger(L, number);
-    lua_pushinteger(L, whole);
+    lua_pushinteger(L, oldest);
     return 2;
 }
 
@@ -93,10 +94,12 @@ recover(lua_State *L)
 {
     int count = (int)luaL_optinteger(L, 1, 0);
     int64_t number;
+    const char *why;
     at_line(L);
-    check_as(L, "recover", rille_recover(shell_of(L)->session, count, &number));
+    check_as(L, "recover", rille_recover(shell_of(L)->session, count, &number, &why));
     lua_pushinteger(L, number);
-    return 1;
+    lua_pushstring(L, why);
+    return 2;
 }
 
 void

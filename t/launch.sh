@@ -321,6 +321,41 @@ ok "and where no host has them any more that is told, by name" grep -qE "^2	dama
 go launch -n 2 -d cpu:1 damaged.lua
 ok "so it is on one host" grep -qE "^1	damaged.lua:13: $no_other" out
 
+# Where nobody has them any more the snapshot before is gone back to, if it was kept; the words say why.
+cat >before.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1})
+local x = rille.full({2, 1 << 12}, 0, {placement = P, sbp = "S(0)"})
+local opt = rille.optim.SGD(rille.nn.Linear(2, 2):parameters(), {lr = 1})
+local function damage(value) -- in the memory of each host
+  for rank = 0, arg[1] - 1 do
+    assert(io.popen(("perl damage.pl %d %s"):format(rille.workers()[rank + 1].pid, value)):read("l") == "damaged")
+  end
+end
+for k = 1, 3 do
+  x:copy_(rille.full({2, 1 << 12}, 1234.5678 * k, {placement = P, sbp = "S(0)"}))
+  opt.lr = k
+  rille.snapshot({k}, {keep = 2})
+end
+rille.recover() -- its digests are there
+x:copy_(rille.zeros({2, 1 << 12}, {placement = P, sbp = "S(0)"}))
+damage(1234.5678 * 3)
+local note, why = rille.recover()
+local want = rille.tensor(1234.5678 * 2):item()
+print(note[1], opt.lr, x:min():item() == want and x:max():item() == want, why:match("the snapshot is damaged") or why)
+print(rille.recover()[1], select("#", rille.recover()))
+damage(1234.5678 * 2)
+print(pcall(rille.recover))
+print(pcall(rille.snapshot, {}, {keep = 3}))
+LUA
+for hosts in 1 2; do
+  RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 before.lua $hosts
+  is "on $hosts host(s) one that is damaged is passed over for the one before, and that is told" "$code $(head -2 out)" \
+    "0 2	2	true	the snapshot is damaged
+2	1"
+  ok "when that is damaged too, there is none to go back to" grep -qE "^false	before.lua:[0-9]*: $no_other" out
+  ok "two are the most that are kept" grep -qE "^false	.*keep is 1 or 2, not 3" out
+done
+
 cat >lost.lua <<'LUA'
 local x = rille.ones({64, 64}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
 x:sum():item()

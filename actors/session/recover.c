@@ -7,7 +7,8 @@
  * once. Where there are several hosts a second copy is made on others (spare.c), since a host takes its memory along:
  * while the next runs compute (the first one is waited for). The old snapshot stays until the new one is whole, and is
  * the one to go back to when a host is lost before; scripts know by its number which that is. What is kept has
- * digests, and is held to them before it is gone back to.
+ * digests, and is held to them before it is gone back to; where nobody has some part of it any more the one before it
+ * is gone back to, if that was asked to be kept.
  */
 #include "actors/session/session.h"
 
@@ -25,6 +26,7 @@ struct kept {
 struct snapshot {
     int32_t n;
     int64_t number;
+    int keep;                /* the one before it stays: 2 */
     struct copying *copying; /* of its spares, while they are in the making */
     bool spared;             /* they are made */
     struct copying *summing; /* while digests of it are taken */
@@ -85,7 +87,7 @@ copy_of(const struct val *v)
 }
 
 static void
-keep(struct rille_tensor *t, struct kept *k)
+keep_variable(struct rille_tensor *t, struct kept *k)
 {
     *k = (struct kept){.t = rille_tensor_hold(t), .copy[VALUE] = copy_of(t->val)};
     if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_of(t->grad->val);
@@ -127,15 +129,33 @@ end_copying(struct snapshot *p, bool whole)
     return status;
 }
 
+/* The one that was taken is the last one. */
+static void
+advance(struct rille_session *s)
+{
+    snapshot_free(&s->before);
+    s->before = s->snapshot;
+    s->snapshot = s->taken;
+    s->taken = NULL;
+}
+
+static void
+drop_before(struct rille_session *s)
+{
+    if (s->snapshot->keep < 2) snapshot_free(&s->before);
+}
+
 /* The snapshot that was taken is whole, or (status) never will be. */
 static int
 settle(struct rille_session *s, int status)
 {
-    struct snapshot **old = status ? &s->taken : &s->snapshot;
-    snapshot_free(old);
-    if (!status) s->snapshot = s->taken;
-    s->taken = NULL;
-    return status;
+    if (status) {
+        snapshot_free(&s->taken);
+        return status;
+    }
+    advance(s);
+    drop_before(s);
+    return 0;
 }
 
 void
@@ -147,7 +167,7 @@ snapshot_look(struct rille_session *s)
 }
 
 static int
-take(struct rille_session *s, struct snapshot **out)
+take(struct rille_session *s, int keep, struct snapshot **out)
 {
     int32_t n = 0;
     for (struct rille_tensor *t = s->tensors; t; t = t->next) n += is_variable(t);
@@ -156,8 +176,9 @@ take(struct rille_session *s, struct snapshot **out)
     p->seed = s->seed;
     p->ordinal = s->ordinal;
     p->number = ++s->snapshots;
+    p->keep = keep;
     for (struct rille_tensor *t = s->tensors; t; t = t->next)
-        if (is_variable(t)) keep(t, &p->kept[p->n++]);
+        if (is_variable(t)) keep_variable(t, &p->kept[p->n++]);
     *out = p;
     keep_sums(s, p);
     int status = keep_spares(s, p);
@@ -166,19 +187,20 @@ take(struct rille_session *s, struct snapshot **out)
 }
 
 int
-rille_snapshot(struct rille_session *s, int64_t *number, int64_t *whole)
+rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest)
 {
     TRY(face_session(s, __func__));
     TRY(face_given(number, "number", __func__));
-    TRY(face_given(whole, "whole", __func__));
+    TRY(face_given(oldest, "oldest", __func__));
+    if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep is 1 or 2, not %d", keep);
     TRY(trace_refuses(s, "snapshot"));
     TRY(rille_step(s)); /* updates that wait are part of what is kept */
     if (s->taken) TRY(settle(s, end_copying(s->taken, true)));
-    TRY(take(s, &s->taken));
+    TRY(take(s, keep, &s->taken));
     if (!s->snapshot) TRY(settle(s, end_copying(s->taken, true))); /* from now on there is one to go back to */
     snapshot_look(s);
     *number = s->snapshots;
-    *whole = s->snapshot->number;
+    *oldest = s->before ? s->before->number : s->snapshot->number;
     return 0;
 }
 
@@ -218,9 +240,33 @@ static int
 choose(struct rille_session *s)
 {
     struct snapshot *p = s->taken;
-    if (p && (p->spared || is_whole(p))) settle(s, 0);
+    if (p && (p->spared || is_whole(p))) advance(s);
     snapshot_free(&s->taken);
     return s->snapshot ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
+}
+
+static bool
+is_gone(struct rille_session *s, struct snapshot *p)
+{
+    struct copy **list = copies_of(p);
+    bool gone = copies_gone(s, NCOPY * p->n, list);
+    free(list);
+    return gone;
+}
+
+/* The one before it, where nobody has some part of the last one any more. */
+static int
+mend_latest(struct rille_session *s)
+{
+    int status = mend(s, s->snapshot);
+    if (!status || !s->before || !is_gone(s, s->snapshot)) return status;
+    str_clear(&s->passed_over);
+    str_add(&s->passed_over, err_text());
+    snapshot_free(&s->snapshot);
+    s->snapshot = s->before;
+    s->before = NULL;
+    err_clear();
+    return mend(s, s->snapshot);
 }
 
 static struct val *
@@ -260,7 +306,7 @@ regain(struct rille_session *s, int workers)
     for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
         int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
         if (!status) status = choose(s);
-        if (!status) status = mend(s, s->snapshot);
+        if (!status) status = mend_latest(s);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
         if (!again || !left) return status;
         err_clear();
@@ -268,17 +314,21 @@ regain(struct rille_session *s, int workers)
 }
 
 int
-rille_recover(struct rille_session *s, int workers, int64_t *number)
+rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why)
 {
     TRY(face_session(s, __func__));
     TRY(face_given(number, "number", __func__));
+    TRY(face_given(why, "why", __func__));
     TRY(trace_refuses(s, "recover"));
     if (!rille_has_snapshot(s))
         return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
     if (s->taken && end_copying(s->taken, false)) err_clear();
     if (!s->cluster && workers) return fail(E_STATE, "recover: this is one process, which has no workers");
+    str_clear(&s->passed_over);
     TRY(regain(s, workers));
+    drop_before(s);
     restore_all(s);
     *number = s->snapshot->number;
+    *why = s->passed_over.len ? s->passed_over.text : NULL;
     return 0;
 }

@@ -299,6 +299,8 @@ rille_close(struct rille_session **sp)
     *sp = NULL;
     snapshot_free(&s->taken);
     snapshot_free(&s->snapshot);
+    snapshot_free(&s->before);
+    str_free(&s->passed_over);
     int status = forget_handles(s);
     build_settle(s, 0);
     for (int32_t i = 0; i < s->nupdate; i++) val_drop(s->graph, &s->update[i].before);

@@ -115,6 +115,8 @@ struct rille_session {
     struct act_time *act;    /* of the last timed run there */
     int64_t nact, act_capacity, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
     struct snapshot *snapshot, *taken; /* the last that is whole; the one that is being copied; NULL: none */
+    struct snapshot *before;           /* the one before the last, where it is kept; NULL: none */
+    struct str passed_over;            /* why the last recovery did not go back to the last one; empty: it did */
     int64_t snapshots;                 /* taken so far */
     struct pool **pool[NDEVICE_KIND];
     int32_t npool[NDEVICE_KIND];   /* capacity of the array */
@@ -353,6 +355,7 @@ bool copying_ended(const struct copying *c);
 int copying_end(struct copying **c, bool whole);
 /* Brings back what is lost of them. E_LOST; E_IO names what is damaged. */
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
+bool copies_gone(struct rille_session *s, int32_t n, struct copy *const *c); /* has nobody some part of them? */
 
 /* ---- recover.c ---- */
 void snapshot_free(struct snapshot **p);

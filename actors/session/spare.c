@@ -335,27 +335,41 @@ refuse_lost(const struct copy *c, int32_t pos)
     return status;
 }
 
+/* What a position had, elsewhere; NULL: nobody has it any more. */
+static const struct buffer *
+elsewhere(const struct rille_session *s, const struct copy *c, int32_t pos)
+{
+    int32_t other = replica(s, c, pos, true);
+    if (other >= 0) return c->store->part[other];
+    return is_lost(c, pos, SPARE) ? NULL : side_of(c, pos, SPARE);
+}
+
 static int
 add_lost(struct rille_session *s, struct copying *all, struct copy *c, struct store *whole)
 {
     const struct place *p = c->layout->place;
     for (int32_t pos = 0; pos < p->nrank; pos++) {
-        struct buffer *b = c->store->part[pos], *from = NULL;
-        int32_t other = is_lost(c, pos, PART) ? replica(s, c, pos, true) : -1;
-        if (b && !is_lost(c, pos, PART)) {
+        struct buffer *b = c->store->part[pos];
+        if (!b) continue;
+        if (!is_lost(c, pos, PART)) {
             whole->part[pos] = b;
             buffer_hold(b);
             continue;
         }
-        if (b && other >= 0)
-            from = c->store->part[other];
-        else if (b && side_of(c, pos, SPARE) && !is_lost(c, pos, SPARE))
-            from = c->spare->part[pos];
-        else if (b)
-            return refuse_lost(c, pos);
-        if (b) TRY(add_pair(s, all, from, p->kind, p->rank[pos], whole, pos));
+        const struct buffer *from = elsewhere(s, c, pos);
+        if (!from) return refuse_lost(c, pos);
+        TRY(add_pair(s, all, from, p->kind, p->rank[pos], whole, pos));
     }
     return 0;
+}
+
+bool
+copies_gone(struct rille_session *s, int32_t n, struct copy *const *c)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t pos = 0; c[i]->store && pos < c[i]->store->n; pos++)
+            if (is_lost(c[i], pos, PART) && !elsewhere(s, c[i], pos)) return true;
+    return false;
 }
 
 /* All parts are whole again; damaged spares go when new ones are made. */

@@ -243,7 +243,8 @@ Fields: device, ranks, shape, size. Equal meshes are ==. The kind "meta" has lay
     sign = "rille.recover([{workers = n}])",
     text = [[
 replaces lost workers, or goes on with n; all is as at the last snapshot,
-whose note it gives]],
+whose note it gives; where nobody has a part of that any more, as at the one
+before it, if that was kept, and then why as well]],
     code = "rille.snapshot('note')",
     shows = "rille.recover()",
     gives = "note",
@@ -265,8 +266,11 @@ rille.sbp.split(axis), rille.sbp.broadcast, rille.sbp.partial_sum, rille.sbp.par
     gives = "S(0)",
   },
   snapshot = {
-    sign = "rille.snapshot(note)",
-    text = "keeps all variables, random counters and the note as they are now",
+    sign = "rille.snapshot(note, [{keep = 1}])",
+    text = [[
+keeps all variables, random counters and the note as they are now
+keep           2: the snapshot before it stays too, for the case that this one is
+               damaged; as much memory again]],
     shows = "rille.snapshot('note')",
     gives = "nil",
   },
