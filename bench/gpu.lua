@@ -1,0 +1,117 @@
+-- gpu.lua - what a GPU does in Rille: products, attention, norms, AdamW, a training step of GPT-2 in bf16.
+--
+--   rille -d cuda:0 bench/gpu.lua [--rounds 10] [--peak 989] [--small] [--kind cuda]      bench/gpu.sh runs it beside PyTorch
+--
+-- Prints lines "case, who, least, median, rate, unit": milliseconds, and what the least comes to. MFU is of a training step:
+-- 6 operations a parameter and token, and 12 x layers x width x length a token for attention, all of it, masked or not
+-- (Chowdhery et al. 2022, appendix B), by --peak, the dense bf16 TFLOP/s that the card is sold with; without it no MFU is told.
+-- --small: sizes at which a cpu, or a stand-in without GPUs, gets through.
+
+local rille = require "rille"
+local o = rille.args(arg, {rounds = 10, peak = 0, small = false, kind = "cuda", only = ""})
+local place = rille.placement(o.kind, {0})
+local small = o.small
+
+local function wanted(case) return o.only == "" or case:find(o.only, 1, true) end
+
+-- Each run is waited for: one element of what it gives is read.
+local function report(case, work, unit, run)
+  local times = {}
+  for i = 0, o.rounds do
+    local start = rille.clock()
+    run():reshape{-1}:slice(0, 0, 1):item()
+    if i > 0 then times[i] = rille.clock() - start end -- the first one compiles
+  end
+  table.sort(times)
+  print(("%s\trille\t%.3f\t%.3f\t%.1f\t%s"):format(case, times[1] * 1e3, times[(#times + 1) // 2] * 1e3, work / times[1], unit))
+  io.stdout:flush()
+end
+
+local function random(shape, dtype) return rille.randn(shape, {placement = place}):to(dtype) end
+
+
+local function products()
+  for _, dtype in ipairs {"f32", "bf16"} do
+    for _, n in ipairs(small and {64} or {512, 1024, 2048, 4096, 8192}) do
+      local case = ("product %d %s"):format(n, dtype)
+      local x, w = random({n, n}, dtype), random({n, n}, dtype)
+      local step = rille.graph(function(a, b) return a:matmul(b) end)
+      if wanted(case) then report(case, 2 * n ^ 3 / 1e12, "TFLOP/s", function() return step(x, w) end) end
+    end
+  end
+end
+
+local function attention()
+  for _, t in ipairs(small and {32} or {1024, 4096}) do
+    local b, h, d = small and 1 or 8, small and 2 or 12, 64
+    local case = ("attention %d x %d x %d x %d bf16"):format(b, h, t, d)
+    local q, k, v = random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16"), random({b, h, t, d}, "bf16")
+    local step = rille.graph(function(x, y, z) return rille.scaled_dot_product_attention(x, y, z, {is_causal = true}) end)
+    -- half of the scores count
+    if wanted(case) then report(case, 2 * b * h * t * t * d / 1e12, "TFLOP/s", function() return step(q, k, v) end) end
+  end
+end
+
+local function norms()
+  local rows, width = small and 64 or 16384, small and 96 or 1600
+  local case = ("layer_norm %d x %d bf16"):format(rows, width)
+  local x = random({rows, width}, "bf16")
+  local norm = rille.nn.LayerNorm(width):to("bf16"):to_global{placement = place, sbp = "B"}
+  local step = rille.graph(function(v) return norm(v) end)
+  if wanted(case) then report(case, 4 * rows * width / 1e9, "GB/s", function() return step(x) end) end
+end
+
+-- ---- GPT-2 ----
+
+local models = {{"124M", 12, 12, 768, 8}, {"1558M", 48, 25, 1600, 2}}
+
+local function training(name, layers, heads, width, batch)
+  local vocab, length = small and 128 or 50304, small and 16 or 1024
+  if small then layers, heads, width, batch = 2, 2, 32, 2 end
+  local case = ("GPT-2 %s step %d x %d bf16"):format(name, batch, length)
+  if not wanted(case) then return end
+  rille.manual_seed(0)
+  local model = rille.models.gpt2.new{
+    vocab = vocab, length = length, layers = layers, heads = heads, width = width, placement = place,
+  }
+  local opt = rille.optim.AdamW(model:parameters(), {lr = 1e-4, weight_decay = 0.01})
+  local n = 0
+  for _, p in ipairs(model:parameters()) do n = n + p:numel() end
+  local x = rille.randint(0, vocab, {batch, length}):to_global{placement = place, sbp = "B"}
+  local y = rille.randint(0, vocab, {batch, length}):to_global{placement = place, sbp = "B"}
+  local function loss_of(a, b) return model(a):reshape{-1, vocab}:cross_entropy(b:reshape{-1}) end
+  local step = rille.graph(function(a, b)
+    local loss = rille.autocast("bf16", loss_of, a, b)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end)
+  local tokens = batch * length
+  report(case, tokens, "tokens/s", function() return step(x, y) end)
+  if o.peak > 0 then
+    local work = tokens * (6 * n + 12 * layers * width * length)
+    report(case .. ", MFU", work / (o.peak * 1e10), "%", function() return step(x, y) end)
+  end
+end
+
+-- AdamW of parameters whose gradient is that of their sum; the rate counts its own 4 reads and 3 writes of each, in f32.
+local function updates()
+  local n, count = small and 4096 or 8 << 20, small and 2 or 16
+  local case = ("AdamW of %d x %d f32"):format(count, n)
+  if not wanted(case) then return end
+  local list = {}
+  for i = 1, count do list[i] = rille.randn({n}, {placement = place}):requires_grad_(true) end
+  local opt = rille.optim.AdamW(list, {lr = 1e-3})
+  local step = rille.graph(function()
+    local sum = 0
+    for _, p in ipairs(list) do sum = sum + p:sum() end
+    sum:backward(); opt:step(); opt:zero_grad()
+    return sum
+  end)
+  report(case, 7 * 4 * count * n / 1e9, "GB/s", function() return step() end)
+end
+
+products()
+attention()
+norms()
+updates()
+for _, m in ipairs(models) do training(table.unpack(m)) end

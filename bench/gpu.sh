@@ -1,0 +1,31 @@
+#!/bin/bash
+# gpu.sh - one table of what a GPU does: Rille beside PyTorch, eager and compiled, on the same card in one run.
+#
+#   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch is left out when bench/venv.sh has not been run
+#
+# Milliseconds, least / median, and what the least comes to. peak: dense bf16 TFLOP/s that the card is sold with, for MFU
+# (bench/gpu.lua says what that counts): A100 312, H100 SXM 989. Without a GPU it says why there is none, and ends with 0.
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build/release} rounds=${2:-10} peak=${3:-0}
+python=build/venv/bin/python
+if ! name=$("$build/rille" -d cuda:0 -e 'print(rille.device_info("cuda", 0).name)' 2>&1); then
+  echo "bench/gpu: $name"
+  exit 0
+fi
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
+"$build/rille" -d cuda:0 bench/gpu.lua --rounds "$rounds" --peak "$peak" >>"$lines"
+for peer in torch compile; do
+  [ -x "$python" ] || continue
+  "$python" bench/gpu.py "$peer" "$rounds" "$peak" >>"$lines" 2>/dev/null || echo "$peer could not be run to its end" >&2
+done
+echo "$name"
+awk -F '\t' '
+  !($1 in row) { row[$1] = ++n; name[n] = $1; unit[n] = $6 }
+  { cell[row[$1], $2] = sprintf("%s / %s  %s", $3, $4, $5) }
+  END {
+    printf "%-36s %-9s %28s %28s %28s\n", "milliseconds, rate", "", "Rille", "PyTorch", "torch.compile"
+    for (i = 1; i <= n; i++)
+      printf "%-36s %-9s %28s %28s %28s\n", name[i], unit[i], cell[i, "rille"], cell[i, "torch"], cell[i, "compile"]
+  }' "$lines"
