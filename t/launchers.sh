@@ -140,8 +140,8 @@ slurm_is_up() { [ "$(SLURM_CONF=$dir/slurm/slurm.conf timeout 5 sinfo -h -o %T)"
 slurm_daemons() {
   PATH=$PATH:/usr/sbin
   command -v slurmctld slurmd srun sinfo >/dev/null || return
-  slurmctld -D -f slurm/slurm.conf >slurm/log 2>&1 & daemons=$!
-  slurmd -D -f slurm/slurm.conf >>slurm/log 2>&1 & daemons="$daemons $!"
+  slurmctld -D -f "$dir/slurm/slurm.conf" >slurm/log 2>&1 & daemons=$!
+  slurmd -D -f "$dir/slurm/slurm.conf" >>slurm/log 2>&1 & daemons="$daemons $!"
   await slurm_is_up
 }
 if slurm_daemons; then
@@ -160,6 +160,16 @@ if slurm_daemons; then
     print(pcall(function() while true do x:sum():item() end end))
     print(rille.recover{workers = 2}[1], x:sum():item())'
   ok "where it does not end the job for a lost worker, the others go on" grep -q "^7	32.0" out
+  mkdir slurm/job slurm/path
+  ln -s "$rille" slurm/path/rille
+  cp "$files/train.sbatch" slurm/job
+  echo 'local ranks = {}
+    for r = 1, #rille.workers() do ranks[r] = r - 1 end
+    print(rille.ones({#ranks, 8}, {placement = rille.placement("cpu", ranks), sbp = "S(0)"}):sum():item())' >slurm/job/sum.lua
+  (cd slurm/job && PATH=$dir/slurm/path:$PATH SLURM_CONF=$dir/slurm/slurm.conf timeout -k 5 180 \
+    sbatch -W -N 1 --ntasks-per-node="$(nproc)" --cpus-per-task=1 -o out train.sbatch sum.lua) >out 2>err
+  is "sbatch: the file of docs/slurm.md runs on a node" "$? $(cat slurm/job/out)" "0 $(($(nproc) * 8)).0"
+  ok "and its key is gone" [ -z "$(ls slurm/job/*.key 2>/dev/null)" ]
   kill $daemons
   wait $daemons 2>/dev/null
 else
