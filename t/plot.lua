@@ -69,6 +69,7 @@ end)
 tap.group("mistakes", function()
   local function line(words, f) words[#words + 1] = "plot.lua"; tap.fails(f, words, words[1]) end
   line({"file's name"}, function() rille.plot({}, {}) end)
+  line({".svg file is wanted", "loss.png"}, function() rille.plot("/tmp/loss.png", {a = {1}}) end)
   line({"{name = {numbers}}"}, function() rille.plot(path, 3) end)
   line({"'a' is a list"}, function() rille.plot(path, {a = 3}) end)
   line({"entry 2 of 'a'"}, function() rille.plot(path, {a = {1, "x"}}) end)

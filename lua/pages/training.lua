@@ -331,7 +331,7 @@ rille.parallel(m, {data = 0})]],
   },
   plot = {
     sign = "rille.plot(file, {name = {numbers}}[, {title =, x =, y =, log =}])",
-    text = "curves as an SVG",
+    text = "curves as an SVG; another ending than .svg is refused",
     code = [[
 path = os.tmpname() .. '.svg'
 rille.plot(path, {loss = {3, 2, 1}})]],
