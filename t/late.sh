@@ -28,5 +28,11 @@ n=$((n + 1))
   failed=1
   sed 's/^/#   /' "$folder/out"
 }
+n=$((n + 1))
+if RILLE_THREADS=1 "$1" -d late:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
+  echo "not ok $n - kernels that sleep do so on their streams"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
 echo "1..$n"
 exit $failed

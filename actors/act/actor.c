@@ -273,7 +273,7 @@ failed(struct worker *w, int task, int status)
 static int
 begin_work(const struct worker *w, struct act *a)
 {
-    if (w->run->before_act) TRY(w->run->before_act(w->run->hook, w->plan, a->task));
+    if (w->run->before_act) TRY(w->run->before_act(w->run->hook, a));
     return a->task->kind->begin(a);
 }
 

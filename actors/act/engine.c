@@ -585,17 +585,24 @@ task_slowness(const struct engine *e, const struct plan *p, const struct task *t
     return ns;
 }
 
-/* Tests: an act that is made to sleep, or to fail. */
+/* Sleeps for so many nanoseconds. */
 static int
-trouble(void *engine, const struct plan *p, const struct task *task)
+nap(const struct stream_work *w, const struct stream *s)
+{
+    struct timespec t = {(time_t)(w->piece / 1000000000), (long)(w->piece % 1000000000)};
+    UNUSED(s);
+    while (nanosleep(&t, &t) && errno == EINTR) { /* no signal shortens a kernel */
+    }
+    return 0;
+}
+
+/* Tests: an act that is made to sleep - where its work is done - or to fail. */
+static int
+trouble(void *engine, const struct act *a)
 {
     struct engine *e = engine;
-    int64_t ns = task_slowness(e, p, task);
-    if (ns > 0) {
-        struct timespec t = {ns / 1000000000, ns % 1000000000};
-        while (nanosleep(&t, &t) && errno == EINTR) { /* no signal shortens a kernel */
-        }
-    }
+    int64_t ns = task_slowness(e, a->plan, a->task);
+    if (ns > 0) TRY(stream_enqueue(a->stream, &(struct stream_work){.run = nap, .piece = (uint64_t)ns}));
     if (atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0 && atomic_fetch_sub(&e->fail_in, 1) == 1)
         return fail(E_KERNEL, "made to fail by a test");
     return 0;

@@ -30,9 +30,9 @@ struct run {
     bool timed;                        /* record when each act began and ended */
     bool poison;                       /* fill registers with NaN when their last reader gives them back */
     uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
-    /* Tests: the worker calls it before each act with `hook` and the act's operator (NULL: none); an error fails the
-     * act. NULL: none. engine_run sets it. */
-    int (*before_act)(void *hook, const struct plan *p, const struct task *t);
+    /* Tests: the worker calls it with `hook` before each act begins its work; an error fails the act. NULL: none.
+     * engine_run sets it. */
+    int (*before_act)(void *hook, const struct act *a);
     void *hook;
 };
 

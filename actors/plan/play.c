@@ -243,18 +243,29 @@ bides(struct player *g, int32_t k, int64_t now)
     return true;
 }
 
-static void
-begin_acts(struct player *g, int64_t now)
+/* Begins what is next in each lane; free: only what takes no time. Gives whether it began any. */
+static bool
+begin_next(struct player *g, int64_t now, bool free)
 {
+    bool any = false;
     for (int32_t k = 0; k < g->nlane; k++) {
         struct lane *l = &g->lane[k];
-        if (l->task >= 0 || l->ready.n == 0 || bides(g, k, now)) continue;
+        if (l->task >= 0 || l->ready.n == 0 || (free && g->cost[l->ready.value[0]] > 0) || bides(g, k, now)) continue;
         l->task = heap_pop(&l->ready);
         l->begin = now;
         l->end = now + cost_of(g, l->task);
         g->begun[l->task]++;
         heap_push(&g->ends, (uint64_t)l->end, k);
+        any = true;
     }
+    return any;
+}
+
+/* What takes no time - moves on streams of their own - ends before a lane chooses among what takes some. */
+static void
+begin_acts(struct player *g, int64_t now)
+{
+    if (!begin_next(g, now, true)) begin_next(g, now, false);
 }
 
 static int
