@@ -2,7 +2,8 @@
  * copies of views; on dense, strided, repeated, overlapping and unaligned operands, of the dtypes of the samples and
  * others, with NaN, infinities, zeros of either sign and numbers too small for full precision; twice the same bits.
  *
- * A variant is tried alone, by a copy of the record that has no other. */
+ * A variant is tried alone, by a copy of the record that has no other. Each must take some sample: where it takes none
+ * the reference would be compared with itself. */
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "runtime/arena.h"
@@ -12,6 +13,8 @@
 #include "t/trial.h"
 
 /* ---- running and comparing ---- */
+
+static const char *taken; /* the way that the last call went */
 
 static int
 run(struct trial *t, const struct call *c, struct tensor *out)
@@ -23,6 +26,7 @@ run(struct trial *t, const struct call *c, struct tensor *out)
     kcall_of(t, c, out, view, data, &k);
     for (int i = 0; i < c->nin + c->nout; i++) view[i].data = NULL;
     TRY(exec_new(&k, DEV_CPU, &e));
+    taken = exec_variant(e);
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     int status = exec_run(e, data, data + c->nin, scratch, 3);
     free(scratch);
@@ -69,6 +73,29 @@ try_way(struct trial *t, const struct op *op, const char *way, const char *text,
        op_is_placed(op) ? "" : ", wherever the part lies in the whole");
 }
 
+/* Variants that took some sample. */
+static struct {
+    const struct kernel_variant *of[1024];
+    int n;
+} reached;
+
+static bool
+is_reached(const struct kernel_variant *v)
+{
+    int i = 0;
+    while (i < reached.n && reached.of[i] != v) i++;
+    return i < reached.n;
+}
+
+/* The last call went by a variant of this name. */
+static void
+note_reached(const struct kernel_variant *v)
+{
+    if (strcmp(taken, v->name) || is_reached(v)) return;
+    assert(reached.n < (int)countof(reached.of));
+    reached.of[reached.n++] = v;
+}
+
 /* The gradient of a loss is asked with the numbers that the loss gave with it. */
 static void
 agree(struct trial *t)
@@ -103,11 +130,14 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
             diag("%s", err_text());
         }
         try_way(&t, op, "the way chosen", text, m);
+        for (const struct kernel_variant *v = op->kernel; v && v->name; v++) note_reached(v); /* "f32" is of others */
         for (const struct kernel_variant *variant = op->kernel; variant && variant->name; variant++) {
             const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
             copy.kernel = alone;
-            if (variant->device == DEV_CPU) try_way(&t, &copy, variant->name, text, m);
+            if (variant->device != DEV_CPU) continue;
+            try_way(&t, &copy, variant->name, text, m);
+            note_reached(variant);
         }
     }
     trial_close(&t);
@@ -182,6 +212,45 @@ strange_values(uint64_t seed)
     strange = false;
 }
 
+/* What no sample of a record is large enough for, or of another dtype. */
+static void
+others(uint64_t seed)
+{
+    static const char *const text[][2] = {
+        {"matmul", "f64{2,40,9} f64{9,20}"},
+        {"matmul", "f16{5,3} f16{3,7}"},
+        {"linear_int8", "f64{3,70} u8{5,70} f64{5}"},
+        {"linear_int8", "f16{2,3,6} u8{4,6} f16{4}"},
+        {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
+        {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
+        {"attention_softmax", "f64{3,7} f64{7}"},
+        {"avg_pool2d", "f32{2,64,8,8} kernel_size=2"},
+    };
+    for (size_t i = 0; i < countof(text); i++)
+        for (int m = 0; m < NMEMORY; m++) try_sample(op_find(text[i][0]), text[i][1], (enum memory)m, seed + i);
+}
+
+/* Whether these take anything depends on the processor and the library: those of halves where it has none, and its
+ * means of windows. */
+static bool
+may_be_idle(const struct op *op, const struct kernel_variant *v)
+{
+    return !strcmp(v->name, "f32") || (!strcmp(v->name, "dnnl") && !strncmp(op->name, "avg_pool2d", 10));
+}
+
+static void
+all_reached(void)
+{
+    int missed = 0;
+    for (int i = 0; i < op_count; i++)
+        for (const struct kernel_variant *v = op_table[i]->kernel; v && v->name; v++) {
+            if (v->device != DEV_CPU || is_reached(v) || may_be_idle(op_table[i], v)) continue;
+            diag("%s: %s, variant %d", op_table[i]->name, v->name, (int)(v - op_table[i]->kernel));
+            missed++;
+        }
+    ok(missed == 0, "every variant takes some sample");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -199,5 +268,7 @@ main(int argc, char **argv)
     dtypes(seed);
     reductions(seed);
     strange_values(seed);
+    others(seed);
+    all_reached();
     return done();
 }
