@@ -378,6 +378,11 @@ bool rille_recompute(struct rille_session *s, bool on);
 int rille_autocast(struct rille_session *s, const char *dtype);
 const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: none */
 
+/* While on, products of f32 matrices on GPUs may round their factors to TF32 (a sign, 8 bits of exponent, 10 of
+ * fraction), which tensor cores multiply; sums stay f32. Off at first; a trace keeps what was on when it was made. Has
+ * no effect on a cpu. Returns what it was. */
+bool rille_allow_tf32(struct rille_session *s, bool on);
+
 /* Adds an update (optimisers): op writes its first results over its first operands, which must be leaves; rille_step()
  * runs all of one step together. */
 int rille_update(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args,

@@ -36,6 +36,7 @@ struct cuda_product {
     int64_t from, to;  /* enum cuda_real: of x and w; of the others */
     int64_t after;     /* enum cuda_after */
     int64_t bias, aux; /* 1: there is one. bias: n numbers; aux lies as y does. */
+    int64_t tf32;      /* 1: x and w, of f32, may be rounded to TF32 */
     int64_t m, n, k, batch;
     struct cuda_matrix x, w, y;
 };

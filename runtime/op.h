@@ -55,7 +55,7 @@ enum {
                     * session makes negative ones positive and refuses those out of range. */
     ATTR_AXIS_NEW = 4,
     ATTR_ABSENT = 8,  /* "not set" has a meaning of its own, which doc tells: pages show no default */
-    ATTR_HIDDEN = 16, /* only others of a family that shares its attributes need it: users do not see it */
+    ATTR_HIDDEN = 16, /* users do not see it: others of a family that shares them need it, or a mode sets it */
 };
 struct attr {
     bool set;  /* the user gave it; otherwise it holds the default */

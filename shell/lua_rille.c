@@ -127,6 +127,19 @@ autocast(lua_State *L)
     return 1;
 }
 
+/* rille.allow_tf32([on]): whether products on GPUs may round f32 factors to TF32, before this call. */
+static int
+allow_tf32(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    if (!lua_isnoneornil(L, 1) && !lua_isboolean(L, 1))
+        complain(L, "allow_tf32: true or false is wanted, found %s", what_is(L, 1));
+    bool was = rille_allow_tf32(s, lua_toboolean(L, 1));
+    if (lua_isnoneornil(L, 1)) rille_allow_tf32(s, was);
+    lua_pushboolean(L, was);
+    return 1;
+}
+
 /* rille.no_grad(fn, ...): what fn gives. */
 static int
 no_grad(lua_State *L)
@@ -332,6 +345,7 @@ slow_op(lua_State *L)
 
 static const luaL_Reg functions[] = {
     {"manual_seed", manual_seed},
+    {"allow_tf32", allow_tf32},
     {"no_grad", no_grad},
     {"_autocast", autocast},
     {"_recompute", recompute},

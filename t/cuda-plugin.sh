@@ -114,6 +114,20 @@ halves='local x = (rille.arange(40) / 7):to("bf16"):to_global{placement = rille.
   local y = ((x * 0.3 + x) * x - 1):relu()
   print(y:sum():item(), (y * 3 - x):max():item())'
 ok "a chain of halves has the bits of its steps" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
+# 1 + 2^-12 is 1 to TF32: 4,096 of them tell. Forward, as a factor of a gradient, in a step traced meanwhile, and afterwards.
+tf32='local at = {placement = rille.placement(KIND, {0}), sbp = "B", requires_grad = true}
+  local x, w = rille.full({1, 4096}, 1 + 2^-12, at), rille.full({4096, 1}, 1, at)
+  local function both(x) return x:matmul(w), rille.grad(x:matmul(w):sum(), w):max() end
+  local whole, was = rille.graph(both), rille.allow_tf32(true)
+  local short = rille.graph(both)
+  for _, f in ipairs{both, short} do local y, g = f(x) print(y:item(), g:item()) end
+  print(was, rille.allow_tf32(), rille.allow_tf32(false))
+  for _, f in ipairs{both, short, whole} do local y, g = f(x) print(y:item(), g:item()) end'
+exact=$'4097.0\t1.000244140625' rounded=$'4096.0\t1.0'
+modes=$'false\ttrue\ttrue'
+ok "factors are rounded to TF32 while that is allowed, and where it was when a step was traced" prints "" \
+  "$rounded"$'\n'"$rounded"$'\n'"$modes"$'\n'"$exact"$'\n'"$rounded"$'\n'"$exact" "KIND = 'cuda' $tf32" cuda:0
+ok "a cpu does not" prints "" "$exact"$'\n'"$exact"$'\n'"$modes"$'\n'"$exact"$'\n'"$exact"$'\n'"$exact" "KIND = 'cpu' $tf32" cpu:1
 names='local x = rille.randn(4, 8):to_global{placement = rille.placement("cuda", {0}), sbp = "B"}
   local step = rille.graph(function(x) return x:matmul(x:transpose(0, 1)) end)
   step(x) print(tostring(step:plan{physical = true}):find("cublaslt, scratch", 1, true) ~= nil)'

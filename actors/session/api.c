@@ -297,6 +297,15 @@ rille_autocast_dtype(const struct rille_session *s)
     return face_session(s, __func__) || s->autocast == DT_NONE ? NULL : dtype_text(s->autocast);
 }
 
+bool
+rille_allow_tf32(struct rille_session *s, bool on)
+{
+    if (face_session(s, __func__)) return false;
+    bool was = s->tf32;
+    s->tf32 = on;
+    return was;
+}
+
 enum { OPERANDS = 256 }; /* of a list: what joins one does so in parts */
 
 /* in has room for OPERANDS. */

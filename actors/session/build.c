@@ -499,6 +499,8 @@ build_call(struct rille_session *s, const struct op *op, int nin, struct val *co
         nin = op->absorb(own, nin);
         in = own;
     }
+    int tf32 = s->tf32 ? op_attr_find(op, "tf32") : -1;
+    if (tf32 >= 0) attr[tf32].set = attr[tf32].i = true;
     TRY(attr_axes(op, attr, nin ? in[0] : NULL));
     out[0] = folded(s, op, nin, in, attr);
     if (out[0]) return 0;

@@ -135,6 +135,7 @@ struct rille_session {
     int32_t region, nregion;
     struct strategy *strategy; /* of the next call, owned; or NULL */
     enum dtype autocast;       /* DT_NONE: calls take their operands as they are */
+    bool tf32;                 /* products get the attribute of that name */
     struct arena scratch;      /* of one call: the outermost one resets it when it is over */
     struct val **fresh;        /* values that the call in progress made */
     int32_t nfresh, fresh_capacity;

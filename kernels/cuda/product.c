@@ -146,6 +146,8 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
         if (!add_letters(&f, &rule, of[o], of, view)) return false;
     for (int d = 0; d < of[Y]->ndim; d++)
         if (of[Y]->dim[d].nfactor && dim_of(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;
+    int tf32 = op_attr_find(c->op, "tf32");
+    p->tf32 = tf32 >= 0 && c->attr[tf32].i && view[X]->dtype == DT_F32;
     bool same = view[X]->dtype == view[W]->dtype, halves = dtype_is_half((enum dtype)view[X]->dtype);
     return same && (y->dtype == view[X]->dtype || (halves && y->dtype == DT_F32)) && view_is_dense(y) &&
            real_of((enum dtype)view[X]->dtype, &p->from) && real_of((enum dtype)y->dtype, &p->to) && matrices(&f, p);

@@ -148,6 +148,13 @@ set_layout(filling *f, cublasLtMatrixLayoutOpaque_t *l, int64_t real, int64_t ro
     return turned;
 }
 
+static cublasComputeType_t
+compute_of(const cuda_product *p)
+{
+    if (p->from == CUDA_F64) return CUBLAS_COMPUTE_64F;
+    return p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 static void
 describe(filling *f, const cuda_product *p, way *to)
 {
@@ -156,8 +163,7 @@ describe(filling *f, const cuda_product *p, way *to)
     to->doubles = p->from == CUDA_F64;
     to->bias = p->bias;
     to->aux = p->aux;
-    f->note(f->c.desc(d, sizeof *d, to->doubles ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                      to->doubles ? CUDA_R_64F : CUDA_R_32F));
+    f->note(f->c.desc(d, sizeof *d, compute_of(p), to->doubles ? CUDA_R_64F : CUDA_R_32F));
     bool w = set_layout(f, &to->w, p->from, p->k, p->n, &p->w, p->batch);
     bool x = set_layout(f, &to->x, p->from, p->m, p->k, &p->x, p->batch);
     set_layout(f, &to->y, p->to, p->m, p->n, &p->y, p->batch);

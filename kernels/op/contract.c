@@ -83,6 +83,7 @@ const struct op op_contract = {
     .name = "contract",
     .doc = "c[m, n] = sum over all leading positions of a[..., m] b[..., n]",
     .in = {{"a", IN_FLOAT}, {"b", IN_FLOAT}},
+    .attr = {TF32_ATTR},
     .make_rule = contract_rule,
     .linear = "0|1",
     .reduce = RED_SUM,

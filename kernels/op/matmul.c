@@ -195,6 +195,7 @@ const struct op op_matmul = {
     .name = "matmul",
     .doc = "c[..., m, n] = sum over k of a[..., m, k] b[..., k, n]",
     .in = {{"a", 0}, {"b", 0}},
+    .attr = {TF32_ATTR},
     .make_rule = matmul_rule,
     .infer = matmul_infer,
     .accepts = "FI",

@@ -19,6 +19,13 @@
 /* A body in C++ of a record's element or line; kernels/cuda/source.h says which words it has. */
 #define BODY(...) #__VA_ARGS__
 
+/* Of products: rille_allow_tf32() sets it. */
+#define TF32_ATTR                                                                                                      \
+    {                                                                                                                  \
+        "tf32", ATTR_BOOL, ATTR_HIDDEN,                                                                                \
+            .doc = "f32 factors may be rounded to the 11 digits of TF32 where GPUs have it"                            \
+    }
+
 /* Element type of a view as references see it. */
 static inline double *
 f64_of(const struct view *v)

@@ -4,6 +4,16 @@
 local OPTIONS = ", {dtype =, placement =, sbp =, requires_grad =, name =}"
 
 return {
+  allow_tf32 = {
+    sign = "rille.allow_tf32(on)",
+    text = [[
+whether products on GPUs may round f32 factors to TF32, 10 bits of fraction, which tensor cores multiply
+Off at first; what is called or traced from then on has it; no effect on a cpu. It returns what it was, and without an argument changes
+nothing.]],
+    code = "rille.allow_tf32(true)",
+    shows = "rille.allow_tf32(false)",
+    gives = "true",
+  },
   arange = {
     sign = "rille.arange(n" .. OPTIONS .. "), rille.arange(a, b, step = 1" .. OPTIONS .. ")",
     options = true,

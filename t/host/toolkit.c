@@ -595,6 +595,23 @@ finish(const cublasLtMatmulDescOpaque_t *d, uint64_t type, int64_t i, int64_t j,
     return e & CUBLASLT_EPILOGUE_GELU ? gelu(v, false) : v;
 }
 
+/* A factor's element as tensor cores see it under TF32: 10 bits of fraction, to the nearest, ties to even. */
+static double
+rounded(const cublasLtMatmulDescOpaque_t *d, double v)
+{
+    int e;
+    if (d->data[COMPUTE] != CUBLAS_COMPUTE_32F_FAST_TF32 || !isfinite(v)) return v;
+    double fraction = frexp(v, &e);
+    return ldexp(rint(ldexp(fraction, 11)), e - 11);
+}
+
+static bool
+computes(uint64_t compute, bool doubles, uint64_t type)
+{
+    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return type == CUDA_R_32F;
+    return compute == (doubles ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F);
+}
+
 static void
 compute_product(const struct product *p)
 {
@@ -609,8 +626,8 @@ compute_product(const struct product *p)
         int64_t i = e % rows, j = e / rows % cols, of = e / rows / cols;
         double v = 0;
         for (int64_t l = 0; l < k; l++)
-            v += get(from, p->a, at(&p->al, of, ta ? l : i, ta ? i : l)) *
-                 get(from, p->b, at(&p->bl, of, tb ? j : l, tb ? l : j));
+            v += rounded(d, get(from, p->a, at(&p->al, of, ta ? l : i, ta ? i : l))) *
+                 rounded(d, get(from, p->b, at(&p->bl, of, tb ? j : l, tb ? l : j)));
         put(type, p->y, at(&p->yl, of, i, j), finish(d, type, i, j, v));
     }
 }
@@ -629,7 +646,7 @@ cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha, co
                      d->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER];
     (void)c, (void)cl, (void)algo;
     if (!one || bits % 16 || (uintptr_t)scratch % 256 || bytes != SCRATCH || !scratch || h->gpu != current ||
-        stream != cudaStreamPerThread || d->data[COMPUTE] != (doubles ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F))
+        stream != cudaStreamPerThread || !computes(d->data[COMPUTE], doubles, al->data[CUBLASLT_MATRIX_LAYOUT_TYPE]))
         return CUBLAS_STATUS_INVALID_VALUE;
     struct launch *l;
     if (put_off(&l)) return CUBLAS_STATUS_EXECUTION_FAILED;
