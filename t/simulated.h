@@ -546,7 +546,7 @@ program_turn(struct cluster *s)
     static const char program[] = "program";
     static const struct places places[2];
     enum coordinator_phase phase = coordinator_phase(s->c);
-    if (s->filing.on && pick(s, 30) == 0) cancel_files(s);
+    if (s->filing.on && !s->filing.cancelled && pick(s, 30) == 0) cancel_files(s);
     if (phase == CLUSTER_BROKEN) {
         recover(s);
     } else if (phase == CLUSTER_GATHER && all_here(s)) {
@@ -702,7 +702,8 @@ worker_turn(struct cluster *s)
         return;
     }
     if (w->life != s->life && !w->silent && pick(s, 8) == 0) member_cut(w->member, "the link to the coordinator ended");
-    if (w->nfile && !w->silent && pick(s, s->slow_disk ? 300 : 8) == 0) worker_file(s, w);
+    bool slow = s->slow_disk && !w->file[0].cancelled; /* what is given up waits for no disk */
+    if (w->nfile && !w->silent && pick(s, slow ? 300 : 8) == 0) worker_file(s, w);
     int what = (int)pick(s, 3);
     if (what == 0 && w->up.n) deliver(s, w, &w->up);
     if (what == 1 && w->down.n && !w->silent) deliver(s, w, &w->down);
