@@ -88,7 +88,10 @@ make_product(struct chain *c, int index)
     c->lead = index;
     c->step[index] =
         (struct fuse_step){.call = call, .arg = {{false, c->noperand}, {false, c->noperand + 1}}, .out = -1};
-    *call = (struct call){.op = op_find("matmul"), .nin = 2, .nout = 1, .in = in, .out = &c->result[index]};
+    const struct op *op = op_find("matmul");
+    struct attr *attr = ARENA_ARRAY(&c->arena, struct attr, OP_ATTR);
+    op_attr_defaults(op, attr);
+    *call = (struct call){.op = op, .nin = 2, .nout = 1, .in = in, .out = &c->result[index], .attr = attr};
     struct rule rule;
     if (call_infer(&c->arena, call, &rule)) diag("%s", err_text());
 }

@@ -91,6 +91,15 @@ same(const struct view *want, const struct view *got)
     return true;
 }
 
+static struct call
+product_of(const char *name, const struct type *in, struct type *out)
+{
+    static struct attr attr[OP_ATTR];
+    const struct op *op = op_find(name);
+    op_attr_defaults(op, attr);
+    return (struct call){.op = op, .nin = 2, .nout = 1, .in = in, .out = out, .attr = attr};
+}
+
 static bool
 product_try(const struct product *p)
 {
@@ -103,7 +112,8 @@ product_try(const struct product *p)
     int na = p->group == ONE_A || p->group >= BOTH ? 2 : 0, nb = p->group == ONE_B || p->group >= BOTH ? 2 : 0;
     matrix_make(&a, p->dtype, batch, na, p->m, p->k, p->a, heads);
     matrix_make(&b, p->dtype, batch, nb, p->k, p->n, p->b, heads);
-    struct call c = {.op = op_find("matmul"), .nin = 2, .nout = 1, .in = (struct type[]){a.type, b.type}, .out = &out};
+    struct type in_type[] = {a.type, b.type};
+    struct call c = product_of("matmul", in_type, &out);
     bool pass = !call_infer(&arena, &c, &rule);
     struct view in[] = {a.view, b.view}, want = view_dense(&out, NULL), got = want;
     want.data = must_alloc((size_t)type_bytes(&out) + 1);
@@ -161,7 +171,7 @@ adds_up(const char *op, const char *const *text, enum dtype d, int threads)
         matrix_make(&x[i], d, dim[i], n - 2, dim[i][n - 2], dim[i][n - 1], ROWS, false);
         in[i] = x[i].type;
     }
-    struct call c = {.op = op_find(op), .nin = 2, .nout = 1, .in = in, .out = &out};
+    struct call c = product_of(op, in, &out);
     bool pass = !call_infer(&arena, &c, &rule);
     out.dtype = DT_F32;
     struct view v[] = {x[0].view, x[1].view}, want = view_dense(&out, must_alloc((size_t)type_bytes(&out) + 1)),
@@ -209,7 +219,8 @@ scratch_of(enum lie lie_a, enum lie lie_b)
     struct exec *e;
     matrix_make(&a, DT_F32, NULL, 0, 32, 48, lie_a, false);
     matrix_make(&b, DT_F32, NULL, 0, 48, 64, lie_b, false);
-    struct call c = {.op = op_find("matmul"), .nin = 2, .nout = 1, .in = (struct type[]){a.type, b.type}, .out = &out};
+    struct type in_type[] = {a.type, b.type};
+    struct call c = product_of("matmul", in_type, &out);
     size_t bytes = 0;
     if (!call_infer(&arena, &c, &rule)) {
         struct view in[] = {a.view, b.view}, to = view_dense(&out, NULL);
