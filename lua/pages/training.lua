@@ -303,7 +303,8 @@ Lays a model out over the axes of its mesh and gives the table of what it set, w
 {tensor = {0, 1}, panels = 4}: what 2D gathers comes in panels, the next one while one is multiplied, where devices have streams
 {stages = {P0, P1}, blocks = {cost = {2, 2, 3}}} cuts where a batch takes the least time; beside cost, a list by block, there
 are memory and activations (lists of bytes), hop (into each block, or a number), micro_batches, memory_limit, and schedule,
-"1f1b", "gpipe", "zb-h1" or "zb-h2": of how many micro-batches a stage keeps activations
+which says of how many micro-batches activations are kept: "1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved" (stages {P0, P1, P0, P1}),
+"zb-v", "v-half" or "v-min" ({P0, P1, P1, P0})
 rille.parallel.input(model), rille.parallel.labels(model)   where ids and labels should lie]],
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}

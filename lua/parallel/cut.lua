@@ -1,10 +1,20 @@
 -- cut.lua - where a list of blocks is cut into stages of a pipeline, so that a batch takes the least time.
 --
--- A micro-batch takes t[s] on stage s: its blocks' costs, and the hop that brings it there. A batch of m takes
--- sum of t + (m - 1) max of t. The schedule says of how many micro-batches a stage keeps activations: 1F1B of as many as
--- there are stages from it on, GPipe of all, those that leave weight gradients for later of p, or 2p - 1 (actors/plan/stage.c).
--- For each bound on max t, from the least up, dynamic programming from the last stage finds the least sum; it
--- ends where the bound alone costs more than what was found (Zheng et al. 2022). Exact.
+-- Stages are dealt to devices: one each, round them again and again (interleaved), or there and back (zb-v, v-half, v-min). A micro-batch
+-- takes load[d] on device d: its stages' blocks' costs, and the hops that bring it there. A batch of m takes the most, of all
+-- devices, of
+--   before[d] + m load[d] + after[d]
+-- where a micro-batch is so long on the stages before the device's first one, and behind its last. With a stage each that is
+-- sum of t + (m - 1) max of t; interleaved, of equal stages, m v + p - 1 of them.
+--
+-- The schedule says of how many micro-batches a stage keeps activations: 1F1B of as many as there are stages from it on, GPipe of all,
+-- those that leave weight gradients for later of p, or 2p - 1 (actors/plan/stage.c). Of those that are searched for (actors/plan/dial.c)
+-- it says how many a device keeps of all its stages: here each counts as one of its largest stage.
+--
+-- A stage each: for each bound on max t, from the least up, dynamic programming from the last stage finds the least sum; it
+-- ends where the bound alone costs more than what was found (Zheng et al. 2022). There and back: from the outer devices inwards, each has
+-- a stage of what is left at both ends. Both are exact. Round and round: of what is found from several beginnings no move of one or two
+-- cuts by a block is better.
 
 local check = require "rille.check"
 
@@ -17,6 +27,16 @@ local flight_of = {
   ["zb-h1"] = function(_, p) return p end,
   ["zb-h2"] = function(_, p) return 2 * p - 1 end,
 }
+-- How many of its stages' activations device d (from 0) of p keeps at once, with v stages each.
+local contexts_of = {
+  interleaved = function(p, v, d) return 2 * (p - 1 - d) + (v - 1) * p + 1 end,
+  ["zb-v"] = function(p) return 2 * p end,
+  ["v-half"] = function(p) return p + 2 end,
+  ["v-min"] = function(p) return 2 * (p // 3) + 2 + (p % 3 == 2 and 2 or 0) end,
+}
+local there_and_back = "stages there and back, {P0, P1, P1, P0}"
+local wants = {interleaved = "stages round and round, {P0, P1, P0, P1}", ["zb-v"] = there_and_back, ["v-half"] = there_and_back,
+  ["v-min"] = there_and_back}
 
 local function numbers(name, list, n)
   check.that(type(list) == "table" and #list == n, "%s: %s is a list of %d numbers, one a block", who, name, n)
@@ -32,22 +52,64 @@ local function sums(list, n)
   return sum
 end
 
--- What a stage of blocks first to last costs, and its bytes with `flight` micro-batches under way.
-local function reckoner(o, n)
+-- ---- what stages cost ----
+
+-- The pipeline: o's costs, n blocks; device[s] of stage s, numbered from 1 as they come.
+local function pipeline(o, n, device)
   local cost, memory, kept = sums(o.cost, n), sums(o.memory, n), sums(o.activations, n)
-  local function time(first, last)
-    return cost[last] - cost[first - 1] + (first > 1 and o.hop and (type(o.hop) == "table" and o.hop[first] or o.hop) or 0)
+  local l = {n = n, cost = cost, stages = #device, device = device, pieces = o.micro_batches or 1, limit = o.memory_limit, owned = {}}
+  for s, d in ipairs(device) do
+    l.owned[d] = l.owned[d] or {}
+    table.insert(l.owned[d], s)
   end
-  local function bytes(first, last, flight) return memory[last] - memory[first - 1] + flight * (kept[last] - kept[first - 1]) end
-  return time, bytes
+  local schedule = o.schedule or "1f1b"
+  local flight, contexts = flight_of[schedule], contexts_of[schedule]
+  function l.time(s, first, last)
+    local moved = first > 1 and device[s] ~= device[s - 1] and o.hop or 0
+    return cost[last] - cost[first - 1] + (type(moved) == "table" and moved[first] or moved)
+  end
+  -- Of a device whose i-th stage has blocks first[i] to last[i].
+  function l.bytes(d, first, last)
+    local bytes, largest = 0, 0
+    for i, s in ipairs(l.owned[d]) do
+      local own = kept[last[i]] - kept[first[i] - 1]
+      bytes, largest = bytes + memory[last[i]] - memory[first[i] - 1], math.max(largest, own)
+      if flight then bytes = bytes + math.min(l.pieces, flight(l.stages - s + 1, l.stages, l.pieces)) * own end
+    end
+    if not contexts then return bytes end
+    local v = #l.owned[d]
+    return bytes + math.min(l.pieces * v, contexts(#l.owned, v, d - 1)) * largest
+  end
+  return l
 end
 
+-- What a batch takes with so many blocks a stage, and by how many bytes devices are above the limit.
+local function measure(l, counts)
+  local first, last, t, before, at, all = {}, {}, {}, {}, 1, 0
+  for s, count in ipairs(counts) do
+    first[s], last[s], before[s] = at, at + count - 1, all
+    t[s] = l.time(s, first[s], last[s])
+    at, all = at + count, all + t[s]
+  end
+  local time, excess = 0, 0
+  for d, own in ipairs(l.owned) do
+    local load, from, to = 0, {}, {}
+    for i, s in ipairs(own) do load, from[i], to[i] = load + t[s], first[s], last[s] end
+    local final = own[#own]
+    time = math.max(time, before[own[1]] + l.pieces * load + all - before[final] - t[final])
+    if l.limit then excess = excess + math.max(0, l.bytes(d, from, to) - l.limit) end
+  end
+  return time, excess
+end
+
+-- ---- a stage each ----
+
 -- All times that a stage may have, each once, ascending.
-local function bounds(time, n)
+local function bounds(l)
   local seen, list = {}, {}
-  for first = 1, n do
-    for last = first, n do
-      local t = time(first, last)
+  for first = 1, l.n do
+    for last = first, l.n do
+      local t = l.time(first > 1 and 2 or 1, first, last)
       if not seen[t] then seen[t], list[#list + 1] = true, t end
     end
   end
@@ -56,49 +118,190 @@ local function bounds(time, n)
 end
 
 -- The least sum of times with no stage above `most`; and by stages left and first block, where the stage ends.
-local function least_sum(n, stages, most, time, fits)
-  local best, ends = {[0] = {[n + 1] = 0}}, {}
-  for left = 1, stages do
+local function least_sum(l, most)
+  local best, ends = {[0] = {[l.n + 1] = 0}}, {}
+  for left = 1, l.stages do
+    local s = l.stages - left + 1
     best[left], ends[left] = {}, {}
-    for first = 1, n - left + 1 do
-      for last = first, n - left + 1 do
+    for first = 1, l.n - left + 1 do
+      for last = first, l.n - left + 1 do
         local rest = best[left - 1][last + 1]
-        local t = time(first, last)
-        if rest and t <= most and fits(first, last, left) and t + rest < (best[left][first] or math.huge) then
+        local t = l.time(s, first, last)
+        local fits = rest and t <= most and (not l.limit or l.bytes(l.device[s], {first}, {last}) <= l.limit)
+        if fits and t + rest < (best[left][first] or math.huge) then
           best[left][first], ends[left][first] = t + rest, last
         end
       end
     end
   end
-  return best[stages][1], ends
+  return best[l.stages][1], ends
+end
+
+local function cut_line(l)
+  local least, found = math.huge, nil
+  for _, most in ipairs(bounds(l)) do
+    if (l.pieces - 1) * most >= least then break end
+    local sum, ends = least_sum(l, most)
+    if sum and sum + (l.pieces - 1) * most < least then least, found = sum + (l.pieces - 1) * most, ends end
+  end
+  if not found then return nil end
+  local counts, first = {}, 1
+  for left = l.stages, 1, -1 do
+    counts[#counts + 1] = found[left][first] - first + 1
+    first = found[left][first] + 1
+  end
+  return counts
+end
+
+-- ---- round and round ----
+
+local function better(time, excess, than) return excess < than.excess or excess == than.excess and time < than.time end
+
+-- Moves cut k by a block: -1, 0, 1. False: a stage would have none.
+local function move(counts, k, by)
+  counts[k], counts[k + 1] = counts[k] + by, counts[k + 1] - by
+  return counts[k] > 0 and counts[k + 1] > 0
+end
+
+local function improve(l, counts, now)
+  for k = 1, l.stages - 1 do
+    for other = k, l.stages - 1 do
+      for way = 0, 8 do
+        local a, b = way // 3 - 1, other > k and way % 3 - 1 or 0
+        local fits = move(counts, k, a)
+        if move(counts, other, b) and fits and (a ~= 0 or b ~= 0) then
+          local time, excess = measure(l, counts)
+          if better(time, excess, now) then
+            now.time, now.excess = time, excess
+            return true
+          end
+        end
+        move(counts, other, -b)
+        move(counts, k, -a)
+      end
+    end
+  end
+  return false
+end
+
+-- Moves some cuts by a few blocks, as the number says.
+local function kick(counts, number)
+  for k = 1, #counts - 1 do
+    number = (number * 1103515245 + 12345) % (1 << 31)
+    local by = (number >> 16) % 5 - 2
+    if counts[k] + by > 0 and counts[k + 1] - by > 0 then move(counts, k, by) end
+  end
+end
+
+-- The best that is found from equal stages, and from what was best with some cuts elsewhere; and how good it is.
+local function cut_rounds(l)
+  local best, found
+  for try = 0, math.max(8, 4000 // (l.stages * l.stages)) do
+    local counts, now = {}, {}
+    for s = 1, l.stages do counts[s] = found and found[s] or l.n // l.stages + (s <= l.n % l.stages and 1 or 0) end
+    for k = 1, try > 0 and 1 + try % 8 or 0 do kick(counts, 8 * try + k) end
+    now.time, now.excess = measure(l, counts)
+    while improve(l, counts, now) do end
+    if not best or better(now.time, now.excess, best) then best, found = now, counts end
+  end
+  return best.excess == 0 and found or nil, best.time
+end
+
+-- ---- there and back ----
+
+-- By (i, j): what devices can have that took all blocks but those between. With hops that differ the most that one takes and what
+-- all take are two things: of those that are less in neither, none.
+local function add_state(list, state)
+  local all = state.before + state.after
+  for k = #list, 1, -1 do
+    local other = list[k].before + list[k].after
+    if list[k].most <= state.most and other <= all then return end
+    if list[k].most >= state.most and other >= all then table.remove(list, k) end
+  end
+  list[#list + 1] = state
+end
+
+-- Device d takes blocks i + 1 to a and b to j - 1 of those between i and j. What cannot be better than `least` is left out: of the
+-- devices that follow, one has as much as they have on average.
+local function inwards(l, d, i, j, states, reached, least)
+  local room = 2 * (#l.owned - d)
+  for a = i + 1, j - 2 - room do
+    local go = l.time(d, i + 1, a)
+    for b = room > 0 and j - 1 or a + 1, a + 1 + room, -1 do
+      local back = l.time(l.stages + 1 - d, b, j - 1)
+      if l.pieces * (l.cost[a] - l.cost[i] + l.cost[j - 1] - l.cost[b - 1]) >= least then break end
+      if not l.limit or l.bytes(d, {i + 1, b}, {a, j - 1}) <= l.limit then
+        local key = a * (l.n + 2) + b
+        reached[key] = reached[key] or {}
+        local rest = room > 0 and l.pieces * (l.cost[b - 1] - l.cost[a]) / (room / 2) or 0
+        for _, from in ipairs(states) do
+          local time = math.max(from.most, from.before + l.pieces * (go + back) + from.after)
+          local state = {most = time, before = from.before + go, after = from.after + back, from = from, a = a - i, b = j - b}
+          if time < least and state.before + rest + state.after < least then add_state(reached[key], state) end
+        end
+      end
+    end
+  end
+end
+
+local function cut_folded(l)
+  local near, least = cut_rounds(l)
+  local reached = {[l.n + 1] = {{most = 0, before = 0, after = 0}}}
+  for d = 1, #l.owned do
+    local now = {}
+    for key, states in pairs(reached) do inwards(l, d, key // (l.n + 2), key % (l.n + 2), states, now, near and least or math.huge) end
+    reached = now
+  end
+  local best
+  for _, states in pairs(reached) do
+    for _, state in ipairs(states) do best = best and best.most <= state.most and best or state end
+  end
+  local counts, d = {}, #l.owned
+  while best and best.from do
+    counts[d], counts[l.stages + 1 - d], d, best = best.a, best.b, d - 1, best.from
+  end
+  return counts[1] and counts or near
+end
+
+-- ---- the face ----
+
+local function is_dealt(device, at)
+  for s, d in ipairs(device) do
+    if d ~= at(s, math.max(table.unpack(device))) then return false end
+  end
+  return true
+end
+
+local function is_line(device) return is_dealt(device, function(s) return s end) end
+local function is_folded(device)
+  return is_dealt(device, function(s, p) return #device == 2 * p and (s <= p and s or 2 * p + 1 - s) end)
+end
+local function is_round(device)
+  return not is_line(device) and is_dealt(device, function(s, p) return #device % p == 0 and (s - 1) % p + 1 end)
 end
 
 -- o: cost, and if they matter memory, activations (lists, by block), hop (a number, or a list: into each block),
--- memory_limit, micro_batches, schedule ("1f1b"). How many blocks each of the stages gets, and the time of a batch.
-local function cut(o, n, stages)
-  local limit, pieces = o.memory_limit, o.micro_batches or 1
+-- memory_limit, micro_batches, schedule ("1f1b"). device: by stage the number of its device, from 1 in the order in which they
+-- come. How many blocks each of the stages gets, and the time of a batch.
+local function cut(o, n, device)
   numbers("cost", o.cost, n)
   if o.memory then numbers("memory", o.memory, n) end
   if o.activations then numbers("activations", o.activations, n) end
   if type(o.hop) == "table" then numbers("hop", o.hop, n) elseif o.hop then numbers("hop", {o.hop}, 1) end
-  check.count(who, "micro_batches", pieces)
-  local flight = flight_of[o.schedule or "1f1b"]
-  check.that(flight, "%s: schedule is one of %s, not %s", who, table.concat(check.sorted_keys(flight_of), ", "), check.shown(o.schedule))
-  local time, bytes = reckoner(o, n)
-  local function fits(first, last, left) return not limit or bytes(first, last, math.min(pieces, flight(left, stages, pieces))) <= limit end
-  local least, found = math.huge, nil
-  for _, most in ipairs(bounds(time, n)) do
-    if (pieces - 1) * most >= least then break end
-    local sum, ends = least_sum(n, stages, most, time, fits)
-    if sum and sum + (pieces - 1) * most < least then least, found = sum + (pieces - 1) * most, ends end
+  check.count(who, "micro_batches", o.micro_batches or 1)
+  local schedule, names = o.schedule or "1f1b", {}
+  for _, list in ipairs{flight_of, contexts_of} do
+    for name in pairs(list) do names[#names + 1] = name end
   end
-  check.that(found, "%s: no cut into %d stages keeps within memory_limit = %s", who, stages, check.shown(limit))
-  local counts, first = {}, 1
-  for left = stages, 1, -1 do
-    counts[#counts + 1] = found[left][first] - first + 1
-    first = found[left][first] + 1
-  end
-  return counts, least
+  table.sort(names)
+  check.that(flight_of[schedule] or contexts_of[schedule], "%s: schedule is one of %s, not %s", who, table.concat(names, ", "),
+    check.shown(o.schedule))
+  local good = not wants[schedule] or (schedule == "interleaved" and is_round or is_folded)(device)
+  check.that(good, "%s: %s wants %s", who, schedule, wants[schedule] or "")
+  local l = pipeline(o, n, device)
+  local counts = (is_line(device) and cut_line or is_folded(device) and cut_folded or cut_rounds)(l)
+  check.that(counts, "%s: no cut into %d stages keeps within memory_limit = %s", who, #device, check.shown(o.memory_limit))
+  return counts, (measure(l, counts))
 end
 
 return cut

@@ -41,15 +41,25 @@ end
 -- n members over s stages: how many the k-th (from 1) gets; the first get one more.
 local function share(n, s, k) return n // s + (k <= n % s and 1 or 0) end
 
+-- By stage the number of its placement, from 1 in the order in which they come.
+local function numbered(stages)
+  local met, number = {}, {}
+  for s, placement in ipairs(stages) do
+    for d, other in ipairs(met) do number[s] = number[s] or placement == other and d or nil end
+    if not number[s] then met[#met + 1], number[s] = placement, #met + 1 end
+  end
+  return number
+end
+
 -- How many members each stage gets: as many as the others, or so that a batch takes the least time (cut.lua).
 local function counts_of(recipe, n, stages)
   if recipe.blocks then
     local o = check.options("rille.parallel: blocks", recipe.blocks, {cost = check.none, memory = check.none, activations = check.none,
       hop = check.none, memory_limit = check.none, micro_batches = check.none, schedule = check.none})
-    return (cut(o, n, stages))
+    return (cut(o, n, numbered(stages)))
   end
   local counts = {}
-  for k = 1, stages do counts[k] = share(n, stages, k) end
+  for k = 1, #stages do counts[k] = share(n, #stages, k) end
   return counts
 end
 
@@ -68,7 +78,7 @@ local function deal(model, recipe)
   check.that(#members > 0, "rille.parallel: %s has no list of modules to deal over stages", model.__name)
   check.that(#stages <= #members, "rille.parallel: %d stages are more than the %d blocks there are; 1 to %d would do", #stages,
     #members, #members)
-  local at, next_member, counts = {}, 1, counts_of(recipe, #members, #stages)
+  local at, next_member, counts = {}, 1, counts_of(recipe, #members, stages)
   for k, p in ipairs(stages) do
     for _ = 1, counts[k] do
       at[members[next_member]] = p
