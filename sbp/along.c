@@ -166,7 +166,7 @@ race(const struct net *n, struct explore *s, const int32_t *other, int32_t *choi
     int32_t *from = arena_dup(&tmp, other, sizeof *from * (size_t)n->nnode);
     int64_t cost = net_cost(n, other);
     bool differs = cost < NET_NEVER && cost != s->best / s->scale;
-    x.best = cost * s->scale;
+    x.best = differs ? cost * s->scale : s->best;
     s->looks = x.looks = RACE;
     for (int32_t level = 0; level < n->nlevel && differs; level++) {
         if (!is_used(n, level)) continue;

@@ -164,6 +164,30 @@ tap.group("labels that are no classes", function()
   end
 end)
 
+-- Where classes are split the loss itself is computed from the logits at the labels, which nobody does here.
+tap.group("labels of a loss that nobody reads", function()
+  local wrong, at = {}, {placement = rille.placement("cpu", {0, 1})}
+  for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+    at.sbp, at.requires_grad = sbp, true
+    local w = rille.ones({6, 8}, at)
+    local opt = rille.optim.SGD({w}, {lr = 0.5})
+    local function train(labels)
+      rille.ones({2, 6}, {placement = at.placement}):matmul(w):cross_entropy(labels):backward()
+      opt:step()
+    end
+    for name, step in pairs{eager = train, compiled = rille.graph(train)} do
+      for _, label in ipairs{8, -7, 1 << 62, math.mininteger} do
+        local labels = rille.tensor({0, label}, {dtype = "i64", placement = at.placement})
+        local good, err = pcall(function() step(labels) return w:sum():item() end)
+        w.grad = nil
+        local said = not good and tostring(err):find(("label %d at position 1 is not one of 8 classes"):format(label), 1, true)
+        if not said or w:sum():item() ~= 48 then wrong[#wrong + 1] = ("%s, %s: %s"):format(sbp, name, err) end
+      end
+    end
+  end
+  tap.is(wrong, {}, "are told, and nothing is updated")
+end)
+
 -- Whatever pieces a step takes, and however the batch lies, a position is that in what the user gave.
 tap.group("positions in the whole batch", function()
   local four = rille.placement("cpu", {{0, 1}, {2, 3}})

@@ -1,5 +1,6 @@
 /* cross_entropy_spread.c - one number a position put at its label, zeros elsewhere: the gradient of
- * cross_entropy_target. Operand like is only looked at. */
+ * cross_entropy_target. Operand like is only looked at. It tells of labels that are no class: where nobody wants the loss
+ * it is the only one to see them. */
 #include "kernels/op/cross_entropy.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@ run(const struct kcall *k, const void *state)
     const struct view *y = &k->out[0], *labels = &k->in[1], *g = &k->in[2];
     int axis = ce_axis(y->ndim);
     struct lines l = lines_of(y, axis);
+    lookup_find(k);
     view_clear(y);
     for (int64_t r = 0, since = 0; r < l.outer * l.inner && !stop_after(&since, 64); r++) {
         int64_t label = elem_get_i(labels->dtype, labels->data, r), at = lookup_here(label, y->offset[axis], l.size);
@@ -66,7 +68,9 @@ const struct op op_cross_entropy_spread = {
     .saves = "1",
     .ref = ref,
     .element = element,
+    .allows = ce_allows,
     .kernel = variants,
+    .say = ce_say,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4}", "f32{2,5,3} i32{2,3}<5 f32{2,3} ignore_index=1", "bf16{7} i64{}<7 bf16{}"},
 };
