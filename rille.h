@@ -691,12 +691,12 @@ int rille_verify(const char *path);
 
 /* ---- text ---- */
 
-/* A byte-level BPE tokenizer, from tokenizer.json or *.tiktoken (pattern and special, texts that take the ids behind
- * the last, are for the latter; NULL: cl100k's). It needs no session; one thread at a time may use it. Text is any
- * bytes. */
+/* A byte-level BPE tokenizer, from tokenizer.json or *.tiktoken (for the latter are pattern, NULL: cl100k's, and
+ * special, texts, with their ids, NULL: those behind the last). It needs no session; one thread at a time may use it.
+ * Text is any bytes. */
 struct rille_tokenizer;
 int rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
-                         struct rille_tokenizer **out);
+                         const int64_t *ids, struct rille_tokenizer **out);
 void rille_tokenizer_free(struct rille_tokenizer **t);
 int64_t rille_tokenizer_size(const struct rille_tokenizer *t); /* of ids, special ones too */
 /* *ids is the caller's to free(). */

@@ -1,6 +1,7 @@
 -- tokenizer.lua - text to ids and back: byte-level BPE.
 --
---   local tok = rille.tokenizer("tokenizer.json")                 also *.tiktoken, {pattern =, special = {texts}}
+--   local tok = rille.tokenizer("tokenizer.json")                 also *.tiktoken, {pattern =, special = {texts}}, or with
+--                                                                 ids of one's own, special = {["<|endoftext|>"] = 100257}
 --   tok:encode("any bytes")  tok:decode{1, 2}  tok.size  tok:save("tokenizer.json")
 --   tok:encode(text, {add_special_tokens = true})                with what the file's template puts around a text
 --   tok:decode(ids, {skip_special_tokens = true})
@@ -25,14 +26,38 @@ local function text_of(who, from)
   return text
 end
 
+-- Special tokens: a list of texts, which get the ids behind the last; or a map from texts to ids, which come as a second list.
+local function specials(who, special)
+  if special == nil then return end
+  check.that(type(special) == "table", "%s: special is a list of texts, or a map from texts to ids, not %s", who,
+    check.shown(special))
+  local texts = {}
+  for text, id in pairs(special) do
+    if type(text) == "string" then
+      check.whole(who, ("the id of the special token '%s'"):format(text), id, 0)
+      texts[#texts + 1] = text
+    else
+      check.that(math.type(text) == "integer" and text >= 1 and text <= #special,
+        "%s: special is a list of texts, or a map from texts to ids; it has the key %s", who, check.shown(text))
+    end
+  end
+  if #texts == 0 then return special end
+  check.that(#special == 0, "%s: special is a list of texts, or a map from texts to ids, not both", who)
+  table.sort(texts)
+  local ids = {}
+  for i, text in ipairs(texts) do ids[i] = special[text] end
+  return texts, ids
+end
+
 function tokenizer.train(texts, given)
   local who = "rille.tokenizer.train"
   local o = check.options(who, given, {size = check.none, special = {}, pattern = check.none})
   check.count(who, "size", o.size)
-  check.that(type(o.special) == "table", "%s: special is a list of texts, not %s", who, check.shown(o.special))
+  local special, ids = specials(who, o.special)
+  check.that(not ids, "%s: special is a list of texts: a trained tokenizer's special tokens have its last ids", who)
   if type(texts) == "string" or type(texts) == "table" and texts.file then texts = {texts} end
   check.that(type(texts) == "table" and #texts > 0, "%s: a list of texts or files is wanted, not %s", who, check.shown(texts))
-  local trainer = rille._trainer(o.pattern, o.special)
+  local trainer = rille._trainer(o.pattern, special)
   for _, from in ipairs(texts) do trainer:add(text_of(who, from)) end
   return trainer:finish(o.size)
 end
@@ -41,7 +66,7 @@ return setmetatable(tokenizer, {
   __call = function(_, path, given)
     local o = check.options("rille.tokenizer", given, {pattern = check.none, special = check.none})
     check.that(type(path) == "string", "rille.tokenizer: the name of a file is wanted, not %s", check.shown(path))
-    return rille._tokenizer(path, o.pattern, o.special)
+    return rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
   end,
   __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and is called", check.shown(name)) end,
 })

@@ -44,17 +44,31 @@ texts_read(lua_State *L, int i, const char *who, int *n)
     return text;
 }
 
-/* rille._tokenizer(path, pattern, special) */
+/* The ids of n texts, of the list at i; what keeps them is pushed. nil: NULL. */
+static const int64_t *
+special_ids(lua_State *L, int i, const char *who, int n)
+{
+    if (lua_isnoneornil(L, i)) return NULL;
+    int64_t *id = lua_newuserdatauv(L, sizeof *id * (size_t)(n + 1), 0);
+    for (int k = 0; k < n; k++, lua_pop(L, 1)) {
+        lua_rawgeti(L, i, k + 1);
+        if (!whole_at(L, -1, &id[k])) complain(L, "%s: ids are whole numbers, found %s", who, what_is(L, -1));
+    }
+    return id;
+}
+
+/* rille._tokenizer(path, pattern, special, ids of special) */
 static int
 tokenizer(lua_State *L)
 {
     const char *who = "tokenizer", *path = luaL_checkstring(L, 1);
     const char *pattern = lua_isnoneornil(L, 2) ? NULL : text_at(L, 2, who);
     int n;
-    lua_settop(L, 3);
+    lua_settop(L, 4);
     const char *const *special = texts_read(L, 3, who, &n);
+    const int64_t *ids = special_ids(L, 4, who, n);
     struct rille_tokenizer **t = kind_new(L, KIND_TOKENIZER, sizeof *t);
-    check_as(L, who, rille_tokenizer_open(path, pattern, n, special, t));
+    check_as(L, who, rille_tokenizer_open(path, pattern, n, special, ids, t));
     return 1;
 }
 

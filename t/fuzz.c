@@ -650,7 +650,7 @@ static void
 take_tiktoken(const char *path)
 {
     struct tokenizer *t = tokenizer_new();
-    if (!tokenizer_read_tiktoken(t, path, NULL, 0, NULL) && !bpe_seal(&t->bpe, path)) use_tokenizer(t);
+    if (!tokenizer_read_tiktoken(t, path, NULL, 0, NULL, NULL) && !bpe_seal(&t->bpe, path)) use_tokenizer(t);
     tokenizer_free(&t);
 }
 

@@ -211,6 +211,30 @@ tap.group("files", function()
   tap.is(tok:decode(rille.tensor({72, 72}, {dtype = "i64"})), tok:decode{72, 72}, "a tensor of ids is decoded")
 end)
 
+tap.group("special tokens", function()
+  local path, a, b = "t/golden/tokenizer.tiktoken", "<|a|>", "<|b|>"
+  local ranks = rille.tokenizer(path).size
+  local tok = rille.tokenizer(path, {special = {[b] = ranks + 1, [a] = ranks + 100}})
+  tap.is({tok.size, tok:encode(a .. b)}, {ranks + 2, {ranks + 100, ranks + 1}}, "a map gives them its ids")
+  tap.is(tok:decode{ranks + 100, ranks + 1}, a .. b, "which are decoded")
+  tap.fails(function() tok:decode{ranks} end, {tostring(ranks)}, "an id between them is none")
+  tok:save(dir .. "/gaps.json")
+  tap.is(rille.tokenizer(dir .. "/gaps.json"):encode(a .. "x" .. b), tok:encode(a .. "x" .. b), "they go through a file")
+  for _, case in ipairs{{{[a] = 5}, {a, "5", "another token"}}, {{[a] = ranks, [b] = ranks}, {tostring(ranks), "another token"}},
+    {{[a] = -1}, {a, "-1"}}, {{[a] = 1 << 40}, {tostring(1 << 40)}}, {{[a] = 1.5}, {a, "1.5"}}, {{[a] = "7"}, {a, "7"}},
+    {{a, [b] = ranks}, {"not both"}}, {{[true] = 1}, {"key", "true"}}, {{[3] = a}, {"key", "3"}}, {"a", {"list of texts"}},
+    {{[""] = ranks}, {"empty"}}} do
+    tap.fails(function() rille.tokenizer(path, {special = case[1]}) end, case[2], "refused: " .. table.concat(case[2], ", "))
+  end
+  for name, made in pairs{train = function(special) return rille.tokenizer.train("abc", {size = 300, special = special}) end,
+    [".tiktoken"] = function(special) return rille.tokenizer(path, {special = special}) end} do
+    tap.fails(function() made{""} end, {"a special token is empty"}, name .. ": an empty one")
+    tap.fails(function() made{"x", "y", "x"} end, {"'x'", "twice"}, name .. ": one that is there twice")
+  end
+  tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {[a] = 299}}) end, {"list of texts", "last ids"},
+    "training chooses the ids")
+end)
+
 -- Every truncation, and changed bytes, of both kinds: refused, or another tokenizer that works.
 tap.group("damage", function()
   local draw, wrong, times = generator(tonumber(os.getenv("SEED")) or 5), 0, os.getenv("RILLE_LONG") and 20000 or 300

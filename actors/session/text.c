@@ -12,12 +12,12 @@ inner(const struct rille_tokenizer *t)
 
 int
 rille_tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
-                     struct rille_tokenizer **out)
+                     const int64_t *ids, struct rille_tokenizer **out)
 {
     TRY(face_given(path, "the path", __func__));
     TRY((nspecial ? face_given(special, "the special tokens", __func__) : 0));
     TRY(face_given(out, "out", __func__));
-    return tokenizer_open(path, pattern, nspecial, special, (struct tokenizer **)out);
+    return tokenizer_open(path, pattern, nspecial, special, ids, (struct tokenizer **)out);
 }
 
 void

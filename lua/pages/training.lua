@@ -351,7 +351,8 @@ rille.save(path, rille.ones(2))]],
   tokenizer = {
     is = "tokenizer",
     sign = "rille.tokenizer(path, {pattern =, special =})",
-    text = "Text to ids and back, from tokenizer.json or *.tiktoken: t:encode(text), t:decode(ids), t.size, t:save(path).",
+    text = "Text to ids and back, from tokenizer.json or *.tiktoken (special: texts, or {[text] = id}): t:encode(text), "
+      .. "t:decode(ids), t.size, t:save(path).",
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t:decode(t:encode('ab'))",
     gives = "ab",

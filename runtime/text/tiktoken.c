@@ -72,9 +72,19 @@ read_lines(struct tokenizer *t, const char *path, char *text, size_t n)
     return 0;
 }
 
+static int
+add_special(struct tokenizer *t, const char *path, const char *text, int64_t id)
+{
+    TRY(tokenizer_check_id(path, id, t->bpe.ndistinct));
+    if (id < t->bpe.ntoken && t->bpe.token[id].bytes)
+        return fail(E_ARG, "%s: the special token '%.100s' has the id %lld, which is another token's", path, text,
+                    (long long)id);
+    return tokenizer_special(t, path, &(struct special){text, strlen(text), (uint32_t)id, .control = true});
+}
+
 int
 tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
-                        const char *const *special)
+                        const char *const *special, const int64_t *ids)
 {
     char *text;
     size_t n;
@@ -85,8 +95,7 @@ tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *patte
     t->bpe.whole_piece = true;
     bpe_join_by_id(&t->bpe);
     TRY(tokenizer_cut(t, path, pattern ? pattern : split_cl100k));
-    for (int i = 0; i < nspecial; i++)
-        TRY(tokenizer_special(t, path,
-                              &(struct special){special[i], strlen(special[i]), t->bpe.ntoken, .control = true}));
+    TRY(tokenizer_check_specials(path, nspecial, special));
+    for (int i = 0; i < nspecial; i++) TRY(add_special(t, path, special[i], ids ? ids[i] : t->bpe.ntoken));
     return 0;
 }

@@ -32,12 +32,13 @@ tokenizer_free(struct tokenizer **tp)
 }
 
 int
-tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, struct tokenizer **out)
+tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, const int64_t *ids,
+               struct tokenizer **out)
 {
     struct tokenizer *t = tokenizer_new();
     int status = 0;
     if (text_ends(path, ".tiktoken"))
-        status = tokenizer_read_tiktoken(t, path, pattern, nspecial, special);
+        status = tokenizer_read_tiktoken(t, path, pattern, nspecial, special, ids);
     else if (pattern || nspecial)
         status = fail(E_ARG, "%s: pattern and special are for .tiktoken files", path);
     else if (text_ends(path, ".json"))
@@ -74,6 +75,25 @@ normalize(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *
         normal_add(out, t->form[i], (const uint8_t *)last.text, last.len);
     }
     str_free(&last);
+}
+
+int
+tokenizer_check_id(const char *name, int64_t id, size_t ntoken)
+{
+    if (id >= 0 && id <= 4 * (int64_t)ntoken + 65536) return 0;
+    return fail(E_ARG, "%s: a token has the id %lld", name, (long long)id);
+}
+
+int
+tokenizer_check_specials(const char *name, int nspecial, const char *const *special)
+{
+    for (int i = 0; i < nspecial; i++) {
+        if (!*special[i]) return fail(E_ARG, "%s: a special token is empty", name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(special[i], special[k]))
+                return fail(E_ARG, "%s: the special token '%.100s' is there twice", name, special[i]);
+    }
+    return 0;
 }
 
 int

@@ -45,8 +45,9 @@ struct tokenizer {
 
 struct tokenizer *tokenizer_new(void);
 void tokenizer_free(struct tokenizer **t);
-/* The path's end tells the format. pattern, special (texts, which take the ids behind the last): for .tiktoken. */
-int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special,
+/* The path's end tells the format. pattern, special (texts) and their ids (NULL: those behind the last) are for
+ * .tiktoken. */
+int tokenizer_open(const char *path, const char *pattern, int nspecial, const char *const *special, const int64_t *ids,
                    struct tokenizer **out);
 /* tokenizer.json, in its spelling that all readers know. */
 int tokenizer_save(struct tokenizer *t, const char *path);
@@ -71,9 +72,13 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 /* Sets the one pattern of a tokenizer that is not from tokenizer.json; NULL: GPT-2's. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern);
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s); /* copies its text */
+/* E_ARG unless an id is neither below zero nor far beyond what ntoken tokens need. */
+int tokenizer_check_id(const char *name, int64_t id, size_t ntoken);
+/* E_ARG unless special tokens are texts with bytes, each there once. */
+int tokenizer_check_specials(const char *name, int nspecial, const char *const *special);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
 int tokenizer_read_json(struct tokenizer *t, const char *path);
 int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
-                            const char *const *special);
+                            const char *const *special, const int64_t *ids);
 
 #endif

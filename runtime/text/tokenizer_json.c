@@ -32,9 +32,7 @@ refuse(const char *path, const char *part, const char *what)
 static int
 check_id(const char *path, const json_t *id, size_t ntoken)
 {
-    json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
-    if (i >= 0 && i <= 4 * (json_int_t)ntoken + 65536) return 0;
-    return fail(E_ARG, "%s: a token has the id %lld", path, (long long)i);
+    return tokenizer_check_id(path, json_is_integer(id) ? json_integer_value(id) : -1, ntoken);
 }
 
 static int

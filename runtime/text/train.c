@@ -49,6 +49,7 @@ trainer_new(const char *pattern, int nspecial, const char *const *special)
     struct trainer *r = must_alloc(sizeof *r);
     r->splitter = splitter_new();
     r->status = splitter_add(r->splitter, "train", &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
+    if (!r->status) r->status = tokenizer_check_specials("train", nspecial, special);
     r->pattern = pattern ? arena_strdup(&r->arena, pattern) : NULL;
     r->nspecial = nspecial;
     r->special = ARENA_ARRAY(&r->arena, char *, nspecial + 1);
