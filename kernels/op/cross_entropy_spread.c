@@ -1,6 +1,6 @@
 /* cross_entropy_spread.c - one number a position put at its label, zeros elsewhere: the gradient of
- * cross_entropy_target. Operand like is only looked at. It tells of labels that are no class: where nobody wants the loss
- * it is the only one to see them. */
+ * cross_entropy_target. Operand like is only looked at. It tells of labels that are no class: where nobody wants the
+ * loss it is the only one to see them. */
 #include "kernels/op/cross_entropy.h"
 
 #include <string.h>
