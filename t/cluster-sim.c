@@ -106,7 +106,47 @@ hello(int rank, const char *version, const char *machine)
                            .version = span_text(version),
                            .host = span_text("b\x1b[2J"),
                            .machine = span_text(machine),
+                           .devices = span_text("cpu:1"),
                            .rank = rank};
+}
+
+/* Whoever brings devices that no worker has is refused, is told why, and takes nobody's place. */
+static void
+test_devices(void)
+{
+    static const struct {
+        const char *devices, *why;
+    } row[] = {
+        {"", "this text names none"},
+        {"junk", "of kind cpu, not junk"},
+        {"cpu:0", "a number of devices from 1 to 4096, not \"0\""},
+        {"cpu:-1", "a number of devices from 1 to 4096, not \"-1\""},
+        {"cpu:4097", "a number of devices from 1 to 4096, not \"4097\""},
+        {"cpu:", "a number of devices from 1 to 4096, not \"\""},
+        {"cpu:1,cpu:2", "\"cpu\" is named twice"},
+        {",cpu:1", "kind:count, separated by commas"},
+        {"cpu1:1", "of kind cpu, not cpu1"},
+        {"meta:1", "of kind cpu, not meta"},
+        {"late:1", "of kind cpu, not late"},
+        {"cuda:1", "of kind cpu, not cuda"},
+        {"cpu:1,meta:1", "of kind cpu, not meta"},
+        {"\x1b[2J", "of kind cpu, not \\x1b[2J"},
+    };
+    struct told t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int i = 0; i < (int)countof(row); i++) {
+        struct packet p = hello(i % 2 - 1, "1", "m");
+        p.devices = span_text(row[i].devices);
+        coordinator_receive(c, i, &p);
+        ok(strstr(t.refusal, row[i].why) && t.n[NOTICE_REFUSED] == i + 1 && t.cuts == i + 1 && !err_last(),
+           "devices \"%s\" are refused: %s", i + 1 == (int)countof(row) ? "ESC[2J" : row[i].devices, t.refusal);
+    }
+    struct packet p = hello(0, "1", "m");
+    coordinator_receive(c, 100, &p);
+    ok(t.n[NOTICE_FULL] == 1, "and the place is free for one that has cpu devices");
+    coordinator_free(&c);
 }
 
 static void
@@ -617,6 +657,7 @@ int
 main(void)
 {
     test_refusals();
+    test_devices();
     test_vouched();
     test_memory();
     test_never_full();

@@ -1,7 +1,9 @@
 /* coordinator_admit.c - who is let in, and which memory a newcomer's devices lie in. */
 #include "actors/cluster/coordinate.h"
 
+#include "actors/cluster/devices.h"
 #include "runtime/arena.h"
+#include "runtime/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +59,19 @@ rank_for(const struct coordinator *c, int key, const struct packet *p)
     return -1;
 }
 
+/* Devices that the session could not use would end the job of all. */
+static void
+object_to_devices(const struct packet *p, struct str *why)
+{
+    struct device_counts d;
+    char *text = coordinate_text(p->devices);
+    if (device_counts_of_worker(text, &d)) {
+        str_add(why, err_text());
+        err_clear();
+    }
+    free(text);
+}
+
 /* Why it cannot be let in; false: it can. */
 static bool
 objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
@@ -79,6 +94,8 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
         str_addf(why, "rank %d is another worker's", want);
     } else if (rank < 0) {
         str_addf(why, "the job has its %d worker%s already", c->options.world, c->options.world == 1 ? "" : "s");
+    } else {
+        object_to_devices(p, why);
     }
     return why->len > 0;
 }

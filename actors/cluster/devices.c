@@ -49,6 +49,20 @@ device_counts_parse(const char *text, struct device_counts *out)
     return 0;
 }
 
+int
+device_counts_of_worker(const char *text, struct device_counts *out)
+{
+    const char *kind = device_kind_text(DEV_CPU);
+    for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t n = strcspn(at, ":,");
+        if (n && (n != strlen(kind) || strncmp(at, kind, n)))
+            return fail(E_PLACE, "workers have devices of kind %s, not %.*s", kind, (int)MIN(n, 32), at);
+    }
+    TRY(device_counts_parse(text, out));
+    return out->n[DEV_CPU] ? 0
+                           : fail(E_PLACE, "workers have devices, \"%s:1\" or more, and this text names none", kind);
+}
+
 static void
 print_gpus(const struct cuda_choice *c, struct str *out)
 {

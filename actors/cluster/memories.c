@@ -16,11 +16,7 @@ static int
 member_counts(struct cluster *c, int rank, struct device_counts *out)
 {
     const char *text = coordinator_member(c->c, rank)->devices;
-    int status = device_counts_parse(text, out);
-    for (int k = 0; k < NDEVICE_KIND && !status; k++)
-        if (out->n[k] && k != DEV_CPU && k != DEV_META)
-            status = fail(E_PLACE, "it has %s devices, and this version's workers have cpu devices alone",
-                          device_kind_text(k));
+    int status = device_counts_of_worker(text, out);
     if (status) err_note("worker %d", rank);
     return status;
 }
@@ -55,7 +51,7 @@ settle_rank(struct cluster *c, int rank)
     if (first + n > BUS_HOST_SLOTS) return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
     if (rank == 0) c->devices.first = d.first;
     for (int k = 0; k < NDEVICE_KIND; k++) {
-        if (!d.n[k] || k == DEV_META) continue;
+        if (!d.n[k]) continue;
         c->range[c->nrange++] = (struct range){.kind = (uint32_t)k,
                                                .first = (uint32_t)c->devices.n[k],
                                                .n = (uint32_t)d.n[k],

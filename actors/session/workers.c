@@ -37,7 +37,7 @@ rille_worker(const struct rille_worker_options *o)
                                .say = o->say,
                                .die = o->die};
     memcpy(so.secret, o->secret, sizeof so.secret);
-    TRY(device_counts_parse(o->devices, &so.devices));
+    TRY(device_counts_of_worker(o->devices, &so.devices));
     return cluster_serve(&so);
 }
 
@@ -80,7 +80,7 @@ rille_devices(const char *text)
 {
     struct device_counts d;
     TRY(face_given(text, "the devices", __func__));
-    return device_counts_parse(text, &d);
+    return device_counts_of_worker(text, &d);
 }
 
 int
