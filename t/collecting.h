@@ -60,7 +60,7 @@ collecting_collect(struct communicator *c, int32_t seat, const struct collective
     UNUSED(s);
     __atomic_fetch_add(&ncollected[call->verb], 1, __ATOMIC_RELAXED);
     const char *why = collecting_driven ? meet_try(&of->meet, seat, &m, &done) : meet_await(&of->meet, seat, &m);
-    if (why) return fail(of->meet.cut ? E_CANCEL : E_KERNEL, "%s", why);
+    if (why) return fail(meet_is_cut(&of->meet) ? E_CANCEL : E_KERNEL, "%s", why);
     return done ? 0 : STREAM_HELD;
 }
 

@@ -161,6 +161,15 @@ meet_await(struct meet *m, int seat, const struct meet_call *c)
     return why;
 }
 
+static inline bool
+meet_is_cut(struct meet *m)
+{
+    pthread_mutex_lock(&meet_lock);
+    bool cut = m->cut;
+    pthread_mutex_unlock(&meet_lock);
+    return cut;
+}
+
 static inline void
 meet_cut(struct meet *m)
 {
