@@ -76,7 +76,7 @@ function data.loader(given)
     check.that(layout.is_tensor(t) and t.ndim > 0, "%s: entry %d is not a tensor with rows", who, i)
     check.that(#t == #tensors[1], "%s: tensor %d has %d rows, the first %d", who, i, #t, #tensors[1])
   end
-  self.who, self.tensors, self.size = who, tensors, #tensors[1]
+  self.who, self.tensors, self.size, self.same = who, tensors, #tensors[1], {batch = self.batch}
   epochs.start(self)
   check.that(self.size >= self.batch or not self.drop_last, "%s: %d rows are less than one batch of %d", who, self.size,
     self.batch)

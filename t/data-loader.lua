@@ -93,6 +93,7 @@ tap.group("going on", function()
   for _ in b:batches() do n = n + 1 end
   tap.is(n, 4, "and the next is whole")
   tap.fails(function() data.loader{rille.arange(9), batch = 3}:load_state(state) end, {"9 rows", "10"}, "a state of other data is refused")
+  tap.fails(function() data.loader{x, batch = 4}:load_state(state) end, {"batch", "4", "3"}, "and one of other batches")
 end)
 
 tap.group("mistakes", function()

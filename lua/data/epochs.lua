@@ -1,7 +1,8 @@
 -- epochs.lua - walking through a data set again and again: which epoch, which row, and going on there after a load.
 --
 -- A kind of reader has size (rows), batch, drop_last, seed, and take(self, epoch, first, n), which gives the tensors of n
--- rows from place `first` (from 0) of an epoch's order on. The rest is here:
+-- rows from place `first` (from 0) of an epoch's order on; same, {name = integer}, is what else a reader has in common with
+-- one that goes on from its state. The rest is here:
 --
 --   for x, y in reader:batches() do      every loop is the next epoch
 --   local x, y = reader:next()           one batch; of the next epoch when this one is over
@@ -64,7 +65,9 @@ function epochs.call(self, _, before)
 end
 
 function methods:state()
-  return {size = self.size, seed = self.seed, next_epoch = self.next_epoch, at = self.at, running = self.running or -1}
+  local state = {size = self.size, seed = self.seed, next_epoch = self.next_epoch, at = self.at, running = self.running or -1}
+  for name, value in pairs(self.same) do state[name] = value end
+  return state
 end
 
 -- What keeps a state from being loaded, or nil.
@@ -74,6 +77,12 @@ function methods:refuses(state)
     if math.type(state[name]) ~= "integer" then return ("its '%s' is no whole number"):format(name) end
   end
   if state.size ~= self.size then return ("it has %d rows here, %d in what is loaded"):format(self.size, state.size) end
+  for _, name in ipairs(check.sorted_keys(self.same)) do
+    local here, there = self.same[name], state[name]
+    if there ~= nil and there ~= here then -- older states have none
+      return ("its %s here: %s, in what is loaded: %s"):format(name, here, check.shown(there))
+    end
+  end
   if state.at < 0 or state.at > state.size then return ("it stands at row %d of %d"):format(state.at, state.size) end
 end
 
