@@ -51,6 +51,11 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     half:save(at)
     tap.is({load(at):parameters()[1].dtype, load(at, {dtype = "f32"}):parameters()[1].dtype}, {"bf16", "f32"},
       kind .. ": the file's dtype is kept, unless another is asked for")
+    rewrite(at, function(c) c.dtype, c.bos_token_id = "bfloat16", 7 end)
+    load(at, {dtype = "f32"}):save(at)
+    local saved = json.load(at .. "/config.json")
+    tap.is({saved.torch_dtype, saved.dtype, saved.bos_token_id}, {"float32", "float32", 7},
+      kind .. ": what is saved tells its own dtype, and keeps the words that are not the model's")
     m:save(at)
     tap.is({load(at, {quantize = "int8"}):named_buffers()() ~= nil, (pcall(load, at, {quantize = "int4"}))}, {true, false},
       kind .. ": int8 on request")

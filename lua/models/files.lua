@@ -146,9 +146,11 @@ function files.save(kind, model, dir, given)
     local value = #parts == 1 and parts[1] or rille.concat(parts, 0)
     tensors[theirs] = turn and value.ndim == 2 and value:transpose(0, 1) or value
   end)
-  local words = {torch_dtype = torch_dtypes[model:parameters()[1].dtype]}
+  local words = {}
   for name, value in pairs(model.theirs or {}) do words[name] = value end
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
+  words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
+  words.dtype = words.dtype and words.torch_dtype -- the newer word, where a file has it
   rille.save(dir, tensors, options)
   local file, why = io.open(dir .. "/config.json", "wb")
   check.that(file, "models.%s: %s", kind.name, why)
