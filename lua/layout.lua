@@ -11,6 +11,7 @@ end
 
 local floats = {f32 = true, f64 = true, bf16 = true, f16 = true}
 function layout.is_float(t) return floats[t.dtype] or false end
+function layout.is_integer(t) return not floats[t.dtype] and t.dtype ~= "bool" end
 
 -- The SBP that is whole on every rank of a placement.
 function layout.whole(placement)

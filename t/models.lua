@@ -230,6 +230,19 @@ tap.group("stop and on_token", function()
   line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
   line({"ids"}, function() m:generate(3) end)
+  for _, bad in ipairs{1.5, true, "1", 0 / 0} do
+    line({"takes ids, integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
+  end
+  line({"takes ids, integers", "f32"}, function() m:generate(rille.ones{1, 2}) end)
+  line({"takes ids, integers", "bool"}, function() m:generate(rille.zeros({1, 2}, {dtype = "bool"})) end)
+  line({"takes ids, integers", "1 dimensions"}, function() m:generate(ids{1, 2}) end)
+  tap.is(go({{1.0, 2.0}}), go{{1, 2}}, "whole numbers are ids, however they are written")
+  local greedy = go(text, {temperature = 0})
+  for _, t in ipairs{1e-20, 1e-30, 1e-37, 1e-45, 5e-324} do
+    tap.is(go(text, {temperature = t}), greedy, ("at a temperature of %g the likeliest ids come"):format(t))
+  end
+  rille.no_grad(function() m.wpe.weight:copy_(m.wpe.weight * rille.tensor{{0 / 0}}) end)
+  for _, t in ipairs{0, 1} do line({"generate", "id 5 of row 0", "nan"}, function() go(text, {temperature = t}) end) end
   tap.fails(function() m:generate({{31}}, {max_new_tokens = 1}) end, {"31"}, "an id beyond the vocabulary")
 end)
 

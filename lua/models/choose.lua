@@ -21,8 +21,7 @@ local function top_p(p, share)
   return rille.where(p:gt(low), p, 0)
 end
 
--- logits: (batch, vocab) -> ids (batch, 1). drawn: (batch, 1), in [0, 1). by: greedy, scale (1 / temperature), top_k, top_p.
-return function(logits, drawn, by)
+local function choose(logits, drawn, by)
   if by.greedy then return logits:argmax{axis = 1, keepdim = true} end
   logits = logits * by.scale
   if by.top_k then logits = top_k(logits, by.top_k) end
@@ -31,4 +30,11 @@ return function(logits, drawn, by)
   local sum = p:cumsum(1)
   local bound = drawn * sum:slice(1, sum.shape[2] - 1, sum.shape[2])
   return sum:gt(bound):to("i64"):argmax{axis = 1, keepdim = true}
+end
+
+-- logits: (batch, vocab) -> ids (batch, 1), -1 where logits are nan or their greatest is no finite number. drawn: (batch, 1),
+-- in [0, 1). by: greedy, scale (1 / temperature), top_k, top_p.
+return function(logits, drawn, by)
+  local greatest = logits:max{axis = 1, keepdim = true}
+  return rille.where((greatest - greatest):eq(0), choose(logits, drawn, by), -1)
 end

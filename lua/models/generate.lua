@@ -13,6 +13,10 @@ local writer = require "rille.models.writer"
 
 local who = "generate"
 
+-- At temperatures below it any two f32 logits that differ are far enough apart for the likeliest id to be certain, while
+-- 1 / temperature may be no f32 number any more.
+local COLD = 1e-30
+
 -- ---- options ----
 
 -- Ids lie as prompts do, but never cut along a row.
@@ -25,7 +29,7 @@ local function read_options(model, given, longest)
   local o = check.options(who, given, {max_new_tokens = 20, temperature = 1, top_k = check.none, top_p = check.none,
     seed = check.none, stop = check.none, on_token = check.none})
   check.whole(who, "max_new_tokens", o.max_new_tokens, 0)
-  check.number(who, "temperature", o.temperature, 0)
+  if check.number(who, "temperature", o.temperature, 0) < COLD then o.temperature = 0 end
   if o.top_k then check.count(who, "top_k", o.top_k) end
   if o.top_p then
     check.number(who, "top_p", o.top_p, 0)
@@ -80,6 +84,7 @@ local function go_on(model, rows, longest, o, where)
   for n = 1, o.max_new_tokens do
     local told = {}
     for r, row in ipairs(rows) do
+      check.that(ended[r] or chosen[r][1] >= 0, "%s: the logits behind id %d of row %d are nan or inf", who, #row - 1, r - 1)
       told[r] = not ended[r] and chosen[r][1]
       if told[r] then
         row[#row + 1] = told[r]
@@ -101,6 +106,7 @@ local function as_tensor(rows, ids, where)
 end
 
 return function(model, ids, given)
+  if layout.is_tensor(ids) then model:check_ids(ids) end
   local rows, longest = prompts.read(who, ids)
   local o, where = read_options(model, given, longest), place_of(model, ids)
   if o.max_new_tokens > 0 then go_on(model, rows, longest, o, where) end

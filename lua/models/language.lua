@@ -25,7 +25,7 @@ language.Model = Model
 function Model:init(config) self.config = config end
 
 function Model:check_ids(ids)
-  check.that(layout.is_tensor(ids) and ids.ndim == 2 and not layout.is_float(ids),
+  check.that(layout.is_tensor(ids) and ids.ndim == 2 and layout.is_integer(ids),
     "%s takes ids, integers (batch, length), not %s", self.__name,
     layout.is_tensor(ids) and ("%s of %d dimensions"):format(ids.dtype, ids.ndim) or check.shown(ids))
   check.that(ids.shape[2] <= self.config.length, "%s: %d positions are more than the %d it has", self.__name, ids.shape[2],

@@ -16,16 +16,24 @@ local function rows_of(who, ids)
     end
     return ids
   end
-  check.that(ids.ndim == 2 and ids.shape[1] > 0 and ids.shape[2] > 0, "%s: prompts are (batch, length), not {%s}", who,
+  check.that(ids.shape[1] > 0 and ids.shape[2] > 0, "%s: prompts are (batch, length), not {%s}", who,
     table.concat(ids.shape, ", "))
   return ids:totable()
 end
 
+local function id_of(who, r, id)
+  local whole = type(id) == "number" and math.tointeger(id)
+  check.that(whole, "%s takes ids, integers; prompt %d has %s", who, r - 1, check.shown(id))
+  return whole
+end
+
+-- Rows of ids, a copy, and how long the longest is. A tensor is one that the model takes.
 function prompts.read(who, ids)
   local rows = rows_of(who, ids)
   local copy, longest = {}, 0
   for r, row in ipairs(rows) do
-    copy[r] = table.move(row, 1, #row, 1, {})
+    copy[r] = {}
+    for i = 1, #row do copy[r][i] = id_of(who, r, row[i]) end
     longest = math.max(longest, #row)
   end
   return copy, longest
