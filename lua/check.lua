@@ -43,6 +43,10 @@ local function shown(value)
 end
 check.shown = shown
 
+-- The same where a text could be taken for a number.
+local function quoted(value) return type(value) == "string" and ("%q"):format(value) or shown(value) end
+check.quoted = quoted
+
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = shown(key) end
@@ -88,20 +92,20 @@ end
 
 -- A positive whole number.
 function check.count(who, what, value)
-  check.that(math.type(value) == "integer" and value > 0, "%s: %s is a positive integer, not %s", who, what, shown(value))
+  check.that(math.type(value) == "integer" and value > 0, "%s: %s is a positive integer, not %s", who, what, quoted(value))
   return value
 end
 
 -- A whole number, however it is written.
 function check.whole(who, what, value, least)
   check.that(type(value) == "number" and math.tointeger(value) and value >= least, "%s: %s is a whole number of at least %g, not %s",
-    who, what, least, shown(value))
+    who, what, least, quoted(value))
   return value
 end
 
 function check.number(who, what, value, least)
   check.that(type(value) == "number" and value >= least, "%s: %s is a number of at least %g, not %s", who, what, least,
-    shown(value))
+    quoted(value))
   return value
 end
 

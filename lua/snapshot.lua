@@ -36,13 +36,13 @@ function M.restore(number)
     if later > number then M.kept[later] = nil end
   end
   for _, back in ipairs(kept.back) do back() end
-  return copy(kept.note, {}, "the note")
+  return copy(kept.note, {}, "note")
 end
 
 return setmetatable(M, {__call = function(_, note, options)
   local o = check.options("rille.snapshot", options, {keep = 1})
-  check.whole("rille.snapshot", "keep", o.keep, 1)
-  local kept = {note = copy(note, {}, "the note"), back = {}}
+  check.that(o.keep == 1 or o.keep == 2, "rille.snapshot: keep is 1 or 2, not %s", check.quoted(o.keep))
+  local kept = {note = copy(note, {}, "note"), back = {}}
   local number, oldest = rille._snapshot(math.tointeger(o.keep))
   for object, keep in pairs(M.watched) do kept.back[#kept.back + 1] = keep(object) end
   M.kept[number] = kept

@@ -414,7 +414,8 @@ start_worker(struct cluster *c, int rank)
 {
     int pid = 0;
     TRY(random_bytes(c->secret[rank], CLUSTER_ID));
-    TRY(c->options.start(c->options.arg, rank, link_endpoint(c->link, LINK_CONTROL), c->secret[rank], &pid));
+    if (c->options.start(c->options.arg, rank, link_endpoint(c->link, LINK_CONTROL), c->secret[rank], &pid))
+        return fail(E_BUS, "the job lacks worker %d, which could not be started", rank);
     watch_process(c, rank, pid, true);
     return 0;
 }

@@ -40,8 +40,8 @@ snapshot_free(struct snapshot **sp)
     struct snapshot *p = *sp;
     *sp = NULL;
     if (!p) return;
-    if (copying_end(&p->copying, false)) err_clear();
-    if (copying_end(&p->summing, false)) err_clear();
+    copying_end(&p->copying, false);
+    copying_end(&p->summing, false);
     for (int32_t i = 0; i < p->n; i++) {
         for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
         rille_tensor_free(&p->kept[i].t);
@@ -235,13 +235,27 @@ is_whole(const struct snapshot *p)
     return true;
 }
 
+static void
+pass_over_taken(struct rille_session *s)
+{
+    struct snapshot *p = s->taken;
+    struct copy **list = copies_of(p);
+    str_clear(&s->passed_over);
+    str_addf(&s->passed_over, "recover: of snapshot %lld, ", (long long)p->number);
+    copies_tell_lost(s, NCOPY * p->n, list, &s->passed_over);
+    free(list);
+    snapshot_free(&s->taken);
+}
+
 /* The latest that can be gone back to: the one that was taken, if it has its spares or has lost nothing. */
 static int
 choose(struct rille_session *s)
 {
     struct snapshot *p = s->taken;
-    if (p && (p->spared || is_whole(p))) advance(s);
-    snapshot_free(&s->taken);
+    if (p && (p->spared || is_whole(p)))
+        advance(s);
+    else if (p)
+        pass_over_taken(s);
     return s->snapshot ? 0 : fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
 }
 
@@ -322,7 +336,7 @@ rille_recover(struct rille_session *s, int workers, int64_t *number, const char 
     TRY(trace_refuses(s, "recover"));
     if (!rille_has_snapshot(s))
         return fail(E_STATE, "recover: there is no snapshot to go back to; rille.snapshot() makes one");
-    if (s->taken && end_copying(s->taken, false)) err_clear();
+    if (s->taken) end_copying(s->taken, false);
     if (!s->cluster && workers) return fail(E_STATE, "recover: this is one process, which has no workers");
     str_clear(&s->passed_over);
     TRY(regain(s, workers));

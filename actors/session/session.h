@@ -351,11 +351,13 @@ void copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struc
  * no digest was taken it finds nothing. E_LOST: a host that had some is lost. */
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);
 bool copying_ended(const struct copying *c);
-/* Waits for the end: of all of it, or (not whole) of the piece that is on its way. What became of it; E_CANCEL: it was
- * not done. */
+/* Waits for the end: of all of it, or (not whole) of the piece that is on its way, which leaves the error that was said
+ * last. What became of it; E_CANCEL: it was not done. */
 int copying_end(struct copying **c, bool whole);
 /* Brings back what is lost of them. E_LOST; E_IO names what is damaged. */
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
+/* Says which part of them was lost with its host, the first of those. */
+void copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, struct str *out);
 bool copies_gone(struct rille_session *s, int32_t n, struct copy *const *c); /* has nobody some part of them? */
 
 /* ---- recover.c ---- */

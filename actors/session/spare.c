@@ -108,7 +108,8 @@ copying_end(struct copying **cp, bool whole)
     if (!c) return 0;
     if (!whole) atomic_store(&c->stop, true);
     if (c->runs) pthread_join(c->thread, NULL);
-    int status = c->status ? fail((enum err_code)c->status, "%s", c->text) : 0;
+    int status = c->status;
+    if (status && whole) fail((enum err_code)status, "%s", c->text);
     free(c->pair);
     free(c->summed);
     free(c->sum);
@@ -312,27 +313,58 @@ copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct c
     if (!status)
         start(all);
     else
-        all->status = status, snprintf(all->text, sizeof all->text, "%s", err_text());
-    return status ? copying_end(out, false) : 0;
+        copying_end(out, false);
+    return status;
 }
 
 /* ---- back ---- */
+
+static void
+print_part(const struct copy *c, int32_t pos, struct str *out)
+{
+    const struct place *p = c->layout->place;
+    str_add(out, "the part of a variable ");
+    type_print(&c->type, out);
+    str_addf(out, " on %s:%d", device_kind_text(p->kind), (int)p->rank[pos]);
+}
 
 /* Nobody else has what a position had. */
 static int
 refuse_lost(const struct copy *c, int32_t pos)
 {
-    const struct place *p = c->layout->place;
-    struct str type = {0};
+    struct str part = {0};
     if (!c->sums || !(c->sums->of[pos].damaged[PART] || c->sums->of[pos].damaged[SPARE]))
         return fail(E_LOST, "recover: the snapshot lay on hosts that are lost");
-    type_print(&c->type, &type);
+    print_part(c, pos, &part);
     int status = fail(E_IO,
-                      "recover: the snapshot is damaged: the part of a variable %s on %s:%d is not what it was, and "
-                      "there is no other; a checkpoint may have it",
-                      str_text(&type), device_kind_text(p->kind), p->rank[pos]);
-    str_free(&type);
+                      "recover: the snapshot is damaged: %s is not what it was, and there is no other; a checkpoint "
+                      "may have it",
+                      str_text(&part));
+    str_free(&part);
     return status;
+}
+
+/* A worker of the same rank and host has the device now, or one that took it over. */
+static void
+tell_lost(struct rille_session *s, const struct copy *c, int32_t pos, struct str *out)
+{
+    const struct place *p = c->layout->place;
+    char host[64];
+    cluster_host(s->cluster, cluster_memory_of(s->cluster, p->kind, p->rank[pos]), host);
+    print_part(c, pos, out);
+    str_addf(out, " (worker %d, %s) was lost before another host had it",
+             cluster_owner(s->cluster, p->kind, p->rank[pos]), host);
+}
+
+void
+copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, struct str *out)
+{
+    for (int32_t i = 0; i < n && s->cluster; i++)
+        for (int32_t pos = 0; c[i]->store && pos < c[i]->store->n; pos++)
+            if (is_lost(c[i], pos, PART)) {
+                tell_lost(s, c[i], pos, out);
+                return;
+            }
 }
 
 /* What a position had, elsewhere; NULL: nobody has it any more. */
