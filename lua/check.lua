@@ -33,13 +33,19 @@ function check.that(condition, format, ...)
   end
 end
 
--- A value in a message: what is no number or text is told by its kind.
-local function shown(value)
+-- A name in a message, or another value in its place: what is no number or text is told by its kind.
+local function named(value)
   local meta = debug.getmetatable(value)
   if type(value) == "userdata" then return "a " .. (meta and meta.__name or "userdata") end
   if value ~= value then return "nan" end -- whatever its sign
   local kind = type(value) -- tostring() of these tells an address
   return (kind == "table" or kind == "function" or kind == "thread") and "a " .. kind or tostring(value)
+end
+check.named = named
+
+-- A value in a message, texts in quotes.
+local function shown(value)
+  return type(value) == "string" and '"' .. value .. '"' or named(value)
 end
 check.shown = shown
 
@@ -49,7 +55,7 @@ check.quoted = quoted
 
 local function sorted_keys(t)
   local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = shown(key) end
+  for key in pairs(t) do keys[#keys + 1] = named(key) end
   table.sort(keys)
   return keys
 end
@@ -74,7 +80,7 @@ function check.options(who, given, defaults)
   check.that(given == nil or type(given) == "table", "%s: options are a table, not a %s", who, type(given))
   for name, value in pairs(given or {}) do
     if defaults[name] == nil then
-      check.fail("%s: no option is called '%s'; there are: %s", who, shown(name), table.concat(sorted_keys(defaults), ", "))
+      check.fail("%s: no option is called '%s'; there are: %s", who, named(name), table.concat(sorted_keys(defaults), ", "))
     end
     options[name] = value
   end
@@ -85,7 +91,7 @@ end
 function check.names(who, t)
   return setmetatable(t, {__index = function(_, name)
     local near = type(name) == "string" and rille._nearest(t, name)
-    check.fail("%s has no '%s'%s; there are: %s", who, shown(name), near and ("; the nearest name is '%s'"):format(near) or "",
+    check.fail("%s has no '%s'%s; there are: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
       table.concat(sorted_keys(t), ", "))
   end})
 end
@@ -106,6 +112,18 @@ end
 function check.number(who, what, value, least)
   check.that(type(value) == "number" and value >= least, "%s: %s is a number of at least %g, not %s", who, what, least,
     quoted(value))
+  return value
+end
+
+function check.flag(who, what, value)
+  check.that(type(value) == "boolean", "%s: %s is true or false, not %s", who, what, shown(value))
+  return value
+end
+
+-- What is added under a root, so that nothing is divided by zero.
+function check.eps(who, value)
+  check.that(type(value) == "number" and value >= 0 and value < math.huge, "%s: eps is a finite number of at least 0, not %s", who,
+    shown(value))
   return value
 end
 

@@ -209,5 +209,5 @@ end
 
 return setmetatable({input = of_ids("input"), labels = of_ids("labels")}, {
   __call = function(_, model, given) return parallel(model, given) end,
-  __index = function(_, name) check.fail("rille.parallel has no '%s'; there are: input, labels", check.shown(name)) end,
+  __index = function(_, name) check.fail("rille.parallel has no '%s'; there are: input, labels", check.named(name)) end,
 })

@@ -68,5 +68,5 @@ return setmetatable(tokenizer, {
     check.that(type(path) == "string", "rille.tokenizer: the name of a file is wanted, not %s", check.shown(path))
     return rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
   end,
-  __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and is called", check.shown(name)) end,
+  __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and is called", check.named(name)) end,
 })

@@ -144,6 +144,23 @@ tap.group("damaged config.json", function()
   end
 end)
 
+tap.group("options in config.json", function()
+  local at = dir .. "options"
+  new("gpt2"):save(at)
+  local whole = json.load(at .. "/config.json")
+  local function refused(word, value, words)
+    rewrite(at, function(c) c[word] = value end)
+    tap.fails(function() rille.models.gpt2.load(at) end, words, word .. ": " .. table.concat(words, ", "))
+    rewrite(at, function(c) c[word] = whole[word] end)
+  end
+  refused("tie_word_embeddings", "no", {at, "tied is true or false, not \"no\""})
+  refused("layer_norm_epsilon", "x", {"eps", "\"x\""})
+  refused("layer_norm_epsilon", -1, {"eps", "-1"})
+  os.execute(("sed -i 's/\"layer_norm_epsilon\": *[^,}]*/\"layer_norm_epsilon\":1e999/' '%s/config.json'"):format(at))
+  tap.fails(function() rille.models.gpt2.load(at) end, {"eps", "inf"}, "a number that is too large is seen")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
+
 -- Hugging Face's newer form of rotary settings.
 tap.group("rope_parameters", function()
   local m, at = new("llama"), dir .. "rope"

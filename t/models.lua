@@ -263,6 +263,34 @@ tap.group("sizes that do not fit", function()
   refused("labels beyond the vocabulary", {"31"}, function() new("gpt2")(ids(text)):reshape{12, 31}:cross_entropy(ids{{31, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item() end)
 end)
 
+tap.group("options of other kinds", function()
+  local function refused(words, f)
+    words[#words + 1] = "models.lua"
+    tap.fails(f, words, table.concat(words, ", "))
+  end
+  local function scaled(low, high)
+    return {rope_scaling = {rope_type = "llama3", factor = 8, low_freq_factor = low, high_freq_factor = high,
+      original_max_position_embeddings = 8}}
+  end
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    for shown, value in pairs{['"x"'] = "x", ["-1"] = -1, inf = math.huge, nan = 0 / 0, ["true"] = true} do
+      refused({"eps", "not " .. shown}, function() new(kind, {eps = value}) end)
+    end
+    refused({"heads is a positive integer, not \"4\""}, function() new(kind, {heads = "4"}) end)
+    refused({kind .. ".new takes one table", "placement", "a table besides"}, function()
+      rille.models[kind].new({vocab = 5, length = 5, layers = 1, heads = 1, width = 8}, {placement = P2})
+    end)
+  end
+  for _, kind in ipairs{"gpt2", "llama"} do
+    refused({"tied is true or false, not \"no\""}, function() new(kind, {tied = "no"}) end)
+  end
+  refused({"resnet.new takes one table"}, function() rille.models.resnet.new({classes = 3}, {dtype = "bf16"}) end)
+  refused({"low_freq_factor", "high_freq_factor", "4 and 4"}, function() new("llama", scaled(4, 4)) end)
+  refused({"low_freq_factor", "high_freq_factor", "4 and 1"}, function() new("llama", scaled(4, 1)) end)
+  refused({"'low_freq_factor'", "\"1\""}, function() new("llama", scaled("1", 4)) end)
+  refused({"'high_freq_factor'", "inf"}, function() new("llama", scaled(1, math.huge)) end)
+end)
+
 tap.group("a folder of another model", function()
   local dir = os.tmpname()
   os.remove(dir)

@@ -51,13 +51,16 @@ end
 
 local sizes = {"vocab", "length", "layers", "heads", "width"}
 
--- Options of new, checked and completed: config, and {placement =, sbp =, dtype =}.
-local function read_options(kind, given)
-  local who, known = "models." .. kind.name .. ".new", {placement = check.none, sbp = check.none, dtype = "f32"}
+-- Options of new, or what a file says, checked and completed: config, and {placement =, sbp =, dtype =}.
+local function read_options(kind, who, given)
+  local known = {placement = check.none, sbp = check.none, dtype = "f32"}
   for name, value in pairs(kind.options) do known[name] = value end
   for _, name in ipairs(sizes) do known[name] = check.none end
   local config = check.options(who, given, known)
   for _, name in ipairs(sizes) do check.count(who, name, config[name]) end
+  for name, default in pairs(kind.options) do
+    if type(default) == "boolean" then check.flag(who, name, config[name]) end
+  end
   local where = {placement = config.placement, sbp = config.sbp, dtype = config.dtype}
   config.placement, config.sbp, config.dtype = nil, nil, nil
   kind.complete(config)
@@ -84,8 +87,10 @@ function language.kind(kind)
   end
 
   local api = {}
-  function api.new(given)
-    local config, where = read_options(kind, given)
+  function api.new(given, more)
+    local who = "models." .. kind.name .. ".new"
+    check.that(more == nil, "%s takes one table, with placement, sbp and dtype in it, not %s besides", who, check.shown(more))
+    local config, where = read_options(kind, who, given)
     local model = kind.empty(config, where)
     model:start()
     return model
@@ -94,7 +99,9 @@ function language.kind(kind)
   function api.load(path, given)
     local options = check.options("models." .. kind.name .. ".load", given,
       {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none})
-    return files.load(kind, path, options, function(config) return (read_options(kind, config)) end)
+    return files.load(kind, path, options, function(config)
+      return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))
+    end)
   end
   return check.names("rille.models." .. kind.name, api)
 end

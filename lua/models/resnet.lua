@@ -60,8 +60,9 @@ end
 
 local resnet = {}
 
-function resnet.new(given)
+function resnet.new(given, more)
   local who = "models.resnet.new"
+  check.that(more == nil, "%s takes one table, with placement, sbp and dtype in it, not %s besides", who, check.shown(more))
   local config = check.options(who, given, {classes = check.none, channels = 3, width = 16, blocks = {2, 2, 2},
     placement = check.none, sbp = check.none, dtype = "f32"})
   for _, name in ipairs{"classes", "channels", "width"} do check.count(who, name, config[name]) end

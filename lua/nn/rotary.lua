@@ -40,9 +40,13 @@ local function check_scaling(who, scaling)
   check.that(type(kind) == "string" and wants[kind], "%s: no scaling is called %s; there are: %s", who, check.shown(kind),
     table.concat(check.sorted_keys(wants), ", "))
   for _, name in ipairs(wants[kind]) do
-    check.that(type(scaling[name]) == "number" and scaling[name] > 0, "%s: the scaling %s wants a positive number '%s'", who, kind,
-      name)
+    local value = scaling[name]
+    check.that(type(value) == "number" and value > 0 and value < math.huge,
+      "%s: the scaling %s wants a positive, finite number '%s', not %s", who, kind, name, check.shown(value))
   end
+  check.that(kind ~= "llama3" or scaling.low_freq_factor < scaling.high_freq_factor,
+    "%s: the scaling llama3 wants a low_freq_factor below its high_freq_factor, not %s and %s", who,
+    check.shown(scaling.low_freq_factor), check.shown(scaling.high_freq_factor))
   return kind
 end
 
