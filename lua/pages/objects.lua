@@ -610,7 +610,7 @@ loader:next()]],
   },
   ["loader.refuses"] = {
     sign = "loader:refuses(s)",
-    text = "Why a state is not of this data, as text; nil when it is.",
+    text = "Why a state is not of this data, cut into batches like these, as text; nil when it is.",
     code = "loader = rille.data.loader{rille.arange(4), batch = 3}",
     shows = "loader:refuses(loader:state())",
     gives = "nil",
@@ -695,7 +695,8 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
   },
   ["model.generate"] = {
     sign = "m:generate(ids, {max_new_tokens =, temperature =, top_k =, top_p =, seed =, stop =, on_token =})",
-    text = "Prompt and continuation: a tensor of a tensor, lists of lists of ids. temperature 0 takes the likeliest.",
+    text = "Prompt and continuation: a tensor of a tensor, lists of lists of ids. temperature 0 takes the likeliest; "
+      .. "logits that are nan are an error.",
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
