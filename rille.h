@@ -63,7 +63,10 @@ struct rille_workers {
      * loses. Gives 0 and *pid, or tells the user why not and gives non-zero. NULL: workers come by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
-    bool takes_over; /* before it asks, the session waits 1.5 s for workers that an earlier one has left */
+    const char *devices; /* that start() gives to each; NULL: it does not say */
+    /* Before it asks, the session waits 1.5 s for workers that an earlier one has left; where they have other devices
+     * they stay so, and that is an error. */
+    bool takes_over;
     const char *(*host)(void *arg, int rank); /* where start() starts it, for messages; NULL, or its answer: here */
     void (*say)(void *arg, const char *text); /* news: whom the session refused; any thread; NULL: to nobody */
     void *arg;
@@ -96,6 +99,7 @@ struct rille_worker_options {
     bool check_ref, check_nan;
     enum rille_mpi mpi;            /* between hosts */
     void (*say)(const char *text); /* news, of one worker of the job; any thread; NULL: to nobody */
+    void (*joined)(void);          /* a coordinator has let it in; NULL: nobody asks */
     void (*die)(int status);       /* ends the process (_exit) where a kernel does not come back; NULL: waits for it */
 };
 /* Runs what a controller gives it until the job ends: 0; else rille_error() says why the controller refused it or cut

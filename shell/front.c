@@ -360,6 +360,13 @@ say_news(const char *text)
     say(NULL, text);
 }
 
+/* The terminal's are the controller's to answer. */
+static void
+ignore_interrupts(void)
+{
+    signal(SIGINT, SIG_IGN);
+}
+
 /* MPI where a launcher of it started this process, or as RILLE_TRANSPORT says. */
 static int
 choose_transport(const struct environment *e, enum rille_mpi *out)
@@ -387,7 +394,7 @@ serve(struct rille_worker_options *o)
     o->say = say_news;
     o->check_ref = e.options.check_ref;
     o->check_nan = e.options.check_nan;
-    signal(SIGINT, SIG_IGN); /* the terminal's is the controller's to answer */
+    if (!o->joined) ignore_interrupts();
     signal(SIGPIPE, SIG_IGN);
     o->die = _exit;
     if (!rille_worker(o)) return 0;
@@ -416,7 +423,8 @@ worker(const struct words *w)
                                      .devices = own_devices(w->devices),
                                      .host = w->host,
                                      .rank = -1,
-                                     .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED};
+                                     .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
+                                     .joined = w->from_stdin ? NULL : ignore_interrupts};
     int code = only(w, "worker", "--join --rank --key-file --wait --host --keep --root");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds)) return USAGE;
@@ -462,7 +470,7 @@ serve_as_child(struct rille_worker_options *o)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         return serve(o);
     }
-    signal(SIGINT, SIG_IGN);
+    ignore_interrupts();
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
 }
@@ -558,7 +566,7 @@ front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
     if (devices && rille_devices(devices)) return -1;
-    f->devices = devices;
+    f->devices = f->cluster.devices = devices;
     o->cluster = &f->cluster;
     return 0;
 }

@@ -29,6 +29,27 @@ wait $first $controller
 ok "and the controller told of all three" grep -qF "rank 0 is another worker's" world
 is "and was not hindered" "$(tail -1 world)" 2
 
+# Who started a worker by hand may end it while nobody is there; from when it is let in an interrupt is the controller's.
+by_hand() { perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join "$address" -d cpu:1 --wait 60 2>hand & hand=$!; }
+threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; } # it waits
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+by_hand
+await threads
+kill -INT $hand
+wait $hand
+is "an interrupt ends a worker that waits for its coordinator" $? 130
+by_hand
+timeout 60 "$rille" coordinator --bind $address --world 1 -e 'io.open("in", "w"):close()
+  while not io.open("go") do os.execute("sleep 0.1") end
+  print(rille.ones(3):sum():item())' >world 2>&1 &
+controller=$!
+await [ -e in ]
+kill -INT $hand
+touch go
+wait $controller
+is "and none that is in" "$? $(cat world) $(wait $hand; echo $?)" "0 3.0 0"
+
 # ---- keys of ranks ----
 
 "$rille" keys --world 3 keys && "$rille" keys --world 3 others
@@ -213,6 +234,12 @@ for devices in gpu:1 meta:2 cpu:1,meta:1 cuda:1 late:2; do
   go worker --join $address -d $devices
   ok "nor does one of them join" ends 2 "workers have devices of kind cpu, not "
 done
+files=$(ulimit -S -n)
+ulimit -S -n 24
+go launch -n 2 -d cpu:1 -e ''
+ulimit -S -n "$files"
+ok "a worker that cannot be started is told of, and that the job lacks it" ends 2 "rille: worker 0 could not be started: Too many open files" \
+  "rille: the job lacks worker 0, which could not be started"
 RILLE_BUS=sim:3 go launch -n 2 -d cpu:1 -e ''
 ok "the simulator is one process, and says so" ends 2 "the simulator (RILLE_BUS=sim) is one process"
 

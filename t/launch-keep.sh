@@ -94,6 +94,19 @@ orphan 1
 wait $worker
 is "a worker to which nobody comes ends" $? 1
 ok "and says why" grep -q "no coordinator was there" worker
+port=$(free_port)
+address=tcp://127.0.0.1:$port
+setsid "$rille" launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)' sleep.lua >up 2>/dev/null </dev/null &
+controller=$!
+await grep -q up up
+child=$(pgrep -P $controller sleep)
+kill -9 $controller
+kill $child
+wait $controller 2>/dev/null
+go launch -n 1 -d cpu:2 --keep 60 --bind "$address" -e 'print(1)'
+ok "workers that are kept have the devices that they had: who wants others is told" ends 2 "has devices cpu:1, not cpu:2"
+go launch -n 1 -d cpu:1 --keep 60 --bind "$address" -e 'print(rille.workers()[1].pid)'
+is "and they stay" "$code $(cat out)" "0 $(head -1 up)"
 orphan 60 TERM
 ok "SIGTERM of the controller is no end of the job" kill -0 $worker
 go coordinator --bind "$address" --world 1 -e 'print(#rille.workers())'

@@ -50,6 +50,7 @@ struct cluster {
     pthread_mutex_t lock; /* guards everything here but what the session's thread alone has */
     pthread_t thread;
     bool started, quit;
+    bool passes_on;       /* its workers stay, for another controller */
     int wake_fd;          /* wakes whoever polls */
     atomic_bool attended; /* the session's thread takes what comes on the control socket */
     atomic_int interrupted;
@@ -80,6 +81,9 @@ int control_begin(struct cluster *c);
 /* Asks memories that began anew in this epoch for the pages again that were taken of them. With the lock, which it
  * drops meanwhile. */
 int control_renew(struct cluster *c);
+/* E_PLACE: somebody whom an earlier coordinator left has other devices than those that are wanted now. With the lock.
+ */
+int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
 /* controller.c: E_LOST, naming who was lost first. */
 int control_say_lost(const struct cluster *c);

@@ -505,7 +505,9 @@ take_over(struct cluster *c)
         poll(NULL, 0, TICK_MS / 10);
         pthread_mutex_lock(&c->lock);
     }
-    return start_absent(c);
+    int status = control_check_kept(c);
+    c->passes_on = status != 0;
+    return status ? status : start_absent(c);
 }
 
 int
@@ -569,7 +571,7 @@ cluster_close(struct cluster **cp, int status)
         wake(c);
         pthread_join(c->thread, NULL);
     }
-    if (c->c) dismiss(c, status);
+    if (c->c && !c->passes_on) dismiss(c, status);
     coordinator_free(&c->c);
     link_free(&c->link);
     reach_free(&c->reach);

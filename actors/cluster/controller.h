@@ -32,7 +32,10 @@ struct cluster_options {
      * that are lost. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[CLUSTER_ID], int *pid);
     int started;
-    bool takes_over; /* cluster_open waits TAKE_OVER_MS for workers that an earlier coordinator has left, before that */
+    const char *devices; /* of each that is started; NULL: nobody says */
+    /* cluster_open waits TAKE_OVER_MS for workers that an earlier coordinator has left, before that; E_PLACE: they have
+     * other devices. */
+    bool takes_over;
     const char *(*host)(void *arg, int rank); /* where start() starts it, for messages; NULL, or its answer: here */
     void (*say)(void *arg,
                 const char *text); /* news for the user: whom it did not let in, for whom it waits; may be NULL */

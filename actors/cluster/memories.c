@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { THREADS_MOST = 64 };
 
@@ -18,6 +19,27 @@ member_counts(struct cluster *c, int rank, struct device_counts *out)
     const char *text = coordinator_member(c->c, rank)->devices;
     int status = device_counts_of_worker(text, out);
     if (status) err_note("worker %d", rank);
+    return status;
+}
+
+int
+control_check_kept(const struct cluster *c)
+{
+    struct device_counts d;
+    struct str want = {0};
+    int status = 0;
+    if (!c->options.devices) return 0;
+    TRY(device_counts_of_worker(c->options.devices, &d));
+    device_counts_print(&d, &want);
+    for (int r = 0; r < c->options.world && !status; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->state == MEMBER_PRESENT && strcmp(m->devices, str_text(&want)))
+            status = fail(E_PLACE,
+                          "worker %d, which an earlier controller left at %s, has devices %s, not %s; it stays "
+                          "for one that wants those",
+                          r, c->options.bind, m->devices, str_text(&want));
+    }
+    str_free(&want);
     return status;
 }
 

@@ -21,6 +21,7 @@ struct serve_options {
     bool check_ref, check_nan;        /* as rille_open() has them */
     enum carrier_mpi mpi;             /* between hosts */
     void (*say)(const char *text);    /* news, of one worker of the job; NULL: to nobody */
+    void (*joined)(void);             /* a coordinator has let it in; NULL: nobody asks */
     void (*die)(int status); /* ends the process at once, where a kernel runs on; NULL: it waits for the kernel */
 };
 /* Returns 0 when the job ended. E_BUS, E_ARG, E_IO...: the coordinator did not let it in; E_LOST: it is gone. The

@@ -44,6 +44,8 @@ server_welcome(struct server *s, const struct order *o)
     if (status) {
         member_leave(s->member, err_text());
         server_leave(s, LEAVE_FAILED, err_text());
+    } else if (s->options.joined) {
+        s->options.joined();
     }
     pthread_mutex_unlock(&s->lock);
     free(beat);

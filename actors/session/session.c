@@ -188,6 +188,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o)
                                  .threads = s->threads,
                                  .start = o->start,
                                  .started = o->started,
+                                 .devices = o->devices,
                                  .takes_over = o->takes_over,
                                  .host = o->host,
                                  .say = o->say,

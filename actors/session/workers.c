@@ -35,6 +35,7 @@ rille_worker(const struct rille_worker_options *o)
                                .check_nan = o->check_nan,
                                .mpi = (enum carrier_mpi)o->mpi,
                                .say = o->say,
+                               .joined = o->joined,
                                .die = o->die};
     memcpy(so.secret, o->secret, sizeof so.secret);
     TRY(device_counts_of_worker(o->devices, &so.devices));
