@@ -1,7 +1,8 @@
 /* ranked.c - what launchers tell a process: its rank, how many there are, where the first one is.
  *
  * One row a launcher, first match wins. Slurm counts only inside a step: a shell of salloc has most of its variables
- * too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1, MPICH 4.0, Kubernetes' indexed jobs.) */
+ * too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1, MPICH 4.0, Kubernetes' indexed jobs; as the
+ * manuals of Flux, MVAPICH2, LSF's jsrun and LeaderWorkerSet have them.) */
 #include "shell/front.h"
 
 #include <stdio.h>
@@ -16,8 +17,9 @@ static const struct row {
     const char *hosts;  /* on how many hosts; NULL: not told */
     const char *mpi;    /* a variable that says that it starts programs of MPI */
     const char *job[2]; /* equal in all processes of a job and in no other: the port follows from them */
+    const char *leader; /* the address of rank 0's host, where MASTER_ADDR is not there; NULL: not told */
 } rows[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}},
+    {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
@@ -25,7 +27,8 @@ static const struct row {
      NULL,
      "SLURM_STEP_NUM_NODES",
      "PMIX_RANK",
-     {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     NULL},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
@@ -33,11 +36,40 @@ static const struct row {
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      NULL,
      "PMIX_RANK",
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, "PMI_FD", {NULL}},
-    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", NULL, {NULL}}, /* a pod is a
-                                                                                                            * host
-                                                                                                            */
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     NULL},
+    /* It has PMI's variables too. */
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", NULL, NULL, "FLUX_JOB_NNODES", NULL, {"FLUX_JOB_ID"}, NULL},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, "PMI_FD", {NULL}, NULL},
+    {"MVAPICH2",
+     "MV2_COMM_WORLD_RANK",
+     "MV2_COMM_WORLD_SIZE",
+     NULL,
+     "MV2_COMM_WORLD_LOCAL_SIZE",
+     NULL,
+     NULL,
+     {NULL},
+     NULL},
+    {"jsrun",
+     "JSM_NAMESPACE_RANK",
+     "JSM_NAMESPACE_SIZE",
+     NULL,
+     "JSM_NAMESPACE_LOCAL_SIZE",
+     NULL,
+     "PMIX_RANK",
+     {"LSB_JOBID"},
+     NULL},
+    /* A pod is a host. */
+    {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", NULL, {NULL}, NULL},
+    {"LeaderWorkerSet",
+     "LWS_WORKER_INDEX",
+     "LWS_GROUP_SIZE",
+     NULL,
+     NULL,
+     "LWS_GROUP_SIZE",
+     NULL,
+     {"LWS_LEADER_ADDRESS"},
+     "LWS_LEADER_ADDRESS"},
 };
 
 static int
@@ -65,10 +97,17 @@ port_of(const struct row *row)
     return 20000 + (int)(h % 12000);
 }
 
+static const char *
+leader_of(const struct row *row)
+{
+    const char *host = getenv("MASTER_ADDR");
+    return !host && row->leader ? getenv(row->leader) : host;
+}
+
 static int
 find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
 {
-    const char *host = getenv("MASTER_ADDR");
+    const char *host = leader_of(row);
     int port = 0;
     if (!host || !*host || !strcmp(host, "localhost")) host = "127.0.0.1";
     if (!getenv("MASTER_PORT")) {
@@ -96,7 +135,7 @@ is_spread(const struct row *row, const struct ranked *r)
 static bool
 misses(const struct row *row, char why[FRONT_TEXT])
 {
-    const char *wanted = !getenv("MASTER_ADDR") ? "MASTER_ADDR is wanted, that of rank 0"
+    const char *wanted = !leader_of(row) ? "MASTER_ADDR is wanted, that of rank 0"
                          : !row->job[0] && !getenv("MASTER_PORT")
                              ? "MASTER_PORT is wanted, one that is free on rank 0's"
                              : NULL;

@@ -185,6 +185,19 @@ refuses() { # NAME WORDS VARIABLES...
 }
 refuses "pods without the first one's name are refused" "MASTER_ADDR is wanted" JOB_COMPLETION_INDEX=1 WORLD_SIZE=2 MASTER_PORT=5555
 refuses "Slurm's nodes without one's address as well" "MASTER_ADDR is wanted" SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2
+refuses "Flux's nodes" "MASTER_ADDR is wanted" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
+# Variables of launchers that are not to be had here: two processes with them are a job.
+while read -r name rank size more; do
+  env "$rank=1" "$size=2" $more timeout -k 5 60 "$rille" -d cpu:1 -e '' >/dev/null 2>&1 &
+  go env "$rank=0" "$size=2" $more "$rille" -d cpu:1 -e 'print(#rille.workers())'
+  wait $!
+  is "$name starts two processes" "$? $code $(cat out)" "0 0 2"
+done <<ROWS
+Flux FLUX_TASK_RANK FLUX_JOB_SIZE FLUX_JOB_NNODES=1 FLUX_JOB_ID=f$$
+MVAPICH2 MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MV2_COMM_WORLD_LOCAL_SIZE=2 MASTER_PORT=$((32000 + $$ % 500))
+jsrun JSM_NAMESPACE_RANK JSM_NAMESPACE_SIZE JSM_NAMESPACE_LOCAL_SIZE=2 LSB_JOBID=$$
+LeaderWorkerSet LWS_WORKER_INDEX LWS_GROUP_SIZE LWS_LEADER_ADDRESS=127.0.0.1
+ROWS
 refuses "MPICH on several hosts, where no port follows from the job" "MASTER_PORT is wanted" PMI_RANK=1 PMI_SIZE=4 MPI_LOCALNRANKS=2 MASTER_ADDR=a
 
 # ---- Slurm: the batch script, with an srun and an scontrol that play two nodes ----
