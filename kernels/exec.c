@@ -76,6 +76,12 @@ kernel_check(bool ref, bool nan)
     check_nan = nan;
 }
 
+bool
+kernel_is_checked(void)
+{
+    return check_ref;
+}
+
 /* ---- staging ---- */
 
 static size_t
@@ -408,7 +414,7 @@ take_steps(struct exec *e, int device, int threads)
     if (group_is(nstep, e->made.step)) {
         TRY(group_new(&e->arena, nstep, e->made.step, e->in, e->out, device, threads, &e->group));
         e->scratch_bytes = e->group->scratch_bytes;
-        e->name = exec_variant(e->group->member[0].exec);
+        e->name = group_variant(e->group);
         return 0;
     }
     if (lead >= 0) {
@@ -477,7 +483,8 @@ exec_bytes(const struct exec *e)
     size_t bytes = sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0);
     if (e->check) bytes += exec_bytes(e->check);
     if (e->led) bytes += exec_bytes(e->led->exec) + exec_bytes(e->led->then);
-    for (int i = 0; e->group && i < e->group->n; i++) bytes += exec_bytes(e->group->member[i].exec);
+    for (int i = 0; e->group && i < e->group->n; i++)
+        if (e->group->member[i].exec) bytes += exec_bytes(e->group->member[i].exec);
     return bytes;
 }
 
@@ -708,7 +715,8 @@ launches(const struct exec *e)
 {
     bool led = e->led && launches(e->led->exec) && launches(e->led->then);
     bool group = e->group;
-    for (int i = 0; group && i < e->group->n; i++) group = launches(e->group->member[i].exec);
+    for (int i = 0; group && i < e->group->n; i++)
+        group = e->group->member[i].launch || launches(e->group->member[i].exec);
     bool looks = check_ref || check_nan || (e->launch && e->launch->finder) || (e->k.adds && !e->add);
     return (e->launch || led || group) && !looks;
 }

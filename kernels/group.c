@@ -1,6 +1,8 @@
 /* group.c - updates of several variables as one call. */
 #include "kernels/group.h"
 
+#include "kernels/cuda/launch.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 bool
@@ -10,9 +12,10 @@ group_is(int nstep, const struct fuse_step *step)
 }
 
 static int
-member_new(struct group_member *m, const struct fuse_step *s, const struct view *in, const struct view *out, int device,
-           int threads)
+member_new(struct arena *a, struct group_member *m, const struct fuse_step *s, const struct view *in,
+           const struct view *out, int device, int threads)
 {
+    bool bundled = device_kind(device)->flags & COMPILES && !kernel_is_checked();
     struct view seen[OP_OPERAND] = {{0}};
     m->to = s->out;
     for (int k = 0; k < s->call->nin; k++) {
@@ -20,7 +23,8 @@ member_new(struct group_member *m, const struct fuse_step *s, const struct view 
         if (m->from[k] >= 0) seen[k] = in[m->from[k]];
     }
     struct kcall k = {.call = s->call, .in = seen, .out = out + s->out, .threads = threads};
-    return exec_new(&k, device, &m->exec);
+    if (bundled) TRY(cuda_launch_update(a, &k, &m->launch));
+    return m->launch ? 0 : exec_new(&k, device, &m->exec);
 }
 
 int
@@ -31,20 +35,29 @@ group_new(struct arena *a, int nstep, const struct fuse_step *step, const struct
     g->member = ARENA_ARRAY(a, struct group_member, nstep);
     for (g->n = 0; g->n < nstep; g->n++) {
         struct group_member *m = &g->member[g->n];
-        TRY(member_new(m, &step[g->n], in, out, device, threads));
-        g->scratch_bytes = MAX(g->scratch_bytes, exec_scratch(m->exec));
+        TRY(member_new(a, m, &step[g->n], in, out, device, threads));
+        if (m->exec) g->scratch_bytes = MAX(g->scratch_bytes, exec_scratch(m->exec));
     }
     return 0;
+}
+
+const char *
+group_variant(const struct group *g)
+{
+    return g->member->launch ? g->member->launch->source.engine : exec_variant(g->member->exec);
 }
 
 int
 group_run(const struct group *g, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
           struct finding *find)
 {
+    struct cuda_bundle b;
+    cuda_bundle_begin(&b, device);
     for (const struct group_member *m = g->member; m < g->member + g->n; m++) {
         void *own[OP_OPERAND];
         for (int k = 0; k < OP_OPERAND; k++) own[k] = m->from[k] >= 0 ? in[m->from[k]] : NULL;
-        TRY(exec_on(m->exec, own, out + m->to, scratch, device, piece, find));
+        TRY(m->launch ? cuda_bundle_add(&b, m->launch, own, out + m->to)
+                      : exec_on(m->exec, own, out + m->to, scratch, device, piece, find));
     }
-    return 0;
+    return cuda_bundle_end(&b);
 }

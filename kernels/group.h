@@ -1,6 +1,7 @@
-/* group.h - updates that are alike in all but their variables, as one call: each is computed by its own kernel, one
- * after the other, so the bits are those of as many calls. Their operands and results are those of a chain whose steps
- * read nothing of each other. An exec owns it; a thread at a time runs it. */
+/* group.h - updates that are alike in all but their variables, as one call, with the bits of as many calls: each is
+ * computed by its own kernel, one after the other; on devices that compile, those of one kernel are launched together.
+ * Their operands and results are those of a chain whose steps read nothing of each other. An exec owns it; a thread at
+ * a time runs it. */
 #ifndef RILLE_KERNELS_GROUP_H
 #define RILLE_KERNELS_GROUP_H
 
@@ -10,7 +11,8 @@
 struct group {
     int n;
     struct group_member {
-        struct exec *exec;    /* who owns the group frees it */
+        struct cuda_launch *launch; /* for a bundle; NULL: it has an exec, which who owns the group frees */
+        struct exec *exec;
         int from[OP_OPERAND]; /* its operands, among those of the group; -1: absent */
         int to;               /* its first result, among those of the group */
     } * member;
@@ -24,6 +26,7 @@ bool group_is(int nstep, const struct fuse_step *step);
  */
 int group_new(struct arena *a, int nstep, const struct fuse_step *step, const struct view *in, const struct view *out,
               int device, int threads, struct group **made);
+const char *group_variant(const struct group *g); /* as exec_variant() */
 /* As exec_on(). */
 int group_run(const struct group *g, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
               struct finding *find);

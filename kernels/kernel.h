@@ -55,5 +55,6 @@ int ref_run(const struct kcall *k);
 /* RILLE_CHECK: compares with the reference; looks for NaN in outputs. Process-wide; call it before the first
  * session. */
 void kernel_check(bool ref, bool nan);
+bool kernel_is_checked(void); /* by the reference */
 
 #endif

@@ -179,6 +179,8 @@ add_cases(uint64_t seed)
         {"attention", "f32{2,70,5} f32{2,300,5} f32{2,300,4} bool{1,300} is_causal=true scale=0.5"},
         {"attention_grad", "f32{2,9,5} f32{2,300,5} f32{2,300,4} - f32{2,9,4} is_causal=true scale=0.5"},
         {"adamw", "f32{300,3} f32{300,3} f32{300,3} f32{300,3} #0.01 #3"},
+        {"adamw", "f32{300,30} f32{300,30} f32{300,30} f32{300,30} #0.01 #3 f32{}"},
+        {"sgd", "bf16{9000} f32{9000} bf16{9000} #0.01 momentum=0.9"},
         {"softmax", "f32{300,30}"},
         {"softmax", "f32{3,1000}"},
         {"reshape", "f32{4,6} shape=3,8"},

@@ -105,6 +105,30 @@ fewer_waits() { local n; n=$(grep -cE '^(kernel|multiply)' "$dir/told"); echo "$
 ok "launches are not waited for one by one" fewer_waits
 ok "without a way for any product kernels compute them" trains noway f32
 is "and the library nothing" "$(grep -c multiply "$dir/told")" 0
+# Variables of many shapes, updated in groups: few launches, with the bits of the cpu.
+updates='rille.manual_seed(5)
+  local all = {}
+  for _, shape in ipairs{{1}, {7}, {3, 5}, {}, {0, 4}, {9000}, {2, 3, 4}, {64, 65}, {5}, {2, 2}} do
+    local v = {}
+    for i = 1, 6 do v[i] = rille.rand(shape, {dtype = i % 3 == 1 and TYPE or "f32", placement = rille.placement(KIND, {0}), sbp = "B"}) end
+    all[#all + 1] = v
+  end
+  local step = rille.graph(function(lr, t)
+    for _, v in ipairs(all) do rille._update("adamw", {v[1], v[2], v[3], v[4], lr, t}, {weight_decay = 0.1}) end
+    for _, v in ipairs(all) do rille._update("sgd", {v[5], v[6], v[4], lr}, {momentum = 0.9}) end
+  end)
+  for t = 1, 3 do step(0.1 / t, t) end
+  for _, v in ipairs(all) do
+    for i, x in ipairs(v) do v[i] = ("%a"):format(x:to("f64"):sum():item()) end
+    print(table.concat(v, " "))
+  end'
+for type in f32 bf16; do
+  rm -f "$dir/told"
+  want=$("$own" -d cpu:1 -e "KIND, TYPE = 'cpu', '$type' $updates")
+  is "ten variables of $type are updated on a cpu" "$(wc -l <<<"$want")" 10
+  FAKE_CUDA_LOG=$dir/told ok "and on a GPU, with the same bits" prints "" "$want" "KIND, TYPE = 'cuda', '$type' $updates" cuda:0
+  is "by two launches a step: adamw of all, sgd of all" "$(grep -cE '^kernel .*m$' "$dir/told")" 6
+done
 odd='local p = rille.placement(KIND, {0})
   local x = rille.arange(40):to("f32"):to_global{placement = p, sbp = "B"}
   print(x:slice(0, 1, 37):reshape({6, 6}):matmul(x:slice(0, 4, 40):reshape({6, 6})):sum():item())'

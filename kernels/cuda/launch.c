@@ -44,6 +44,29 @@ cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **ou
     return add_finder(a, k, *out);
 }
 
+/* One pass, whose words that a run fills in are addresses. */
+static bool
+bundles(const struct cuda_source *s)
+{
+    for (int i = 0; i < s->nfill; i++)
+        if (s->fill[i].what != FILL_ADDRESS) return false;
+    return !s->then;
+}
+
+int
+cuda_launch_update(struct arena *a, const struct kcall *k, struct cuda_launch **out)
+{
+    struct cuda_source s;
+    *out = NULL;
+    if (cuda_source_call(a, k, &s)) {
+        err_clear();
+        return 0;
+    }
+    if (!bundles(&s)) return 0;
+    cuda_source_many(a, &s, &s);
+    return finish(a, &s, k->call->nin, out);
+}
+
 int
 cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                   const struct view *out, struct cuda_launch **made)

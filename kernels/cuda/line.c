@@ -3,6 +3,7 @@
 #include "kernels/cuda/making.h"
 
 #include "kernels/cpu/reduce.h"
+#include "kernels/op/op_impl.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
 
@@ -38,10 +39,40 @@ struct lines_on {
     int64_t count, length;
     int64_t size[2][MAX_DIM]; /* of the others, of the line */
     int n[2];
+    bool flat; /* its elements go by themselves and lie dense: a line is a stretch of them, the last one shorter */
+    int64_t total;
     struct rule rule; /* of the call, where it has one: which letters its operands and results have, */
     bool ruled;
     int at; /* and which of them lines are of */
 };
+
+/* Does nothing hold elements together, of dense operands and results of one shape? */
+static bool
+is_flat(const struct kcall *k, const struct lines_on *l)
+{
+    for (int d = 0; d < l->ndim; d++)
+        if (l->gone[d]) return false;
+    for (int i = 0; i < k->call->nin + k->call->nout; i++) {
+        const struct view *v = i < k->call->nin ? &k->in[i] : &k->out[i - k->call->nin];
+        if (v->dtype != DT_NONE && v->ndim == l->ndim && !view_is_dense(v)) return false;
+    }
+    return k->call->op->line_dims == no_dims;
+}
+
+/* Long enough that what a body computes once a line costs little beside 16 elements a thread. Of any number of
+ * elements, so that variables of all shapes have one text. */
+static void
+flatten(struct lines_on *l)
+{
+    enum { STRETCH = 4096 };
+    l->flat = true;
+    l->total = l->count;
+    l->count = (l->total + STRETCH - 1) / STRETCH;
+    l->length = STRETCH;
+    l->n[0] = l->n[1] = 1;
+    l->size[0][0] = MAX(l->count, 1);
+    l->size[1][0] = STRETCH;
+}
 
 static void
 split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass, struct lines_on *l)
@@ -58,6 +89,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     }
     for (int g = 0; g < 2; g++)
         if (l->n[g] == 0) l->size[g][l->n[g]++] = 1;
+    if (is_flat(k, l)) flatten(l);
 }
 
 /* Which lot a view has whose dimensions are those of one alone: that of its letters, or else of its sizes, which do not
@@ -78,6 +110,11 @@ static bool
 line_strides(const struct lines_on *l, int index, const struct view *v, int64_t stride[2][MAX_DIM])
 {
     memset(stride, 0, sizeof(int64_t[2][MAX_DIM]));
+    if (l->flat && v->ndim == l->ndim) {
+        stride[0][0] = l->length;
+        stride[1][0] = 1;
+        return true;
+    }
     int at[2] = {0}, n[2] = {0};
     for (int d = 0; d < l->ndim; d++) n[l->gone[d]]++;
     for (int d = 0; d < l->ndim && v->ndim == l->ndim; d++) {
@@ -254,6 +291,10 @@ make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, 
     making_word(&m, (uint64_t)l.length);
     making_words(&m, l.n[0], l.size[0]);
     making_words(&m, l.n[1], l.size[1]);
+    if (l.flat) {
+        str_add(&m.member, "    int64_t total;\n");
+        making_word(&m, (uint64_t)l.total);
+    }
     str_addf(&m.head,
              "struct lines : team<%d> {\n    const args &a;\n    int64_t line;\n    typedef %s real;\n    typedef %s "
              "wide;\n",
@@ -270,8 +311,9 @@ make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, 
     str_addf(&m.body,
              "    for (int64_t base = block * %d; base < a.n; base += blocks * %d) {\n"
              "        l.line = base + threadIdx.x / %d;\n        l.here = l.line < a.n;\n"
-             "        l.n = l.here ? a.length : 0;\n        if (!l.here) l.line = 0;\n        l.of(&c);\n    }\n",
-             CUDA_BLOCK / width, CUDA_BLOCK / width, width);
+             "        l.n = l.here ? %s : 0;\n        if (!l.here) l.line = 0;\n        l.of(&c);\n    }\n",
+             CUDA_BLOCK / width, CUDA_BLOCK / width, width,
+             l.flat ? "least::join(a.length, a.total - l.line * a.length)" : "a.length");
     s->scratch_bytes = (size_t)(count * pass->keeps) * sizeof(uint64_t);
     int status = making_finish(&m, "line", count * width);
     return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);

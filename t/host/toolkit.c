@@ -316,10 +316,12 @@ cudaError_t
 cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t shared, cudaStream_t stream)
 {
     struct launch *l;
+    Dl_info is = {0};
     cudaError_t e = put_off(&l);
     (void)shared;
     if (e) return e;
-    fake_log("kernel gpu %d stream %p threads %u\n", current, (void *)stream, threads.x);
+    dladdr(kernel, &is);
+    fake_log("kernel gpu %d stream %p threads %u %s\n", current, (void *)stream, threads.x, is.dli_sname);
     *(const void **)&l->run = kernel;
     l->blocks = (long)blocks.x;
     memcpy(l->argument, arguments[0], ARGUMENT);
