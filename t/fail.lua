@@ -188,6 +188,63 @@ tap.group("labels of a loss that nobody reads", function()
   tap.is(wrong, {}, "are told, and nothing is updated")
 end)
 
+-- The forward call is not computed: its gradient is the only one to see them.
+tap.group("ids of values that nobody reads", function()
+  local wrong, tried, at = {}, 0, {placement = rille.placement("cpu", {0, 1})}
+  local there = {placement = at.placement}
+  local calls = {
+    embedding = function(w, ids) return rille.embedding(ids, w) end,
+    ["index_select in rows"] = function(w, ids) return w:index_select(0, ids) end,
+    ["index_select in columns"] = function(w, ids) return w:transpose(0, 1):index_select(1, ids) end,
+    gather = function(w, ids) return w:gather(0, ids:unsqueeze(1)) end,
+    ["scatter_add's src"] = function(w, ids)
+      return rille.zeros({8, 8}, there):scatter_add(0, ids:unsqueeze(1):expand{2, 8}, w)
+    end,
+  }
+  for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+    at.sbp, at.requires_grad = sbp, true
+    for name, call in pairs(calls) do
+      local w = rille.ones({8, 8}, at)
+      local opt = rille.optim.SGD({w}, {lr = 0.5})
+      local function train(ids)
+        call(w, ids):sum():backward()
+        opt:step()
+      end
+      for way, step in pairs{eager = train, compiled = rille.graph(train)} do
+        for _, id in ipairs{8, -7, 1 << 62, math.mininteger} do
+          local ids = rille.tensor({0, id}, {dtype = "i64", placement = at.placement})
+          local good, err = pcall(function() step(ids) return w:sum():item() end)
+          w.grad, tried = nil, tried + 1
+          local said = not good and tostring(err):find(("id %d at position "):format(id), 1, true)
+          if not said or w:sum():item() ~= 64 then wrong[#wrong + 1] = ("%s, %s, %s: %s"):format(name, sbp, way, err) end
+        end
+      end
+    end
+  end
+  tap.is(wrong, {}, ("are told, and nothing is updated (%d)"):format(tried))
+end)
+
+tap.group("a lookup and its gradient", function()
+  local w = rille.ones({6, 8}, {requires_grad = true})
+  local opt = rille.optim.SGD({w}, {lr = 0.5})
+  local function gates(read)
+    local step = rille.graph(function(ids)
+      local y = rille.embedding(ids, w)
+      y = (read and y:square() or y):sum()
+      y:backward(); opt:step(); opt:zero_grad()
+      return read and y
+    end)
+    step(rille.tensor({1, 2}, {dtype = "i64"}))
+    local plan, name = tostring(step:plan()), {}
+    for number, what in plan:gmatch("\n *(%d+) +(%S+)") do name[number] = what end
+    local after = {}
+    for number in plan:match(" gate .-after ([%d, ]+);"):gmatch("%d+") do after[#after + 1] = name[number] end
+    return table.concat(after, " ")
+  end
+  tap.is(gates(true), "embedding", "ask one question of the same ids: updates wait for the first")
+  tap.is(gates(false), "index_add", "which is the gradient where the values are not wanted")
+end)
+
 -- Whatever pieces a step takes, and however the batch lies, a position is that in what the user gave.
 tap.group("positions in the whole batch", function()
   local four = rille.placement("cpu", {{0, 1}, {2, 3}})

@@ -192,13 +192,25 @@ try_op(const struct op *op)
            ntried - before);
 }
 
+/* Of the operators that take positions these pass over others: what counts labels and what reads the result of
+ * cross_entropy_rows, since that one checks them, and what writes into a cache. */
+static const char *const silent[] = {"label_count", "cross_entropy_grad", "put"};
+
+static void
+try_says(const struct op *op)
+{
+    bool takes = false, passes = false;
+    for (int i = 0; i < OP_OPERAND; i++) takes = takes || takes_positions(op, i);
+    for (size_t i = 0; i < countof(silent); i++) passes = passes || !strcmp(op->name, silent[i]);
+    if (takes && op->ref) ok(!op->say == passes, "%s %s", op->name, passes ? "is silent" : "says what is no position");
+    if (op->say && !op->allows) ok(false, "%s says what is wrong, and not what is right", op->name);
+}
+
 int
 main(void)
 {
     seed = seed_of(271828);
     for (int i = 0; op_table[i]; i++) try_op(op_table[i]);
-    int nsay = 0;
-    for (int i = 0; op_table[i]; i++) nsay += op_table[i]->say != NULL;
-    ok(nsay >= 8, "%d operators say what is wrong in their data", nsay);
+    for (int i = 0; op_table[i]; i++) try_says(op_table[i]);
     return done();
 }

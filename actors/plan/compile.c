@@ -94,6 +94,7 @@ plan_parts(struct lower *l)
     p->overwrites = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
     p->shared = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
     l->shares = replica_updates(g, &l->tmp);
+    l->checks = program_checks(g, &l->tmp);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
         p->nleaf_part += mine_of(&l->mines, g->leaf[i].layout->place)->n;

@@ -5,10 +5,10 @@ bool *
 gates_find(const struct program *p, struct arena *a)
 {
     bool *gate = ARENA_ARRAY(a, bool, p->nnode + 1), checked = false;
-    const bool *update = program_updates(p, a);
+    const bool *update = program_updates(p, a), *checks = program_checks(p, a);
     for (int32_t i = 0; i < p->nnode; i++) {
         gate[i] = update[i] && checked;
-        checked = (checked && !gate[i]) || p->node[i].op->say;
+        checked = (checked && !gate[i]) || checks[i];
     }
     return gate;
 }

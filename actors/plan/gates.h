@@ -10,7 +10,7 @@
 #include "actors/plan/channel.h"
 #include "actors/plan/program.h"
 
-/* By node: does a gate stand before it? It updates, and a node since the last gate may refuse its data. */
+/* By node: does a gate stand before it? It updates, and a node since the last gate checks data. */
 bool *gates_find(const struct program *p, struct arena *a);
 
 enum { GATE_ENDS = 6 };

@@ -60,6 +60,7 @@ struct lower {
     struct pval **leaf_val;
     struct outline *outline;
     bool *shares; /* by node: replica_updates */
+    bool *checks; /* by node: program_checks */
     struct mines mines;
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */

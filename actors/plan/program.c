@@ -48,6 +48,46 @@ program_updates(const struct program *p, struct arena *a)
     return update;
 }
 
+/* What a node that checks data allows. */
+static struct allowed
+allowed_by(const struct program *p, int32_t i, struct arena *a)
+{
+    const struct call *c = program_call(p, &p->node[i], a);
+    struct view *view = ARENA_ARRAY(a, struct view, c->nin + c->nout);
+    struct allowed allowed = {0};
+    for (int k = 0; k < c->nin; k++) view[k] = view_dense(&c->in[k], NULL);
+    for (int k = 0; k < c->nout; k++) view[c->nin + k] = view_dense(&c->out[k], NULL);
+    const struct kcall k = {.call = c, .in = view, .out = view + c->nin};
+    c->op->allows(&k, &allowed);
+    return allowed;
+}
+
+static bool
+allow_the_same(const struct allowed *a, const struct allowed *b)
+{
+    return !a->after && !b->after && a->lo == b->lo && a->count == b->count && !a->also == !b->also &&
+           (!a->also || *a->also == *b->also);
+}
+
+bool *
+program_checks(const struct program *p, struct arena *a)
+{
+    bool *checks = ARENA_ARRAY(a, bool, p->nnode + 1);
+    struct allowed *by = ARENA_ARRAY(a, struct allowed, p->nnode + 1);
+    int32_t *last = ARENA_ARRAY(a, int32_t, p->nleaf + p->nnode * OP_OUT + 1); /* by value: 1 + who checked it last */
+    for (int32_t i = 0; i < p->nnode; i++) {
+        if (!p->node[i].op->say) continue;
+        by[i] = allowed_by(p, i, a);
+        struct ref r = p->node[i].in[by[i].operand];
+        checks[i] = true;
+        if (r.kind != REF_LEAF && r.kind != REF_NODE) continue;
+        int32_t *before = &last[r.kind == REF_LEAF ? r.index : p->nleaf + r.index * OP_OUT + r.out];
+        checks[i] = !*before || !allow_the_same(&by[*before - 1], &by[i]);
+        *before = checks[i] ? 1 + i : *before;
+    }
+    return checks;
+}
+
 bool
 program_summed(const struct program *p, int32_t i)
 {

@@ -110,6 +110,9 @@ bool ref_varies(const struct program *p, struct ref r); /* from piece to piece *
 struct call *program_call(const struct program *p, const struct prog_node *n, struct arena *a);
 /* By node: does a result of it overwrite a leaf? */
 bool *program_updates(const struct program *p, struct arena *a);
+/* By node: does it look at data that it may refuse? Where an earlier node allows no other elements of the same value
+ * (a lookup, of its gradient) that one alone does: the updates do not wait for two. */
+bool *program_checks(const struct program *p, struct arena *a);
 /* Returns the value of which r, if it is a view, shows a part. */
 struct ref program_whole(const struct program *p, struct ref r);
 /* Is the only reader of node i, in all the program, a sum over pieces? Then a half that it gives may be f32. */

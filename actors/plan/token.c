@@ -37,19 +37,13 @@ has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-static bool
-may_refuse(const struct plan *p, const struct task *t)
-{
-    const struct op *op = task_op(p, t);
-    return op && op->say;
-}
-
+/* checks: by node, program_checks. */
 static enum token
-token_of(const struct plan *p, const struct task *from, int32_t out, const struct task *to)
+token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
 {
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
-    if ((to->updates || from->out[out].control) && may_refuse(p, from)) return TOKEN_DONE;
+    if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return TOKEN_DONE;
     if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
     if (from->kind->flags & KIND_COLLECTS) return TOKEN_DONE;
     return a->kind == b->kind && a->thread == b->thread ? TOKEN_EVENT : TOKEN_DONE;
@@ -58,12 +52,15 @@ token_of(const struct plan *p, const struct task *from, int32_t out, const struc
 void
 token_choose(struct plan *p)
 {
+    struct arena a = {0};
+    const bool *checks = program_checks(p->program, &a);
     for (int32_t i = 0; i < p->ntask; i++) p->task[i].stream = (uint8_t)role_of(p, &p->task[i]);
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
-            in->token = (uint8_t)token_of(p, &p->task[in->task], in->out, &p->task[i]);
+            in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
         }
+    arena_fini(&a);
 }
 
 void

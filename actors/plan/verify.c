@@ -483,6 +483,7 @@ check_frame(struct proof *v)
     TRY(check_devices(v));
     TRY(check_leaves(p, &v->mines));
     v->shares = replica_updates(g, &v->tmp);
+    v->checks = program_checks(g, &v->tmp);
     TRY(check_roots(v));
     if (!proof_fits(p->ntask, sizeof(struct task), &p->arena)) return fail(E_PLAN, "plan: ntask is %d", (int)p->ntask);
     if (!proof_fits(p->nmove, sizeof(struct plan_move *), &p->arena))

@@ -24,6 +24,7 @@ struct proof {
     struct mines mines;
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask] is how many there are */
     bool *shares;                  /* by node: replica_updates */
+    bool *checks;                  /* by node: program_checks */
 };
 
 /* E_PLAN: "task 12, matmul (a.lua:3) on cpu:1: ". */

@@ -557,8 +557,7 @@ check_updates(struct memory *m)
         count_checks(p, &c, i);
         const struct channel *joined = t->kind->flags & KIND_ORDER && t->channel >= 0 ? &p->channel[t->channel] : NULL;
         if (over || (joined && joined->sends)) TRY(check_checked(m, &c, i));
-        const struct op *op = task_op(p, t);
-        if ((op && op->say) || (joined && !joined->sends)) c.task[c.n++] = i;
+        if ((task_op(p, t) && m->v->checks[t->node]) || (joined && !joined->sends)) c.task[c.n++] = i;
     }
     for (int32_t k = 0; k < p->program->nroot; k++)
         if (p->overwrites[k] && p->shared[k]) shared[p->program->root[k].overwrites_leaf] = true;

@@ -10,13 +10,6 @@
 #include "runtime/stream.h"
 
 static bool
-checks(const struct plan *p, const struct task *t)
-{
-    const struct op *op = task_op(p, t);
-    return op && op->say;
-}
-
-static bool
 keeps(const struct plan *p, const struct task *from, const struct task *to, uint8_t token)
 {
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
@@ -52,7 +45,8 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     const struct task *from = &p->task[in->task];
     if (!keeps(p, from, t, in->token))
         return proof_fail(v, task, "port %d goes on before the work of task %d is done", (int)k, (int)in->task);
-    if ((t->updates || from->out[in->out].control) && checks(p, from) && in->token != TOKEN_DONE)
+    if ((t->updates || from->out[in->out].control) && task_op(p, from) && v->checks[from->node] &&
+        in->token != TOKEN_DONE)
         return proof_fail(v, task, "goes on before it is known whether task %d refuses its data", (int)in->task);
     return 0;
 }

@@ -2,7 +2,8 @@
  *
  * Operand like is only looked at: the result has its shape, and where that is
  * split, each rank writes the positions that it holds. Split sources leave
- * partial sums. */
+ * partial sums. It tells of ids that are no positions: where nobody wants the
+ * entries themselves it is the only one to see them. */
 #include "kernels/op/lookup.h"
 
 static int
@@ -13,9 +14,19 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
+/* A gradient's node has no name of its own: users hear of what it belongs to. */
+static int
+say(const struct kcall *k, const struct finding *f)
+{
+    static const struct lookup_words words = {"gradient of embedding or index_select", "id", "in an axis of ",
+                                              " entries"};
+    return lookup_say(k, 1, k->out[0].global[axis_of(k->call)], &words, f);
+}
+
 static int
 ref(const struct kcall *k)
 {
+    lookup_find(k);
     lookup_put(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2]);
     return 0;
 }
@@ -39,6 +50,7 @@ static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
+    lookup_find(k);
     lookup_put_fast(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2], k->threads, k->scratch);
     return 0;
 }
@@ -96,6 +108,12 @@ entry_dims(const struct call *c, bool *gone)
     for (int d = 0; d < c->in[0].ndim; d++) gone[d] = d != axis_of(c);
 }
 
+static void
+allows(const struct kcall *k, struct allowed *a)
+{
+    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};
+}
+
 const struct op op_index_add = {
     .name = "index_add",
     .doc = "y[.., v, ..] = sum of src[.., j, ..] over all j with ids[j] = v, along axis; of like's shape",
@@ -111,6 +129,8 @@ const struct op op_index_add = {
     .line = line,
     .line_dims = entry_dims,
     .by_position = 1 << 1 | 1 << 2,
+    .allows = allows,
+    .say = say,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .flops = flops,
