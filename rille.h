@@ -732,6 +732,9 @@ int rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, stru
 void rille_tokens_close(struct rille_tokens **t);
 int64_t rille_tokens_count(const struct rille_tokens *t, int64_t *most); /* of ids in all, in the longest file */
 int64_t rille_tokens_windows(const struct rille_tokens *t, int64_t length);
+/* Digests how many ids each file has and ids from all over it, so that files as long can be told apart: the same in
+ * every process. */
+int rille_tokens_digest(const struct rille_tokens *t, uint64_t *out);
 /* Rows first .. first + n - 1 of an epoch, whose order seed and epoch give: x {n, length} i64, and y, x one further.
  * Meanwhile a thread of its own reads what follows: as many rows again, and at the end of an epoch the next one. */
 struct rille_token_rows {

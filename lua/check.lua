@@ -121,8 +121,14 @@ function check.flag(who, what, value)
 end
 
 -- What is added under a root, so that nothing is divided by zero.
-function check.eps(who, value)
-  check.that(type(value) == "number" and value >= 0 and value < math.huge, "%s: eps is a finite number of at least 0, not %s", who,
+function check.eps(who, what, value)
+  check.that(type(value) == "number" and value >= 0 and value < math.huge, "%s: %s is a finite number of at least 0, not %s", who,
+    what, shown(value))
+  return value
+end
+
+function check.positive(who, what, value)
+  check.that(type(value) == "number" and value > 0 and value < math.huge, "%s: %s is a positive, finite number, not %s", who, what,
     shown(value))
   return value
 end

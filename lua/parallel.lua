@@ -91,12 +91,36 @@ local function read_parameter(name, t, entry)
   return set
 end
 
+-- Raises when nothing, of however many dimensions, could lie so on any of the placements.
+local function check_sbp(name, key, sbp, placements)
+  local good, why
+  for _, placement in ipairs(placements) do
+    good, why = pcall(rille.empty, {1, 1, 1, 1, 1, 1, 1, 1}, {placement = placement, sbp = sbp})
+    if good then return end
+  end
+  check.fail("rille.parallel: '%s' has an %s that cannot be: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))
+end
+
+-- Where the parameters of the first that has any lie, placement_of(t): what goes into m is on one of them.
+local function placements_of(placement_of, m, model)
+  local list = {}
+  for _, t in ipairs(#m:parameters() > 0 and m:parameters() or model:parameters()) do list[#list + 1] = placement_of(t) end
+  return list
+end
+
 -- placement_of(t): where t will lie.
-local function read_pin(name, m, entry, placement_of)
+local function read_pin(name, m, entry, placement_of, model)
   check_keys(name, entry, module_keys, "module")
   if entry.panels then
     check.count("rille.parallel", "panels", entry.panels)
     check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' is no nn.Linear; panels are for those", name)
+  end
+  local place = entry.placement
+  check.that(place == nil or type(place) == "userdata" and place.ranks, "rille.parallel: '%s' has a placement, not %s", name,
+    check.shown(place))
+  local placements = place and {place} or placements_of(placement_of, m, model)
+  for _, key in ipairs{"input", "output"} do
+    if entry[key] then check_sbp(name, key, entry[key], placements) end
   end
   local set = {module = m, pin = {placement = entry.placement, input = entry.input, output = entry.output, panels = entry.panels}}
   for key, sbp in pairs(entry.use or {}) do
@@ -125,7 +149,7 @@ local function read_entries(model, entries)
   end
   for _, name in ipairs(names) do
     if not tensors[name] then
-      table.insert(out.pins, read_pin(name, modules[name], entries[name], function(t) return goes[t] or t.placement end))
+      table.insert(out.pins, read_pin(name, modules[name], entries[name], function(t) return goes[t] or t.placement end, model))
     end
   end
   return out

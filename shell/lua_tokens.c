@@ -116,6 +116,16 @@ windows(lua_State *L)
     return 1;
 }
 
+/* t:digest() gives an integer that tells files of ids apart. */
+static int
+digest(lua_State *L)
+{
+    uint64_t h;
+    check_as(L, "tokens", rille_tokens_digest(tokens_check(L), &h));
+    lua_pushinteger(L, (lua_Integer)h);
+    return 1;
+}
+
 static int64_t
 field(lua_State *L, int i, const char *name)
 {
@@ -190,8 +200,9 @@ make_weak(lua_State *L)
 void
 tokens_open(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"count", count}, {"windows", windows}, {"batch", batch},    {"stats", stats},
-                                       {"all", all},     {"close", tokens_gc}, {"__gc", tokens_gc}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"count", count},     {"digest", digest},  {"windows", windows},
+                                       {"batch", batch},     {"stats", stats},    {"all", all},
+                                       {"close", tokens_gc}, {"__gc", tokens_gc}, {NULL, NULL}};
     make_weak(L);
     kind_make(L, KIND_TOKENS, "rille.tokens", methods);
     lua_pushvalue(L, -1);

@@ -76,7 +76,8 @@ tap.group("going on", function()
   tap.fails(function() data.tokens(path, {batch = 3, length = 20}):load_state(a:state()) end, {"10 rows", "20"}, "windows of another length are refused")
   local longer = token_file("g2.bin", 0, 205)
   for name, other in pairs{batch = {path, {batch = 4, length = 10}}, ids = {longer, {batch = 3, length = 10}},
-    length = {token_file("g3.bin", 0, 220), {batch = 3, length = 11}}} do
+    length = {token_file("g3.bin", 0, 220), {batch = 3, length = 11}},
+    ids_digest = {token_file("g4.bin", 1, 201), {batch = 3, length = 10}}} do
     local reader, state = data.tokens(other[1], other[2]), a:state()
     tap.ok(not pcall(reader.load_state, reader, state), "as many windows of another " .. name .. " are refused")
     for word in pairs(reader.same) do state[word] = word == name and state[word] or nil end

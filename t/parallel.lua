@@ -305,6 +305,12 @@ tap.group("mistakes", function()
   refused(P4, {["wte.weight"] = {sbp = "S(5)"}}, {"'wte.weight'", "S(5)"}, "a layout that does not fit")
   refused(P4, {["wte.weight"] = {output = "B"}}, {"'wte.weight'", "parameter", "'output'"}, "a pin of a parameter")
   refused(P4, {["h.0"] = {sbp = "B"}}, {"'h.0'", "module", "'sbp'"}, "a layout of a module")
+  for _, key in ipairs{"input", "output"} do
+    for _, sbp in ipairs{"S(0", "S(8)", "X", 3, {"S(0)", "B"}} do
+      refused(P4, {["h.0"] = {[key] = sbp}}, {"'h.0'", key}, ("%s that no tensor has: %s"):format(key, type(sbp)))
+    end
+  end
+  refused(P4, {["h.0"] = {placement = "cpu"}}, {"'h.0'", "placement", "cpu"}, "a pin on no placement")
   refused(P4, {["h.0.fc1"] = {use = {wieght = "B"}}}, {"'h.0.fc1'", "wieght"}, "a use of nothing")
   tap.fails(function() rille.parallel(nn.Linear(2, 2), {data = 0}) end, {"no layer", "parallel.lua"}, "a model that no recipe knows")
   tap.fails(function() rille.parallel(3, {}) end, {"module", "3", "parallel.lua"}, "no module")

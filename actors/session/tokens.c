@@ -6,6 +6,7 @@
 #include "actors/session/ahead.h"
 #include "actors/session/face.h"
 #include "runtime/file/llmc.h"
+#include "runtime/hash.h"
 #include "runtime/rng.h"
 
 #include <stdlib.h>
@@ -98,6 +99,30 @@ rille_tokens_count(const struct rille_tokens *t, int64_t *most)
         *most = MAX(*most, t->file[i].n);
     }
     return n;
+}
+
+/* Of a file: its length, and as many ids each at places all over it. */
+static int
+digest_file(const struct token_file *f, uint64_t *h)
+{
+    enum { PLACES = 64, IDS = 32 };
+    int64_t id[IDS], n = MIN(f->n, IDS);
+    *h = hash_number(*h, (uint64_t)f->n);
+    for (int i = 0; i < PLACES && n; i++) {
+        TRY(token_file_read(f, (f->n - n) / (PLACES - 1) * i, n, id));
+        *h = hash_bytes(*h, id, sizeof *id * (size_t)n);
+    }
+    return 0;
+}
+
+int
+rille_tokens_digest(const struct rille_tokens *t, uint64_t *out)
+{
+    TRY(tokens_given(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    *out = 0;
+    for (int i = 0; i < t->nfile; i++) TRY(digest_file(&t->file[i], out));
+    return 0;
 }
 
 static int64_t

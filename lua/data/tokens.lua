@@ -31,7 +31,8 @@ local function lies(t) return {placement = t.placement, sbp = t.sbp} end
 
 local function check_room(self)
   local ids, most = self.tokens:count()
-  self.size, self.same = self.tokens:windows(self.length), {batch = self.batch, length = self.length, ids = ids}
+  self.size = self.tokens:windows(self.length)
+  self.same = {batch = self.batch, length = self.length, ids = ids, ids_digest = self.tokens:digest()}
   check.that(self.size > 0, "%s: windows of length %d take %d ids; there are %d%s", who, self.length, self.length + 1, most,
     ids > most and " in the longest file" or "")
   check.that(self.size >= self.batch, "%s: a batch of %d windows of length %d; %d ids have only %d windows", who, self.batch,

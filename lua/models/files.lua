@@ -83,10 +83,14 @@ local function read_options(kind, options)
   return {placement = options.placement, sbp = function(name) return turns[name:gsub("%.%d+%.", ".%%d.")] and turned(sbp) or sbp end}
 end
 
--- The words of config.json that count something do.
-local function check_counts(kind, theirs, path)
+-- The words of config.json that count something do, and others hold what they may.
+local function check_words(kind, theirs, path)
+  local who = ("models.%s: %s"):format(kind.name, path)
   for _, word in ipairs(check.sorted_keys(kind.counts)) do
-    if theirs[word] ~= nil or kind.counts[word] then check.count(("models.%s: %s"):format(kind.name, path), word, theirs[word]) end
+    if theirs[word] ~= nil or kind.counts[word] then check.count(who, word, theirs[word]) end
+  end
+  for _, word in ipairs(check.sorted_keys(kind.words)) do
+    if theirs[word] ~= nil then kind.words[word](who, word, theirs[word]) end
   end
 end
 
@@ -108,7 +112,7 @@ local function read_folder(kind, path, options, complete)
   for name, value in pairs(theirs) do
     if value == json.null then theirs[name] = nil end
   end
-  check_counts(kind, theirs, dir .. "/config.json")
+  check_words(kind, theirs, dir .. "/config.json")
   local config = complete(kind.from_config(theirs))
   return config, files.state(kind, config, rille.load(path, read_options(kind, options)), path), theirs
 end

@@ -66,6 +66,11 @@ for theirs, ours in pairs{ln_1 = "norm1", ln_2 = "norm2"} do
   end
 end
 
+local function check_activation(who, what, value)
+  check.that(type(value) == "string" and approximate[value], "%s: no %s is called %s; there are: %s", who, what, check.named(value),
+    table.concat(check.sorted_keys(approximate), ", "))
+end
+
 local function from_config(c)
   check.that(not c.scale_attn_by_inverse_layer_idx and c.scale_attn_weights ~= false,
     "models.gpt2: scale_attn_by_inverse_layer_idx and scale_attn_weights = false are not GPT-2's")
@@ -83,11 +88,11 @@ return language.kind{
   name = "gpt2", class = GPT2, names = names, prefix = "transformer.", from_config = from_config, to_config = to_config,
   ignored = {"%.attn%.bias$", "%.attn%.masked_bias$"},
   counts = {vocab_size = true, n_positions = true, n_layer = true, n_head = true, n_embd = true, n_inner = false},
+  words = {layer_norm_epsilon = check.eps, tie_word_embeddings = check.flag, activation_function = check_activation},
   read_bin = require "rille.models.llmc",
   options = {dropout = 0, eps = 1e-5, activation = "gelu_new", tied = true, hidden = check.none},
   complete = function(c)
     c.hidden = c.hidden or 4 * c.width
-    check.that(approximate[c.activation], "models.gpt2: no activation is called '%s'; there are: %s", tostring(c.activation),
-      table.concat(check.sorted_keys(approximate), ", "))
+    check_activation("models.gpt2", "activation", c.activation)
   end,
 }

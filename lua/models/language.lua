@@ -8,6 +8,7 @@
 --   prefix, ignored        what theirs may begin with; patterns of names there that mean nothing
 --   read_bin               reads a file that ends in .bin; none: it is none of theirs
 --   counts                         config.json's words that are positive integers; false: those that need not be there
+--   words                          others of them, which need not be there, and what checks each: f(who, word, value)
 --   from_config, to_config         config.json's words to ours and back
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
 

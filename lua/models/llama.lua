@@ -5,6 +5,7 @@
 local check = require "rille.check"
 local nn = require("rille").nn
 local language = require "rille.models.language"
+local check_scaling = require("rille.nn.rotary").check_scaling
 
 local Block = nn.Module:extend("models.llama.Block")
 
@@ -65,6 +66,12 @@ for theirs, ours in pairs{input_layernorm = "norm1", post_attention_layernorm = 
   names[#names + 1] = {("model.layers.%%d.%s.weight"):format(theirs), ("layers.%%d.%s.weight"):format(ours)}
 end
 
+local function check_rope(who, what, rope)
+  check.that(type(rope) == "table", "%s: %s is a table, not %s", who, what, check.shown(rope))
+  if rope.rope_theta ~= nil then check.positive(who, what .. ".rope_theta", rope.rope_theta) end
+  if rope.rope_type ~= nil then check_scaling(who, what, rope) end
+end
+
 local function from_config(c)
   check.that(not c.attention_bias and not c.mlp_bias, "models.llama: attention_bias and mlp_bias are not Llama's")
   check.that(c.hidden_act == nil or c.hidden_act == "silu", "models.llama: hidden_act is silu, not %s", tostring(c.hidden_act))
@@ -90,6 +97,8 @@ return language.kind{
   ignored = {"rotary_emb%.inv_freq$"},
   counts = {vocab_size = true, max_position_embeddings = true, num_hidden_layers = true, num_attention_heads = true,
     num_key_value_heads = false, hidden_size = true, intermediate_size = true},
+  words = {rms_norm_eps = check.eps, rope_theta = check.positive, rope_scaling = check_scaling,
+    rope_parameters = check_rope, tie_word_embeddings = check.flag},
   options = {kv_heads = check.none, hidden = check.none, theta = 10000, eps = 1e-5, tied = false, rope_scaling = check.none},
   complete = function(c)
     c.kv_heads = c.kv_heads or c.heads

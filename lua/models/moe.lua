@@ -94,6 +94,7 @@ return language.kind{
   name = "moe", class = MoE, names = names, prefix = "", ignored = {}, from_config = from_config, to_config = to_config,
   counts = {vocab_size = true, n_positions = true, n_layer = true, n_head = true, n_embd = true, n_inner = false,
     num_experts = false, top_k = false},
+  words = {layer_norm_epsilon = check.eps},
   options = {hidden = check.none, experts = 8, top_k = 2, eps = 1e-5},
   complete = function(c)
     c.hidden, c.tied = c.hidden or 4 * c.width, true

@@ -15,7 +15,7 @@ local BatchNorm2d = Module:extend("nn.BatchNorm2d")
 function BatchNorm2d:init(channels, options)
   check.count("nn.BatchNorm2d", "the number of channels", channels)
   options = check.options("nn.BatchNorm2d", options, {eps = 1e-5, momentum = 0.1})
-  self.eps, self.momentum = check.eps("nn.BatchNorm2d", options.eps), options.momentum
+  self.eps, self.momentum = check.eps("nn.BatchNorm2d", "eps", options.eps), options.momentum
   self.weight, self.bias = start.full({channels}, 1), start.full({channels}, 0)
   self:buffer("running_mean", rille.zeros{channels})
   self:buffer("running_var", rille.ones{channels})

@@ -14,7 +14,7 @@ function LayerNorm:init(shape, options)
   for _, size in ipairs(shape) do check.count("nn.LayerNorm", "a size", size) end
   self.weight = start.full(shape, 1)
   if options.bias then self.bias = start.full(shape, 0) end
-  self.eps = check.eps("nn.LayerNorm", options.eps)
+  self.eps = check.eps("nn.LayerNorm", "eps", options.eps)
 end
 
 function LayerNorm:forward(x) return rille.layer_norm(x, self.weight, self.bias, {eps = self.eps}) end

@@ -13,7 +13,7 @@ function RMSNorm:init(shape, options)
   shape = type(shape) == "table" and shape or {shape}
   for _, size in ipairs(shape) do check.count("nn.RMSNorm", "a size", size) end
   self.weight = start.full(shape, 1)
-  if options.eps ~= nil then check.eps("nn.RMSNorm", options.eps) end
+  if options.eps ~= nil then check.eps("nn.RMSNorm", "eps", options.eps) end
   self.how = {eps = options.eps}
 end
 

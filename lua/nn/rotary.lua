@@ -30,22 +30,18 @@ local wants = {
   llama3 = {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
 }
 
-local function check_base(who, base)
-  check.that(type(base) == "number" and base > 0, "%s: base is a positive number, not %s", who, check.shown(base))
-end
-
-local function check_scaling(who, scaling)
-  check.that(type(scaling) == "table", "%s: scaling is a table, {rope_type =, factor =}, not %s", who, check.shown(scaling))
+local function check_scaling(who, what, scaling)
+  check.that(type(scaling) == "table", "%s: %s is a table, {rope_type =, factor =}, not %s", who, what, check.shown(scaling))
   local kind = scaling.rope_type or scaling.type
-  check.that(type(kind) == "string" and wants[kind], "%s: no scaling is called %s; there are: %s", who, check.shown(kind),
-    table.concat(check.sorted_keys(wants), ", "))
+  check.that(type(kind) == "string" and wants[kind], "%s: %s: no scaling is called %s; there are: %s", who, what,
+    check.shown(kind), table.concat(check.sorted_keys(wants), ", "))
   for _, name in ipairs(wants[kind]) do
     local value = scaling[name]
     check.that(type(value) == "number" and value > 0 and value < math.huge,
-      "%s: the scaling %s wants a positive, finite number '%s', not %s", who, kind, name, check.shown(value))
+      "%s: %s: %s wants a positive, finite number '%s', not %s", who, what, kind, name, check.shown(value))
   end
   check.that(kind ~= "llama3" or scaling.low_freq_factor < scaling.high_freq_factor,
-    "%s: the scaling llama3 wants a low_freq_factor below its high_freq_factor, not %s and %s", who,
+    "%s: %s: llama3 wants a low_freq_factor below its high_freq_factor, not %s and %s", who, what,
     check.shown(scaling.low_freq_factor), check.shown(scaling.high_freq_factor))
   return kind
 end
@@ -53,7 +49,7 @@ end
 local function frequencies(size, options)
   local list = {}
   local scaling = options.scaling or {rope_type = "default"}
-  local factor = scalings[check_scaling("nn.rotary_tables", scaling)]
+  local factor = scalings[check_scaling("nn.rotary_tables", "scaling", scaling)]
   for i = 0, size // 2 - 1 do
     local f = options.base ^ (-2 * i / size)
     list[i + 1] = f * factor(scaling, f)
@@ -67,7 +63,7 @@ local function tables(length, size, options)
   check.that(size % 2 == 0, "nn.rotary_tables: the size is even, not %d", size)
   options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
     scaling = check.none})
-  check_base("nn.rotary_tables", options.base)
+  check.positive("nn.rotary_tables", "base", options.base)
   local place = options.placement
   local where = {dtype = "f64", placement = place, sbp = place and layout.whole(place)}
   local frequency = rille.tensor(frequencies(size, options), where)
@@ -106,9 +102,9 @@ local function new(length, size, options)
   options = check.options("nn.Rotary", options, {base = 10000, scaling = check.none})
   check.count("nn.Rotary", "the length", length)
   check.that(math.type(size) == "integer" and size > 0 and size % 2 == 0, "nn.Rotary: the size is even, not %s", check.shown(size))
-  check_base("nn.Rotary", options.base)
-  if options.scaling ~= nil then check_scaling("nn.Rotary", options.scaling) end
+  check.positive("nn.Rotary", "base", options.base)
+  if options.scaling ~= nil then check_scaling("nn.Rotary", "scaling", options.scaling) end
   return setmetatable({length = length, size = size, base = options.base, scaling = options.scaling, kept = {}}, Rotary)
 end
 
-return {tables = tables, new = new, is = function(v) return getmetatable(v) == Rotary end}
+return {tables = tables, new = new, check_scaling = check_scaling, is = function(v) return getmetatable(v) == Rotary end}
