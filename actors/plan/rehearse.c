@@ -1,349 +1,471 @@
 /* rehearse.c - virtual stages on a clock: at each moment all acts that end hand on what they made, and then each lane
  * begins the act whose turn it is.
  *
- * Each act of a stage has a key, the turn of its next piece, or NOT_READY; what ends changes the keys of the few acts
- * that wait for it, and a lane begins its least. An act takes about 45 ns. */
+ * Each act of a stage has a slot with needs: what must have come for its next piece. What ends wakes the few slots that
+ * need it, and a lane begins that one of its ready slots whose key, the turn of its piece, is the least. Room for A
+ * pieces is a circle: a piece enters a stage when the A-th before it has gone on to the last stage and come back. So
+ * what is left takes that way as often as A goes into the pieces to come, at least; most rehearsals end at this bound,
+ * or at that of their bytes. */
 #include "actors/plan/rehearse.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum act { FORWARD, BACKWARD, WEIGHT };
 
-#define NOT_READY UINT64_MAX
-#define NEVER     INT64_MAX
-
-struct actor_counts {
-    int32_t begun[NACT], done[NACT];
-    int32_t there[NACT]; /* done, and known to other lanes */
-};
+#define NEVER INT64_MAX
 
 struct lane {
-    int64_t until; /* when its act ends; NEVER: it has none */
-    int64_t work;  /* that is left of it, nanoseconds */
-    int64_t bytes; /* that its stages have room for */
-    int32_t held;  /* contexts */
-    int32_t stage; /* of its act */
-    enum act act;
-    int32_t slot, nslot; /* its keys: three a stage */
-    bool stirred;        /* something has become ready, or it has ended */
+    int64_t work;      /* that is left of it, nanoseconds */
+    int64_t bytes;     /* that its stages have room for */
+    int32_t held;      /* contexts */
+    struct slot *busy; /* whose act it does */
+    struct slot *slot; /* NACT a stage */
+    uint64_t *ready;   /* a bit a slot */
+    uint32_t nready;   /* words */
 };
 
-/* What an act made comes to other lanes. */
-struct arrival {
-    int64_t at;
+/* A slot may do piece k when more than k - room have come. */
+struct need {
+    const int32_t *come; /* from's done, or there */
+    struct slot *from;
+    int32_t room; /* 0: not of this stage's room */
+    int32_t used; /* the most of it; the most by which `from` was ahead */
+    int64_t bytes;
+};
+
+/* An act of a stage. */
+struct slot {
+    int32_t begun, done, there; /* pieces; there: done, and known to other lanes */
     int32_t stage;
     enum act act;
+    uint32_t lane, index;                          /* its place in that */
+    uint64_t turn, key;                            /* of the first piece; of the next */
+    struct need *need, *gift, *need_end;           /* first those of room */
+    struct slot **wakes, **wakes_far, **wakes_end; /* when it is done; when that comes to other lanes */
+};
+
+/* A slot's act ends, or what it made comes to other lanes. */
+struct event {
+    int64_t at;
+    struct slot *slot;
+};
+
+/* Nanoseconds from when a piece enters a stage: until backward, or all of it, has left; until all that waits for it is
+ * done. */
+struct circle {
+    int64_t backward, weight, end;
 };
 
 struct theatre {
     const struct pipeline *p;
-    const struct rehearsed_rule *rule;
+    struct slot *slot; /* in the order of lanes */
+    struct slot **of;  /* by stage: its slots */
+    struct lane *lane;
+    uint64_t *stirred;     /* a bit a lane: something has become ready, or it has ended */
+    uint32_t nstirred;     /* words */
+    struct circle *circle; /* by stage */
+    struct event *end;     /* of lanes that are busy, a ring in the order of time */
+    uint32_t end_mask;     /* events that it has room for, a power of two, less one */
+    struct event *arrival; /* in the order of time */
+    /* of one rehearsal */
     const struct prog_pool *pool;
     const struct rehearsed_aim *aim;
-    struct actor_counts *count; /* by stage */
-    struct lane *lane;
-    int32_t *slot; /* by stage: of its first key */
-    uint64_t *key;
-    int32_t *next, *before; /* links by stage: first index in p->link; in `back` */
-    struct link *back;      /* sorted by to */
-    int32_t *lead, *trail;  /* by link, in p->link and `back`: how far forward, or backward, was ahead of the next */
-    struct arrival *arrival;
-    int32_t narrival, arrived;
+    const struct rehearsed_rule *rule;
     struct rehearsed *out;
+    uint32_t nend, ended;
+    int64_t narrival, arrived;
     int64_t left, now;
+    int64_t least; /* it cannot end before */
     bool hopeless;
 };
 
 /* ---- may it act? ---- */
 
-/* Has stage `from` given so many pieces of this act to stage `to`? */
 static bool
-has_come(const struct theatre *t, int32_t from, int32_t to, enum act act, int32_t piece)
+may_act(const struct slot *s, int32_t pieces)
 {
-    const struct actor_counts *c = &t->count[from];
-    return (t->p->lane[from] == t->p->lane[to] ? c->done[act] : c->there[act]) > piece;
+    for (const struct need *n = s->need; n < s->need_end; n++)
+        if (*n->come <= s->begun - n->room) return false;
+    return s->begun < pieces;
 }
 
-static bool
-may_forward(const struct theatre *t, int32_t q, int32_t piece)
-{
-    const struct actor_counts *c = &t->count[q];
-    for (int32_t k = t->before[q]; k < t->before[q + 1]; k++)
-        if (!has_come(t, t->back[k].from, q, FORWARD, piece)) return false;
-    if (!t->p->trained) return true;
-    return piece - c->done[t->p->joint[q] ? WEIGHT : BACKWARD] < t->pool[q].backward &&
-           piece - c->done[WEIGHT] < t->pool[q].weight;
-}
-
-static bool
-may_backward(const struct theatre *t, int32_t q, int32_t piece)
-{
-    const struct actor_counts *c = &t->count[q];
-    if (c->done[FORWARD] <= piece || piece - c->done[WEIGHT] >= t->pool[q].behind) return false;
-    for (int32_t k = t->next[q]; k < t->next[q + 1]; k++)
-        if (!has_come(t, t->p->link[k].to, q, BACKWARD, piece)) return false;
-    return true;
-}
-
-static bool
-may_act(const struct theatre *t, int32_t q, enum act act)
-{
-    int32_t piece = t->count[q].begun[act];
-    if (piece == t->p->pieces) return false;
-    switch (act) {
-    case FORWARD: return may_forward(t, q, piece);
-    case BACKWARD: return may_backward(t, q, piece);
-    default: return t->count[q].done[BACKWARD] > piece;
-    }
-}
-
-/* Whose turn it is, then the stage as the plan's tasks are listed, and which act: a lane's keys differ. */
+/* Whose turn it is, then which act, then the stage as the plan's tasks are listed: a lane's keys differ. */
 enum { STAGE_BITS = 24, ACT_BITS = 2, PLACE_BITS = 30 };
 
 static uint64_t
-key_of(const struct theatre *t, int32_t q, enum act act)
+turn_of(const struct theatre *t, const struct slot *s)
 {
-    const struct rehearsed_rule *r = t->rule;
-    struct stage_turn turn = r->turn[q][act];
-    int32_t piece = t->count[q].begun[act];
-    int64_t round =
-        r->group == 1 ? (int64_t)piece * r->round : (int64_t)(piece / r->group) * r->round + piece % r->group;
-    int32_t listed = act == FORWARD ? q : t->p->n - 1 - q;
+    struct stage_turn turn = t->rule->turn[s->stage][s->act];
+    int32_t listed = s->act == FORWARD ? s->stage : t->p->n - 1 - s->stage;
     return (uint64_t)turn.first << (PLACE_BITS + ACT_BITS + STAGE_BITS) |
-           (uint64_t)(round + turn.lead) << (ACT_BITS + STAGE_BITS) | (uint64_t)act << STAGE_BITS | (uint64_t)listed;
+           (uint64_t)turn.lead << (ACT_BITS + STAGE_BITS) | (uint64_t)s->act << STAGE_BITS | (uint64_t)listed;
+}
+
+static uint64_t
+round_of(const struct rehearsed_rule *r, int32_t piece)
+{
+    int64_t round = r->group == 1 ? piece : (int64_t)(piece / r->group) * r->round + piece % r->group;
+    return (uint64_t)round << (ACT_BITS + STAGE_BITS);
 }
 
 static void
-refresh(struct theatre *t, int32_t q, enum act act)
+stir(struct theatre *t, uint32_t lane)
 {
-    bool ready = may_act(t, q, act);
-    t->key[t->slot[q] + (int32_t)act] = ready ? key_of(t, q, act) : NOT_READY;
-    if (ready) t->lane[t->p->lane[q]].stirred = true;
+    t->stirred[lane / 64] |= 1ull << lane % 64;
 }
 
-/* What stage q has done of this act came to its own lane, or to others. */
+/* The slot's next piece may have become ready. What is ready stays so until it begins. */
 static void
-refresh_along(struct theatre *t, int32_t q, enum act act, bool others)
+wake(struct theatre *t, struct slot *s)
 {
-    const int32_t *lane = t->p->lane;
-    if (act == FORWARD)
-        for (int32_t k = t->next[q]; k < t->next[q + 1]; k++) {
-            int32_t to = t->p->link[k].to;
-            if ((lane[to] != lane[q]) == others) refresh(t, to, FORWARD);
-        }
-    if (act == BACKWARD)
-        for (int32_t k = t->before[q]; k < t->before[q + 1]; k++) {
-            int32_t from = t->back[k].from;
-            if ((lane[from] != lane[q]) == others) refresh(t, from, BACKWARD);
-        }
+    uint64_t *word = &t->lane[s->lane].ready[s->index / 64], bit = 1ull << s->index % 64;
+    if (*word & bit || !may_act(s, t->p->pieces)) return;
+    s->key = s->turn + round_of(t->rule, s->begun);
+    *word |= bit;
+    stir(t, s->lane);
 }
 
 /* ---- it acts ---- */
 
-/* Notes that n of something were there at once, of which a piece has so many bytes. */
+/* Notes what room it takes, and how far others are ahead of it. */
 static void
-most(struct theatre *t, struct lane *l, int32_t *peak, int32_t n, int64_t bytes)
+note_needs(struct theatre *t, struct lane *l, struct slot *s)
 {
-    if (n <= *peak) return;
-    l->bytes += (n - *peak) * bytes;
-    *peak = n;
-    t->out->bytes = MAX(t->out->bytes, l->bytes);
+    for (struct need *n = s->need; n < s->gift; n++) {
+        int32_t used = s->begun + 1 - *n->come;
+        if (used <= n->used) continue;
+        l->bytes += (used - n->used) * n->bytes;
+        n->used = used;
+        t->out->bytes = MAX(t->out->bytes, l->bytes);
+    }
+    for (struct need *n = s->gift; n < s->need_end; n++) n->used = MAX(n->used, n->from->begun - s->begun);
 }
 
-static void
-note_forward(struct theatre *t, struct lane *l, int32_t q)
+/* At least as long it takes from when a piece enters a stage that has room for so many. */
+static int64_t
+circles(const struct theatre *t, const struct slot *s)
 {
-    const struct actor_counts *c = &t->count[q];
-    const struct stage_bytes *bytes = &t->p->bytes[q];
-    struct prog_pool *peak = &t->out->peak[q];
-    most(t, l, &peak->backward, c->begun[FORWARD] - c->done[t->p->joint[q] ? WEIGHT : BACKWARD], bytes->backward);
-    most(t, l, &peak->weight, c->begun[FORWARD] - c->done[WEIGHT], bytes->weight);
-    for (int32_t k = t->next[q]; k < t->next[q + 1]; k++)
-        t->lead[k] = MAX(t->lead[k], c->begun[FORWARD] - t->count[t->p->link[k].to].begun[FORWARD]);
-    l->held++;
-    t->out->contexts = MAX(t->out->contexts, l->held);
+    const struct circle *c = &t->circle[s->stage];
+    const struct prog_pool *pool = &t->pool[s->stage];
+    int32_t come = t->p->pieces - 1 - s->begun;
+    return MAX(come / pool->backward * c->backward, come / pool->weight * c->weight) + c->end;
 }
 
-static void
-note_backward(struct theatre *t, struct lane *l, int32_t q)
-{
-    const struct actor_counts *c = &t->count[q];
-    most(t, l, &t->out->peak[q].behind, c->begun[BACKWARD] - c->done[WEIGHT], t->p->bytes[q].behind);
-    for (int32_t k = t->before[q]; k < t->before[q + 1]; k++)
-        t->trail[k] = MAX(t->trail[k], c->begun[BACKWARD] - t->count[t->back[k].from].begun[BACKWARD]);
-}
-
-/* Is nothing to be had that is aimed at, when the lane does all its work from now on? */
+/* Is nothing to be had that is aimed at, when the lane does all its work from now on, and the rest takes `rest`? */
 static bool
-is_hopeless(const struct theatre *t, const struct lane *l)
+is_hopeless(struct theatre *t, const struct lane *l, int64_t rest)
 {
     const struct rehearsed_aim *aim = t->aim;
     const struct rehearsed *r = t->out;
-    int64_t time = MAX(aim->floor, t->now + l->work);
+    t->least = MAX(t->least, t->now + MAX(l->work, rest));
+    int64_t time = MAX(aim->floor, t->least);
     return time > aim->time || (time == aim->time && r->bytes >= aim->bytes) || r->bytes > aim->most_bytes ||
            r->contexts > aim->most_contexts;
 }
 
+/* Most end after all that were begun before. */
 static void
-begin(struct theatre *t, struct lane *l, int32_t q, enum act act)
+will_end(struct theatre *t, struct event e)
 {
-    t->count[q].begun[act]++;
-    if (act == FORWARD) note_forward(t, l, q);
-    if (act == BACKWARD) note_backward(t, l, q);
-    t->hopeless = t->hopeless || is_hopeless(t, l);
-    l->work -= t->p->cost[q][act];
-    l->until = t->now + t->p->cost[q][act];
-    l->stage = q;
-    l->act = act;
-    refresh(t, q, act);
+    uint32_t at = t->nend++;
+    for (; at != t->ended && t->end[(at - 1) & t->end_mask].at > e.at; at--)
+        t->end[at & t->end_mask] = t->end[(at - 1) & t->end_mask];
+    t->end[at & t->end_mask] = e;
+}
+
+static void
+begin(struct theatre *t, struct lane *l, struct slot *s)
+{
+    int64_t cost = t->p->cost[s->stage][s->act], rest = 0;
+    if (t->p->trained && s->act == FORWARD) {
+        rest = circles(t, s);
+        l->held++;
+        t->out->contexts = MAX(t->out->contexts, l->held);
+    }
+    note_needs(t, l, s);
+    t->hopeless = t->hopeless || is_hopeless(t, l, rest);
+    l->ready[s->index / 64] &= ~(1ull << s->index % 64);
+    l->work -= cost;
+    l->busy = s;
+    s->begun++;
+    will_end(t, (struct event){t->now + cost, s});
+    wake(t, s);
 }
 
 /* The lane begins the act whose turn it is, if one may. */
 static void
 lane_goes_on(struct theatre *t, struct lane *l)
 {
-    uint64_t least = NOT_READY;
-    l->stirred = false;
-    if (l->until != NEVER) return;
-    for (int32_t k = l->slot; k < l->slot + l->nslot; k++) least = MIN(least, t->key[k]);
-    if (least == NOT_READY) return;
-    int32_t listed = (int32_t)(least & ((1 << STAGE_BITS) - 1));
-    enum act act = (enum act)(least >> STAGE_BITS & ((1 << ACT_BITS) - 1));
-    begin(t, l, act == FORWARD ? listed : t->p->n - 1 - listed, act);
+    struct slot *best = NULL;
+    if (l->busy) return;
+    for (uint32_t w = 0; w < l->nready; w++)
+        for (uint64_t word = l->ready[w]; word; word &= word - 1) {
+            struct slot *s = &l->slot[64 * w + (uint32_t)__builtin_ctzll(word)];
+            if (!best || s->key < best->key) best = s;
+        }
+    if (best) begin(t, l, best);
+}
+
+static void
+lanes_go_on(struct theatre *t)
+{
+    for (uint32_t w = 0; w < t->nstirred; w++) {
+        uint64_t word = t->stirred[w];
+        t->stirred[w] = 0;
+        for (; word; word &= word - 1) lane_goes_on(t, &t->lane[64 * w + (uint32_t)__builtin_ctzll(word)]);
+    }
 }
 
 /* ---- it ends ---- */
 
 static void
-arrive(struct theatre *t, int32_t q, enum act act)
+arrive(struct theatre *t, struct slot *s)
 {
-    t->count[q].there[act]++;
-    refresh_along(t, q, act, true);
+    s->there++;
+    for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake(t, *w);
 }
 
 static void
-end(struct theatre *t, struct lane *l)
+end(struct theatre *t, struct slot *s)
 {
-    int32_t q = l->stage;
-    enum act act = l->act;
-    l->until = NEVER;
-    l->stirred = true;
-    t->count[q].done[act]++;
+    struct lane *l = &t->lane[s->lane];
+    l->busy = NULL;
+    stir(t, s->lane);
+    s->done++;
     t->left--;
-    if (act == WEIGHT) l->held--;
-    if (t->p->trained)
-        for (int a = 0; a < NACT; a++)
-            if (a != (int)act) refresh(t, q, (enum act)a);
-    refresh_along(t, q, act, false);
-    if (t->p->hop == 0)
-        arrive(t, q, act);
-    else
-        t->arrival[t->narrival++] = (struct arrival){t->now + t->p->hop, q, act};
+    if (s->act == WEIGHT) l->held--;
+    for (struct slot **w = s->wakes; w < s->wakes_far; w++) wake(t, *w);
+    if (s->wakes_far < s->wakes_end) t->arrival[t->narrival++] = (struct event){t->now + t->p->hop, s};
 }
 
 /* The next moment at which something ends or arrives; NEVER: nothing does. */
 static int64_t
 next_moment(const struct theatre *t)
 {
-    int64_t at = t->arrived < t->narrival ? t->arrival[t->arrived].at : NEVER;
-    for (int32_t k = 0; k < t->p->nlane; k++) at = MIN(at, t->lane[k].until);
-    return at;
+    int64_t at = t->ended != t->nend ? t->end[t->ended & t->end_mask].at : NEVER;
+    return t->arrived < t->narrival ? MIN(at, t->arrival[t->arrived].at) : at;
 }
 
 static void
 play(struct theatre *t)
 {
-    struct lane *first = t->lane, *behind = first + t->p->nlane;
     while (t->left > 0) {
-        for (struct lane *l = first; l < behind; l++)
-            if (l->stirred) lane_goes_on(t, l);
+        lanes_go_on(t);
         t->now = next_moment(t);
         if (t->now == NEVER || t->hopeless) return;
-        for (; t->arrived < t->narrival && t->arrival[t->arrived].at == t->now; t->arrived++)
-            arrive(t, t->arrival[t->arrived].stage, t->arrival[t->arrived].act);
-        for (struct lane *l = first; l < behind; l++)
-            if (l->until == t->now) end(t, l);
+        while (t->arrived < t->narrival && t->arrival[t->arrived].at == t->now)
+            arrive(t, t->arrival[t->arrived++].slot);
+        while (t->ended != t->nend && t->end[t->ended & t->end_mask].at == t->now)
+            end(t, t->end[t->ended++ & t->end_mask].slot);
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the stage ---- */
 
+/* By lane, those of a stage beside each other. */
 static void
-sort_links(struct theatre *t, struct arena *a)
+number_slots(struct theatre *t, struct arena *a)
 {
     const struct pipeline *p = t->p;
-    t->next = ARENA_ARRAY(a, int32_t, p->n + 2);
-    t->before = ARENA_ARRAY(a, int32_t, p->n + 2);
-    t->back = ARENA_ARRAY(a, struct link, p->nlink + 1);
-    t->lead = ARENA_ARRAY(a, int32_t, p->nlink + 1);
-    t->trail = ARENA_ARRAY(a, int32_t, p->nlink + 1);
-    for (int32_t k = 0; k < p->nlink; k++) {
-        t->next[p->link[k].from + 1]++;
-        t->before[p->link[k].to + 2]++;
+    uint32_t *n = ARENA_ARRAY(a, uint32_t, p->nlane);
+    struct slot *free = t->slot;
+    for (int32_t q = 0; q < p->n; q++) n[p->lane[q]] += NACT;
+    for (int32_t k = 0; k < p->nlane; free += n[k++]) {
+        t->lane[k].slot = free;
+        t->lane[k].nready = (n[k] + 63) / 64;
+        t->lane[k].ready = ARENA_ARRAY(a, uint64_t, t->lane[k].nready);
     }
+    memset(n, 0, sizeof *n * (size_t)p->nlane);
     for (int32_t q = 0; q < p->n; q++) {
-        t->next[q + 1] += t->next[q];
-        t->before[q + 2] += t->before[q + 1];
+        uint32_t lane = (uint32_t)p->lane[q];
+        t->of[q] = &t->lane[lane].slot[n[lane]];
+        for (int k = 0; k < NACT; k++)
+            t->of[q][k] = (struct slot){.stage = q, .act = (enum act)k, .lane = lane, .index = n[lane]++};
     }
-    for (int32_t k = 0; k < p->nlink; k++) t->back[t->before[p->link[k].to + 1]++] = p->link[k];
 }
 
-static void
-open_lanes(struct theatre *t, struct arena *a)
+static bool
+is_far(const struct theatre *t, const struct slot *a, const struct slot *b)
+{
+    return a->lane != b->lane && t->p->hop > 0;
+}
+
+static struct need
+gift_of(const struct theatre *t, struct slot *from, const struct slot *to)
+{
+    return (struct need){.come = is_far(t, from, to) ? &from->there : &from->done, .from = from};
+}
+
+static struct need
+room_of(struct slot *from, int64_t bytes)
+{
+    return (struct need){.come = &from->done, .from = from, .bytes = bytes};
+}
+
+/* What the acts of a stage need, in `need`: room first. Returns what is behind them. */
+static struct need *
+find_needs(struct theatre *t, int32_t q, struct need *need)
 {
     const struct pipeline *p = t->p;
-    t->lane = ARENA_ARRAY(a, struct lane, p->nlane);
-    t->slot = ARENA_ARRAY(a, int32_t, p->n);
-    t->key = ARENA_ARRAY(a, uint64_t, NACT * p->n);
-    for (int32_t q = 0; q < p->n; q++) t->lane[p->lane[q]].nslot += NACT;
-    for (int32_t k = 0, slot = 0; k < p->nlane; slot += t->lane[k++].nslot) {
-        t->lane[k].slot = slot;
-        t->lane[k].until = NEVER;
+    const struct stage_bytes *b = &p->bytes[q];
+    struct slot *f = &t->of[q][FORWARD], *back = &t->of[q][BACKWARD], *w = &t->of[q][WEIGHT];
+    f->need = need;
+    if (p->trained) *need++ = room_of(p->joint[q] ? w : back, b->backward);
+    if (p->trained) *need++ = room_of(w, b->weight);
+    f->gift = need;
+    for (int32_t k = 0; k < p->nlink; k++)
+        if (p->link[k].to == q) *need++ = gift_of(t, &t->of[p->link[k].from][FORWARD], f);
+    f->need_end = back->need = need;
+    if (!p->trained) return need;
+    *need++ = room_of(w, b->behind);
+    back->gift = need;
+    *need++ = gift_of(t, f, back);
+    for (int32_t k = 0; k < p->nlink; k++)
+        if (p->link[k].from == q) *need++ = gift_of(t, &t->of[p->link[k].to][BACKWARD], back);
+    back->need_end = w->need = w->gift = need;
+    *need++ = gift_of(t, back, w);
+    return w->need_end = need;
+}
+
+/* Who is to be woken when: the near, then the far. */
+static void
+find_wakes(struct theatre *t, struct arena *a)
+{
+    int32_t nslot = NACT * t->p->n;
+    int32_t *n = ARENA_ARRAY(a, int32_t, nslot);
+    for (struct slot *s = t->slot; s < t->slot + nslot; s++)
+        for (struct need *k = s->need; k < s->need_end; k++) n[k->from - t->slot]++;
+    for (int32_t i = 0; i < nslot; i++) {
+        struct slot *s = &t->slot[i];
+        s->wakes = s->wakes_far = s->wakes_end = ARENA_ARRAY(a, struct slot *, n[i]);
     }
-    for (int32_t q = 0; q < p->n; q++) {
-        struct lane *l = &t->lane[p->lane[q]];
-        const struct stage_bytes *b = &p->bytes[q];
-        t->slot[q] = l->slot;
-        l->slot += NACT;
-        l->bytes += b->backward + b->weight + b->behind;
-        t->out->bytes = MAX(t->out->bytes, l->bytes);
-        t->out->peak[q] = (struct prog_pool){1, 1, 1, 2};
-        for (int32_t k = 0; k < NACT; k++) {
-            t->key[t->slot[q] + k] = NOT_READY;
-            if (k == FORWARD || p->trained) l->work += p->cost[q][k] * p->pieces;
+    for (int far = 0; far < 2; far++)
+        for (struct slot *s = t->slot; s < t->slot + nslot; s++)
+            for (struct need *k = s->need; k < s->need_end; k++) {
+                if (is_far(t, k->from, s) != far) continue;
+                *k->from->wakes_end++ = s;
+                if (!far) k->from->wakes_far++;
+            }
+}
+
+/* Links are sorted by where they start, and go to later stages. */
+static void
+find_circles(struct theatre *t)
+{
+    const struct pipeline *p = t->p;
+    struct circle *c = t->circle;
+    for (int32_t q = 0; q < p->n; q++) c[q].end = p->cost[q][WEIGHT];
+    for (const struct link *k = p->link; k < p->link + p->nlink; k++) { /* when backward has left a stage */
+        int64_t hop = p->lane[k->from] == p->lane[k->to] ? 0 : p->hop;
+        c[k->to].end = MAX(c[k->to].end, hop + p->cost[k->from][BACKWARD] + c[k->from].end);
+    }
+    for (int32_t q = p->n - 1, k = p->nlink; q >= 0; q--) {
+        int64_t rest = 0;
+        for (; k > 0 && p->link[k - 1].from == q; k--) {
+            int32_t to = p->link[k - 1].to;
+            rest = MAX(rest, (p->lane[q] == p->lane[to] ? 0 : 2 * p->hop) + c[to].backward);
         }
+        c[q].backward = p->cost[q][FORWARD] + rest + p->cost[q][BACKWARD];
+        c[q].weight = c[q].backward + p->cost[q][WEIGHT];
+        c[q].end += c[q].backward;
     }
-    for (int32_t k = 0; k < p->nlane; k++) t->lane[k].slot -= t->lane[k].nslot;
-    for (int32_t q = 0; q < p->n; q++) refresh(t, q, FORWARD);
 }
 
-/* How many results were on their way to a stage: what was ahead of it, over as many stages as lie between. */
-static void
-note_hops(struct theatre *t)
+struct theatre *
+theatre_open(const struct pipeline *p, struct arena *a)
 {
-    for (int32_t k = 0; k < t->p->nlink; k++) {
-        const struct link *on = &t->p->link[k], *back = &t->back[k];
-        int32_t *to = &t->out->peak[on->to].hop, *from = &t->out->peak[back->to].hop;
-        *to = MAX(*to, t->lead[k] / MAX(1, on->to - on->from) + 1);
-        *from = MAX(*from, t->trail[k] / MAX(1, back->to - back->from) + 1);
+    struct theatre *t = ARENA_NEW(a, struct theatre);
+    t->p = p;
+    t->slot = ARENA_ARRAY(a, struct slot, NACT * p->n);
+    t->of = ARENA_ARRAY(a, struct slot *, p->n);
+    t->lane = ARENA_ARRAY(a, struct lane, p->nlane);
+    t->nstirred = ((uint32_t)p->nlane + 63) / 64;
+    t->stirred = ARENA_ARRAY(a, uint64_t, t->nstirred);
+    t->circle = ARENA_ARRAY(a, struct circle, p->n);
+    while (t->end_mask < (uint32_t)p->nlane) t->end_mask = 2 * t->end_mask + 1;
+    t->end = ARENA_ARRAY(a, struct event, t->end_mask + 1);
+    t->arrival = ARENA_ARRAY(a, struct event, p->hop ? (int64_t)NACT * p->n * p->pieces : 1);
+    number_slots(t, a);
+    struct need *need = ARENA_ARRAY(a, struct need, 5 * p->n + 2 * p->nlink);
+    for (int32_t q = 0; q < p->n; q++) need = find_needs(t, q, need);
+    find_wakes(t, a);
+    find_circles(t);
+    return t;
+}
+
+/* ---- a rehearsal ---- */
+
+static void
+open_lanes(struct theatre *t)
+{
+    memset(t->stirred, 0, sizeof *t->stirred * t->nstirred);
+    for (int32_t k = 0; k < t->p->nlane; k++) {
+        struct lane *l = &t->lane[k];
+        *l = (struct lane){.slot = l->slot, .ready = l->ready, .nready = l->nready};
+        memset(l->ready, 0, sizeof *l->ready * l->nready);
+    }
+}
+
+static void
+open_stage(struct theatre *t, int32_t q)
+{
+    const struct pipeline *p = t->p;
+    const struct stage_bytes *b = &p->bytes[q];
+    struct lane *l = &t->lane[p->lane[q]];
+    l->bytes += b->backward + b->weight + b->behind;
+    t->out->bytes = MAX(t->out->bytes, l->bytes);
+    for (struct slot *s = t->of[q]; s < t->of[q] + NACT; s++) {
+        s->begun = s->done = s->there = 0;
+        s->turn = turn_of(t, s);
+        for (struct need *n = s->need; n < s->need_end; n++) n->used = n < s->gift;
+        if (s->act == FORWARD || p->trained) l->work += p->cost[q][s->act] * p->pieces;
+    }
+    if (!p->trained) return;
+    t->of[q][FORWARD].need[0].room = t->pool[q].backward;
+    t->of[q][FORWARD].need[1].room = t->pool[q].weight;
+    t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
+}
+
+/* Room as it was taken. Of results on their way to a stage: what was ahead of it, over as many stages as lie between.
+ */
+static void
+tell_peaks(const struct theatre *t, struct prog_pool *peak)
+{
+    for (int32_t q = 0; q < t->p->n; q++) peak[q] = (struct prog_pool){1, 1, 1, 2};
+    for (int32_t q = 0; q < t->p->n; q++) {
+        const struct slot *f = &t->of[q][FORWARD], *b = &t->of[q][BACKWARD];
+        if (t->p->trained) peak[q] = (struct prog_pool){f->need[0].used, f->need[1].used, b->need[0].used, peak[q].hop};
+        for (const struct slot *s = f; s <= b; s++)
+            for (const struct need *n = s->gift; n < s->need_end; n++) {
+                int32_t other = n->from->stage, *hop = &peak[MAX(q, other)].hop;
+                if (other != q) *hop = MAX(*hop, n->used / abs(q - other) + 1);
+            }
     }
 }
 
 void
-rehearse(const struct pipeline *p, const struct rehearsed_rule *rule, const struct prog_pool *pool,
-         const struct rehearsed_aim *aim, struct arena *tmp, struct rehearsed *out)
+rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog_pool *pool,
+         const struct rehearsed_aim *aim, struct rehearsed *out)
 {
-    struct theatre t = {.p = p, .rule = rule, .pool = pool, .aim = aim, .out = out};
-    int64_t acts = (int64_t)p->n * (p->trained ? NACT : 1) * p->pieces;
-    t.left = acts;
-    t.count = ARENA_ARRAY(tmp, struct actor_counts, p->n);
-    if (p->hop) t.arrival = ARENA_ARRAY(tmp, struct arrival, acts);
+    int64_t acts = (int64_t)t->p->n * (t->p->trained ? NACT : 1) * t->p->pieces;
+    t->rule = rule;
+    t->pool = pool;
+    t->aim = aim;
+    t->out = out;
+    t->nend = t->ended = 0;
+    t->narrival = t->arrived = 0;
+    t->left = acts;
+    t->now = t->least = 0;
+    t->hopeless = false;
     out->contexts = 0;
     out->bytes = 0;
-    sort_links(&t, tmp);
-    open_lanes(&t, tmp);
-    play(&t);
-    note_hops(&t);
-    out->time = t.left == 0 ? t.now : 0;
-    out->acts = acts - t.left;
+    open_lanes(t);
+    for (int32_t q = 0; q < t->p->n; q++) open_stage(t, q);
+    for (int32_t q = 0; q < t->p->n; q++) wake(t, &t->of[q][FORWARD]);
+    play(t);
+    out->time = t->left == 0 ? t->now : 0;
+    assert(t->left > 0 || t->now >= t->least);
+    if (out->time) tell_peaks(t, out->peak);
+    out->acts = acts - t->left;
 }

@@ -50,7 +50,9 @@ struct rehearsed {
     int32_t contexts; /* pieces between forward and the end of weight gradients, over the stages of a lane: the most */
     int64_t acts;     /* that it played */
 };
-void rehearse(const struct pipeline *p, const struct rehearsed_rule *rule, const struct prog_pool *pool,
-              const struct rehearsed_aim *aim, struct arena *tmp, struct rehearsed *out);
+/* What rehearsals of a pipeline have in common; belongs to the arena, and reads the pipeline. One thread. */
+struct theatre *theatre_open(const struct pipeline *p, struct arena *a);
+void rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog_pool *pool,
+              const struct rehearsed_aim *aim, struct rehearsed *out);
 
 #endif
