@@ -31,6 +31,16 @@ struct stream_work;
 struct communicator;
 struct collective_call;
 
+/* Marks on a device that launches: an event stands for all that the thread which noted it last had launched on the
+ * device by then. E_KERNEL: the device is broken. */
+struct device_events {
+    int (*make)(int device, void **event);
+    void (*drop)(int device, void *event);
+    int (*note)(int device, void *event);
+    int (*await)(int device, void *event);  /* blocks until all of that is done; any thread, like the next */
+    int (*follow)(int device, void *event); /* what this thread launches on the device from now on waits for it */
+};
+
 /* The session's thread calls all functions but those of streams, between runs. */
 struct device_kind {
     const char *name;
@@ -44,7 +54,8 @@ struct device_kind {
     int (*copy)(void *dst, const void *src, size_t bytes); /* between its memory and the host's, or in it */
     int (*fill)(void *p, int byte, size_t bytes);
     /* ---- streams (stream.h); NULL: an act's work ends before the act returns ---- */
-    /* role: enum stream_role. driven: it works when somebody calls step (the simulator), not by itself. E_MEMORY. */
+    /* role: enum stream_role. driven: it works when somebody calls step (the simulator), not by itself. E_MEMORY,
+     * E_KERNEL. */
     int (*stream_new)(int device, int role, bool driven, struct stream **out);
     void (*stream_free)(struct stream **s); /* drained */
     int (*enqueue)(struct stream *s, const struct stream_work *w);
@@ -55,7 +66,8 @@ struct device_kind {
     bool (*step)(struct stream *s);
     /* Of streams of the host's that launch work on a device: waits until all that this thread launched there is done.
      */
-    int (*settle)(int device); /* NULL: nothing is launched. E_KERNEL */
+    int (*settle)(int device);          /* NULL: nothing is launched. E_KERNEL */
+    const struct device_events *events; /* with settle */
     /* From now on who does the work calls fn(of) when it is done; NULL: the stream's owner has to look. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, touches p */

@@ -238,11 +238,51 @@ reach(void *p)
 /* ---- streams ---- */
 
 static int
+gpu_at(int device)
+{
+    return choice.device[device].gpu;
+}
+
+static int
 settle(int device)
 {
-    TRY(cuda_note(plugin->settle(choice.device[device].gpu)));
+    TRY(cuda_note(plugin->settle(gpu_at(device))));
     return cuda_cut_work();
 }
+
+static int
+event_make(int device, void **event)
+{
+    return cuda_note(plugin->event(gpu_at(device), event));
+}
+
+static void
+event_drop(int device, void *event)
+{
+    plugin->forget(gpu_at(device), event);
+}
+
+static int
+event_note(int device, void *event)
+{
+    return cuda_note(plugin->note(gpu_at(device), event));
+}
+
+static int
+event_await(int device, void *event)
+{
+    UNUSED(device);
+    TRY(cuda_note(plugin->await(event)));
+    return cuda_cut_work();
+}
+
+static int
+event_follow(int device, void *event)
+{
+    return cuda_note(plugin->follow(gpu_at(device), event));
+}
+
+static const struct device_events events = {event_make, event_drop, event_note, event_await, event_follow};
 
 static int
 stream_new(int device, int role, bool driven, struct stream **out)
@@ -275,6 +315,7 @@ struct device_kind device_cuda = {
     .trouble = trouble,
     .step = host_stream_step,
     .settle = settle,
+    .events = &events,
     .tell = host_stream_tell,
     .reach = reach,
     .communicator = cuda_communicator_get,

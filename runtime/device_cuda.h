@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 6 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 7 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -84,6 +84,12 @@ struct cuda_plugin {
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
     const char *(*multiply)(int gpu, const void *way, const struct cuda_factors *at); /* launches */
     const char *(*settle)(int gpu);
+    /* Events, of struct device_events. */
+    const char *(*event)(int gpu, void **out);
+    void (*forget)(int gpu, void *event);
+    const char *(*note)(int gpu, void *event);
+    const char *(*await)(void *event);
+    const char *(*follow)(int gpu, void *event);
     /* Names the library that makes collectives, and its version; NULL: there is none (*why). */
     const char *(*collectives)(const char **why);
     /* n different GPUs as seats; blocks. NULL: *why. The session's thread. */

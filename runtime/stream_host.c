@@ -4,9 +4,11 @@
  * alone, of which the simulator does the oldest when its seed says so. The owner
  * counts what it has enqueued, the thread what is done: a mark is such a count.
  *
- * Work that only launches is done when its device says so. The thread asks when it
- * has nothing else to launch, before host code touches bytes, and after LAUNCHED
- * pieces of work, for which others may wait.
+ * Work that only launches is done when its device says so, and an event behind each
+ * piece tells. The thread asks when it has nothing else to launch, before host code
+ * touches bytes, and, for the older half, when LAUNCHED pieces are under way, so that
+ * the device always has some. Who waits for what is under way lets the device wait
+ * (follow): a stream goes on to launch as soon as the other has launched.
  *
  * The thread sleeps when there is no work, or when the oldest waits for another
  * stream: on its own waker, and on the count of that other. It spins a little
@@ -39,7 +41,8 @@ struct host_stream {
     struct waker more; /* of the thread, when there is no work */
     _Atomic bool quit;
     _Atomic int64_t enqueued, done; /* the owner's, the thread's */
-    int64_t begun;                  /* the thread's: those from `done` on are under way on the device */
+    _Atomic int64_t begun;          /* the thread's: those from `done` on are under way on the device, */
+    void *event[LAUNCHED];          /* work n with event n % LAUNCHED behind it; NULL: its kind has none */
     struct bell progress;           /* for streams that wait for this one */
     void (*tell)(void *of);         /* NULL: nobody asked */
     void *tell_of;
@@ -76,29 +79,81 @@ keep_failure(struct host_stream *s, int status, int64_t n)
     atomic_store_explicit(&s->failed, n, memory_order_release);
 }
 
+/* May work behind this wait begin? It may when the other's is done, or under way where the device can wait. */
+static bool
+may_follow(const struct item *i)
+{
+    const struct host_stream *other = host(i->other);
+    bool waits = other->stream.kind->events;
+    return host_stream_passed(i->other, i->mark) ||
+           (waits && atomic_load_explicit(&other->begun, memory_order_acquire) >= i->mark);
+}
+
+/* An event that was noted again meanwhile stands for more: also for what is launched already, so that nobody waits for
+ * ever. */
+static int
+follow(const struct host_stream *s, const struct item *i)
+{
+    if (host_stream_passed(i->other, i->mark)) return 0;
+    return s->stream.kind->events->follow(s->stream.device, host(i->other)->event[(i->mark - 1) % LAUNCHED]);
+}
+
 /* After a failure nothing more is begun. False: the work waits. */
 static bool
 carry_out(struct host_stream *s, const struct item *i, int64_t n)
 {
-    if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n || !i->work.run) return true;
-    int status = i->work.run(&i->work, &s->stream);
+    if (atomic_load_explicit(&s->failed, memory_order_relaxed) < n) return true;
+    int status = i->work.run ? i->work.run(&i->work, &s->stream) : follow(s, i);
     if (status == STREAM_HELD) return false;
     if (status) keep_failure(s, status, n);
     return true;
+}
+
+static void
+is_done(struct host_stream *s, int64_t n)
+{
+    atomic_store(&s->done, n);
+    bell_ring(&s->progress);
+    if (s->tell) s->tell(s->tell_of);
+}
+
+/* What the device says of work behind n: the first that fails is kept. */
+static void
+hear(struct host_stream *s, int status, int64_t n)
+{
+    if (status && atomic_load_explicit(&s->failed, memory_order_relaxed) == INT64_MAX) keep_failure(s, status, n);
+}
+
+/* Waits for all that was launched: n pieces of work are done. */
+static void
+finish(struct host_stream *s, int64_t n)
+{
+    const struct device_kind *kind = s->stream.kind;
+    if (kind->settle) hear(s, kind->settle(s->stream.device), atomic_load_explicit(&s->done, memory_order_relaxed));
+    is_done(s, n);
 }
 
 /* Waits for what is under way, and tells that it is done. False: nothing is. */
 static bool
 settle(struct host_stream *s)
 {
-    int64_t done = atomic_load_explicit(&s->done, memory_order_relaxed);
-    if (done == s->begun) return false;
-    int status = s->stream.kind->settle ? s->stream.kind->settle(s->stream.device) : 0;
-    if (status && atomic_load_explicit(&s->failed, memory_order_relaxed) == INT64_MAX) keep_failure(s, status, done);
-    atomic_store(&s->done, s->begun);
-    bell_ring(&s->progress);
-    if (s->tell) s->tell(s->tell_of);
+    if (s->begun == atomic_load_explicit(&s->done, memory_order_relaxed)) return false;
+    finish(s, s->begun);
     return true;
+}
+
+/* One more is under way; of too many it waits for the older half. */
+static void
+is_launched(struct host_stream *s, int64_t n)
+{
+    const struct device_events *e = s->stream.kind->events;
+    int64_t done = atomic_load_explicit(&s->done, memory_order_relaxed), half = n - LAUNCHED / 2;
+    hear(s, e->note(s->stream.device, s->event[(n - 1) % LAUNCHED]), n - 1);
+    atomic_store(&s->begun, n);
+    bell_ring(&s->progress);
+    if (n - done < LAUNCHED) return;
+    hear(s, e->await(s->stream.device, s->event[(half - 1) % LAUNCHED]), done);
+    is_done(s, half);
 }
 
 static void
@@ -128,15 +183,19 @@ bool
 host_stream_step(struct stream *stream)
 {
     struct host_stream *s = host(stream);
-    int64_t n = s->begun, done = atomic_load_explicit(&s->done, memory_order_relaxed);
+    int64_t n = s->begun;
     const struct item *i = &s->item[n % CAPACITY];
     bool here = n < atomic_load_explicit(&s->enqueued, memory_order_acquire);
-    if (!here || (i->other && !host_stream_passed(i->other, i->mark))) return settle(s);
-    bool by_host = i->work.run && !i->work.launches;
-    if (by_host) settle(s);
+    if (!here || (i->other && !may_follow(i))) return settle(s);
+    bool launches = s->stream.kind->events && (!i->work.run || i->work.launches);
+    if (!launches) settle(s);
     if (!carry_out(s, i, n)) return settle(s);
-    s->begun = n + 1;
-    if (by_host || !s->stream.kind->settle || s->begun - done >= LAUNCHED) settle(s);
+    if (launches) {
+        is_launched(s, n + 1);
+    } else {
+        finish(s, n + 1); /* host code may have launched too: nobody follows that */
+        s->begun = n + 1;
+    }
     return true;
 }
 
@@ -158,7 +217,7 @@ static struct host_stream *
 held_by(struct host_stream *s)
 {
     const struct item *i = &s->item[s->begun % CAPACITY];
-    return !has_work(s) || !i->other || host_stream_passed(i->other, i->mark) ? NULL : host(i->other);
+    return !has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
 }
 
 static bool
@@ -222,6 +281,30 @@ host_stream_trouble(struct stream *stream, int64_t m)
     return fail((enum err_code)s->status, "%s", s->text);
 }
 
+static void
+drop_events(struct host_stream *s)
+{
+    for (int i = 0; i < LAUNCHED; i++)
+        if (s->event[i]) s->stream.kind->events->drop(s->stream.device, s->event[i]);
+}
+
+static int
+make_events(struct host_stream *s)
+{
+    const struct device_events *e = s->stream.kind->events;
+    for (int i = 0; e && i < LAUNCHED; i++) TRY(e->make(s->stream.device, &s->event[i]));
+    return 0;
+}
+
+/* Its events, then the thread that uses them. */
+static int
+begin(struct host_stream *s)
+{
+    TRY(make_events(s));
+    bool runs = s->driven || !pthread_create(&s->thread, NULL, stream_thread, s);
+    return runs ? 0 : fail(E_MEMORY, "a stream's thread could not be started");
+}
+
 int
 host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out)
 {
@@ -229,9 +312,11 @@ host_stream_new(const struct device_kind *kind, int device, int role, bool drive
     s->stream = (struct stream){kind, device, role};
     s->driven = driven;
     atomic_store(&s->failed, INT64_MAX);
-    if (!driven && pthread_create(&s->thread, NULL, stream_thread, s)) {
+    int status = begin(s);
+    if (status) {
+        drop_events(s);
         free(s);
-        return fail(E_MEMORY, "a stream's thread could not be started");
+        return status;
     }
     *out = &s->stream;
     return 0;
@@ -249,5 +334,6 @@ host_stream_free(struct stream **stream)
         waker_wake(&s->more);
         pthread_join(s->thread, NULL);
     }
+    drop_events(s);
     free(s);
 }

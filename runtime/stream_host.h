@@ -7,7 +7,7 @@
 
 #include "runtime/stream.h"
 
-/* E_MEMORY. */
+/* E_MEMORY, E_KERNEL. */
 int host_stream_new(const struct device_kind *kind, int device, int role, bool driven, struct stream **out);
 void host_stream_free(struct stream **s); /* drained */
 int host_stream_enqueue(struct stream *s, const struct stream_work *w);

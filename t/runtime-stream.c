@@ -1,12 +1,15 @@
 /* runtime-stream.c - streams of the host: work is done in order, one waits for another, and whoever waits is woken.
  *
  * Several streams add to one number in an order that only their waits decide, with more streams than cores; the owner
- * sleeps until it is told. A wake that is lost would be a test that does not end. */
+ * sleeps until it is told. A wake that is lost would be a test that does not end. The same on a device that launches,
+ * which does nothing before somebody waits for it, and then what it may do first as a seed draws it. */
 #include "runtime/error.h"
-#include "runtime/stream.h"
+#include "runtime/stream_host.h"
 #include "runtime/waker.h"
 #include "t/tap.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { STREAMS = 12, ROUNDS = 2000 };
@@ -156,6 +159,174 @@ driven_streams_wait_for_steps(void)
     close_streams(s, 2);
 }
 
+/* ---- a device that launches: each of its streams has a lane of what was launched ---- */
+
+struct event {
+    int lane;
+    int64_t upto;
+};
+static struct lane {
+    struct launched {
+        bool waits; /* for the event; else it is a step */
+        struct event after;
+        uint64_t piece;
+    } work[2 * ROUNDS];
+    int64_t put, done;
+} lane[STREAMS];
+static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* of the lanes, the number and the seed */
+static uint64_t seed;
+static int64_t nfollow;
+static bool forgets; /* planted: the device does not wait */
+
+static int
+lane_add(int of, struct launched work)
+{
+    pthread_mutex_lock(&device);
+    lane[of].work[lane[of].put++] = work;
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+/* Does the oldest work of a lane. False: there is none, or it waits. */
+static bool
+lane_step(struct lane *l)
+{
+    const struct launched *w = &l->work[l->done];
+    if (l->done == l->put || (w->waits && lane[w->after.lane].done < w->after.upto)) return false;
+    if (!w->waits) step(&(struct stream_work){.piece = w->piece}, NULL);
+    l->done++;
+    return true;
+}
+
+static int
+lane_await(int of, int64_t upto)
+{
+    pthread_mutex_lock(&device);
+    while (lane[of].done < upto) {
+        pthread_mutex_unlock(&device); /* it takes its time: others launch meanwhile */
+        usleep(10);
+        pthread_mutex_lock(&device);
+        lane_step(&lane[next_random(&seed) % STREAMS]);
+    }
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+static int
+lane_settle(int of)
+{
+    return lane_await(of, lane[of].put);
+}
+
+static int
+event_make(int of, void **event)
+{
+    UNUSED(of);
+    *event = calloc(1, sizeof(struct event));
+    return 0;
+}
+
+static void
+event_drop(int of, void *event)
+{
+    UNUSED(of);
+    free(event);
+}
+
+static int
+event_note(int of, void *event)
+{
+    pthread_mutex_lock(&device);
+    *(struct event *)event = (struct event){of, lane[of].put};
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+static struct event
+event_of(const void *event)
+{
+    pthread_mutex_lock(&device);
+    struct event e = *(const struct event *)event;
+    pthread_mutex_unlock(&device);
+    return e;
+}
+
+static int
+event_await(int of, void *event)
+{
+    struct event e = event_of(event);
+    UNUSED(of);
+    return lane_await(e.lane, e.upto);
+}
+
+static int
+event_follow(int of, void *event)
+{
+    __atomic_add_fetch(&nfollow, 1, __ATOMIC_RELAXED);
+    return forgets ? 0 : lane_add(of, (struct launched){.waits = true, .after = event_of(event)});
+}
+
+static int
+launch(const struct stream_work *w, const struct stream *s)
+{
+    return lane_add(s->device, (struct launched){.piece = w->piece});
+}
+
+/* Host code among what is launched; it launches its step, or does it. */
+static int
+look(const struct stream_work *w, const struct stream *s)
+{
+    if (w->piece % 2) return launch(w, s);
+    pthread_mutex_lock(&device);
+    step(w, s);
+    pthread_mutex_unlock(&device);
+    return 0;
+}
+
+/* As in_a_ring; every so often a work is host code. Returns how many found another number than theirs. */
+static int64_t
+launch_in_a_ring(uint64_t from)
+{
+    static const struct device_events events = {event_make, event_drop, event_note, event_await, event_follow};
+    static struct device_kind launches;
+    struct stream *s[STREAMS];
+    launches = *device_kind(DEV_LATE);
+    launches.settle = lane_settle;
+    launches.events = &events;
+    memset(lane, 0, sizeof lane);
+    number = wrong = nfollow = 0;
+    seed = from;
+    for (int i = 0; i < STREAMS; i++) {
+        if (host_stream_new(&launches, i, STREAM_COMPUTE, false, &s[i])) printf("Bail out! %s\n", err_text());
+        stream_tell(s[i], wake, &owner);
+    }
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        struct stream *now = s[i % STREAMS], *before = s[(i + STREAMS - 1) % STREAMS];
+        bool host = next_random(&from) % 16 == 0;
+        if (i > 0) stream_wait(now, before, stream_mark(before));
+        stream_enqueue(now, &(struct stream_work){.run = host ? look : launch, .piece = i, .launches = !host});
+    }
+    for (int i = 0; i < STREAMS; i++) sleep_until(s[i], stream_mark(s[i]));
+    close_streams(s, STREAMS);
+    return wrong + (number != ROUNDS);
+}
+
+static void
+streams_that_launch(void)
+{
+    uint64_t from = seed_of(1);
+    int64_t late = 0, follows = 0;
+    for (uint64_t k = 0; k < 5; k++) {
+        late += launch_in_a_ring(from + k);
+        follows += nfollow;
+    }
+    ok(late == 0, "what is launched on streams that wait for each other goes in order, whatever the device does first");
+    ok(follows > 0, "the device waits, not the host: %lld times", (long long)follows);
+    forgets = true;
+    for (uint64_t k = 0; k < 20 && late == 0; k++) late += launch_in_a_ring(from + k);
+    ok(late > 0, "a device that did not wait would be seen");
+}
+
 int
 main(void)
 {
@@ -164,5 +335,6 @@ main(void)
     many_wait_for_one();
     trouble_is_kept();
     driven_streams_wait_for_steps();
+    streams_that_launch();
     return done();
 }

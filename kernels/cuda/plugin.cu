@@ -181,6 +181,45 @@ settle(int gpu)
     return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
 }
 
+/* ---- events ---- */
+
+static const char *
+event(int gpu, void **out)
+{
+    cudaEvent_t made = nullptr;
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e == cudaSuccess) e = cudaEventCreateWithFlags(&made, cudaEventDisableTiming);
+    *out = made;
+    return text_of(e);
+}
+
+static void
+forget(int gpu, void *event)
+{
+    if (cudaSetDevice(gpu) == cudaSuccess) cudaEventDestroy(static_cast<cudaEvent_t>(event));
+}
+
+static const char *
+note(int gpu, void *event)
+{
+    cudaError_t e = cudaSetDevice(gpu);
+    return text_of(e == cudaSuccess ? cudaEventRecord(static_cast<cudaEvent_t>(event), cudaStreamPerThread) : e);
+}
+
+static const char *
+await(void *event)
+{
+    return text_of(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+}
+
+/* The event may be another GPU's. */
+static const char *
+follow(int gpu, void *event)
+{
+    cudaError_t e = cudaSetDevice(gpu);
+    return text_of(e == cudaSuccess ? cudaStreamWaitEvent(cudaStreamPerThread, static_cast<cudaEvent_t>(event), 0) : e);
+}
+
 extern "C" __attribute__((visibility("default"))) const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
@@ -199,6 +238,11 @@ rille_cuda_plugin(void)
                                               products_find,
                                               products_multiply,
                                               settle,
+                                              event,
+                                              forget,
+                                              note,
+                                              await,
+                                              follow,
                                               collectives_library,
                                               collectives_communicator,
                                               collectives_collect,

@@ -180,10 +180,39 @@ settle(int gpu)
     return NULL;
 }
 
+static const char *
+event(int gpu, void **out)
+{
+    (void)gpu;
+    *out = &one;
+    return NULL;
+}
+
+static void
+forget(int gpu, void *event)
+{
+    (void)gpu, (void)event;
+}
+
+static const char *
+note(int gpu, void *event)
+{
+    (void)gpu, (void)event;
+    return NULL;
+}
+
+static const char *
+await(void *event)
+{
+    (void)event;
+    return NULL;
+}
+
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION, count, open_gpu, take,    give, copy, fill,   compiler,
-                                              compile, load,  launch,   library, NULL, NULL, settle, library};
+    static const struct cuda_plugin plugin = {VERSION,  count,   open_gpu, take,   give,    copy, fill,
+                                              compiler, compile, load,     launch, library, NULL, NULL,
+                                              settle,   event,   forget,   note,   await,   note, library};
     return &plugin;
 }

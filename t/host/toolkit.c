@@ -1,6 +1,6 @@
 /* toolkit.c - a CUDA toolkit on a host without GPUs: what the plug-in (kernels/cuda) calls of the runtime, of NVRTC and
  * of cuBLASLt, by the headers of the real one. GPUs are memory of the host; kernels are played (t/host/played.h). What
- * is launched is done as late as it may be: when its thread waits for it.
+ * is launched is done as late as it may be: when a thread waits for it, or for what has to come behind it.
  *
  * FAKE_CUDA says what is wrong, in words: driver=0 (there is none), driver=old, gpus=N (2), memory=BYTES of a GPU,
  * held=N (another process has that GPU alone), shared (others have half of its memory), apart (host and GPU cannot use
@@ -254,9 +254,15 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
     return *kernel ? cudaSuccess : note(cudaErrorInvalidDeviceFunction);
 }
 
-/* What a thread has launched on its stream is done when it waits for that, not before, and in this order. */
-enum { ARGUMENT = 4096, PENDING = 256 };
+/* What a thread has launched on its stream is done when somebody waits for that, not before, and in this order. */
+enum { ARGUMENT = 4096, PENDING = 256, STREAMS = 256 };
+struct stream;
+struct CUevent_st {
+    struct stream *of; /* NULL: it was never recorded */
+    long upto;
+};
 struct launch {
+    struct CUevent_st after;                                    /* `of` set: it only waits for that */
     void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: a product, or host code */
     cudaError_t (*host)(void *of);
     void *of;
@@ -269,8 +275,15 @@ struct launch {
         void *y, *scratch;
     } product;
 };
-static _Thread_local struct launch *pending[PENDING];
-static _Thread_local int npending;
+static struct stream {
+    struct launch *pending[PENDING];
+    long put, done; /* launch n is pending[n % PENDING] */
+    bool busy;      /* some thread does the oldest */
+} stream_of[STREAMS];
+static int nstream; /* as many threads have launched */
+static _Thread_local struct stream *own;
+static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER; /* of all of them, and of events */
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 
 static void compute_product(const struct product *p);
 
@@ -278,9 +291,14 @@ static cudaError_t
 put_off(struct launch **l)
 {
     cudaError_t e = state();
-    if (e || npending == PENDING) return note(e ? e : cudaErrorLaunchFailure);
-    *l = pending[npending++] = calloc(1, sizeof **l);
-    return cudaSuccess;
+    if (e) return note(e);
+    pthread_mutex_lock(&streams);
+    if (!own && nstream < STREAMS) own = &stream_of[nstream++];
+    bool fits = own && own->put - own->done < PENDING;
+    if (fits) *l = own->pending[own->put % PENDING] = calloc(1, sizeof **l);
+    if (fits) own->put++;
+    pthread_mutex_unlock(&streams);
+    return fits ? cudaSuccess : note(cudaErrorLaunchFailure);
 }
 
 cudaError_t
@@ -312,6 +330,31 @@ carry_out(const struct launch *l)
     return !e && l->host ? l->host(l->of) : e;
 }
 
+/* Does what is launched on a stream, up to there; a launch that only waits has another stream done up to its event. */
+static cudaError_t
+do_all(struct stream *s, long upto)
+{
+    cudaError_t e = cudaSuccess;
+    pthread_mutex_lock(&streams);
+    while (s && s->done < upto) {
+        if (s->busy) {
+            pthread_cond_wait(&news, &streams);
+            continue;
+        }
+        struct launch *l = s->pending[s->done % PENDING];
+        s->busy = true;
+        pthread_mutex_unlock(&streams);
+        if (!e) e = l->after.of ? do_all(l->after.of, l->after.upto) : carry_out(l);
+        free(l);
+        pthread_mutex_lock(&streams);
+        s->busy = false;
+        s->done++;
+        pthread_cond_broadcast(&news);
+    }
+    pthread_mutex_unlock(&streams);
+    return e;
+}
+
 cudaError_t
 cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t shared, cudaStream_t stream)
 {
@@ -333,12 +376,60 @@ cudaStreamSynchronize(cudaStream_t stream)
 {
     cudaError_t e = state();
     if (stream != cudaStreamPerThread) return e;
-    if (npending) fake_log("wait gpu %d for %d\n", current, npending);
-    for (int i = 0; i < npending; i++) {
-        if (!e) e = carry_out(pending[i]);
-        free(pending[i]);
-    }
-    npending = 0;
+    long waiting = own ? own->put - own->done : 0;
+    if (waiting) fake_log("wait gpu %d for %ld\n", current, waiting);
+    return e || !own ? e : do_all(own, own->put);
+}
+
+/* ---- events ---- */
+
+cudaError_t
+cudaEventCreateWithFlags(cudaEvent_t *made, unsigned flags)
+{
+    *made = calloc(1, sizeof **made);
+    return flags == cudaEventDisableTiming ? state() : note(cudaErrorInvalidValue);
+}
+
+cudaError_t
+cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    pthread_mutex_lock(&streams);
+    if (stream == cudaStreamPerThread && own) *event = (struct CUevent_st){own, own->put};
+    pthread_mutex_unlock(&streams);
+    return state();
+}
+
+cudaError_t
+cudaEventSynchronize(cudaEvent_t event)
+{
+    pthread_mutex_lock(&streams);
+    struct CUevent_st at = *event;
+    pthread_mutex_unlock(&streams);
+    fake_log("await\n");
+    cudaError_t e = do_all(at.of, at.upto);
+    return e ? e : state();
+}
+
+cudaError_t
+cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    struct launch *l;
+    pthread_mutex_lock(&streams);
+    struct CUevent_st at = *event;
+    pthread_mutex_unlock(&streams);
+    if (stream != cudaStreamPerThread || flags) return note(cudaErrorInvalidValue);
+    if (!at.of || fake_is_said("forget")) return state();
+    cudaError_t e = put_off(&l);
+    if (e) return e;
+    l->after = at;
+    fake_log("follow\n");
     return e;
 }
 
