@@ -63,7 +63,6 @@ static const char *const lines[][2] = {
     {"cross_entropy_grad", "f32{256,50257} i64{256}<50257 f32{256}>9 f32{256}>1 f32{256}"},
     {"layer_norm", "f32{256,768} f32{768} f32{768}"},
     {"norm_grad", "f32{256,768} f32{256,768} f32{768}"},
-    {"norm_weight", "f32{256,768} f32{256,768}"},
     {"argmax", "bf16{8192,1000} axis=1"},
     {"cumsum", "bf16{1024,1024} axis=1"},
     {"cumsum", "i64{1024,1024} axis=0"},

@@ -18,12 +18,10 @@ struct norm {
 /* y = (x - mean) rstd weight + bias; weight, bias: n elements, dtype DT_NONE where absent. */
 void norm_forward(const struct norm *s, const struct view *x, const struct view *weight, const struct view *bias,
                   const struct view *y);
-/* dx = rstd (u - mean(u) - xhat mean(u xhat)), u = dy weight, xhat = (x - mean) rstd. */
+/* to: dx = rstd (u - mean(u) - xhat mean(u xhat)), u = dy weight, xhat = (x - mean) rstd; and, n elements each, the
+ * sums over rows of dy xhat and of dy. scratch: norm_scratch() bytes. */
 void norm_backward(const struct norm *s, const struct view *x, const struct view *dy, const struct view *weight,
-                   const struct view *dx);
-/* dw = sum over rows of dy xhat. scratch: norm_scratch() bytes. */
-void norm_weight(const struct norm *s, const struct view *x, const struct view *dy, const struct view *dw,
-                 void *scratch);
+                   const struct view to[3], void *scratch);
 size_t norm_scratch(const struct norm *s);
 
 #endif

@@ -19,7 +19,7 @@ struct stats {
 struct task {
     const struct norm *s;
     const double *x, *dy, *weight, *bias;
-    double *to;
+    double *to, *bias_to;
     struct stats *stats;
 };
 
@@ -117,10 +117,13 @@ gradient(int64_t n, const double *x, const double *dy, const double *w, struct s
 }
 
 VECTOR static void
-add_gradient(int64_t n, const double *x, const double *dy, struct stats t, double *sum)
+add_gradients(int64_t n, const double *x, const double *dy, struct stats t, double *dw, double *db)
 {
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) sum[i] += dy[i] * ((x[i] - t.mean) * t.rstd);
+    for (int64_t i = 0; i < n; i++) {
+        dw[i] += dy[i] * ((x[i] - t.mean) * t.rstd);
+        db[i] += dy[i];
+    }
 }
 
 /* ---- shares ---- */
@@ -177,9 +180,10 @@ weight_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct task *t = arg;
     memset(t->to + lo, 0, (size_t)(hi - lo) * sizeof *t->to);
+    memset(t->bias_to + lo, 0, (size_t)(hi - lo) * sizeof *t->bias_to);
     for (int64_t r = 0, since = 0; r < t->s->rows && !stop_after(&since, (hi - lo) * 16); r++) {
         int64_t at = r * t->s->n + lo;
-        add_gradient(hi - lo, t->x + at, t->dy + at, t->stats[r], t->to + lo);
+        add_gradients(hi - lo, t->x + at, t->dy + at, t->stats[r], t->to + lo, t->bias_to + lo);
     }
 }
 
@@ -205,10 +209,16 @@ norm_f64_backward(const struct norm *s, const double *x, const double *dy, const
     team_run(s->threads, s->rows, row_grain(s), backward_range, &t);
 }
 
-void
-norm_f64_weight(const struct norm *s, const double *x, const double *dy, double *dw, double *scratch)
+size_t
+norm_f64_scratch(const struct norm *s)
 {
-    struct task t = {.s = s, .x = x, .dy = dy, .to = dw, .stats = (struct stats *)scratch};
+    return (size_t)s->rows * sizeof(struct stats);
+}
+
+void
+norm_f64_weights(const struct norm *s, const double *x, const double *dy, double *dw, double *db, void *scratch)
+{
+    struct task t = {.s = s, .x = x, .dy = dy, .to = dw, .bias_to = db, .stats = scratch};
     team_run(s->threads, s->rows, row_grain(s), stats_range, &t);
     team_run(s->threads, s->n, 64 + 8192 / MAX(s->rows, 1), weight_range, &t);
 }

@@ -8,7 +8,8 @@
 /* weight, bias: NULL where absent. */
 void norm_f64_forward(const struct norm *s, const double *x, const double *weight, const double *bias, double *y);
 void norm_f64_backward(const struct norm *s, const double *x, const double *dy, const double *weight, double *dx);
-/* scratch: two doubles a row. */
-void norm_f64_weight(const struct norm *s, const double *x, const double *dy, double *dw, double *scratch);
+/* The sums over rows of dy xhat and of dy. scratch: norm_f64_scratch() bytes. */
+void norm_f64_weights(const struct norm *s, const double *x, const double *dy, double *dw, double *db, void *scratch);
+size_t norm_f64_scratch(const struct norm *s);
 
 #endif

@@ -270,7 +270,7 @@ b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size)
     return call_ints(b, &op_reshape, x, "shape", ndim, size);
 }
 
-static struct val *
+struct val *
 b_expand(struct build *b, struct val *x, int ndim, const int64_t *size)
 {
     struct type want = type_of(DT_F32, ndim, size);

@@ -85,6 +85,8 @@ struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int 
 /* Along one axis: the gradient of softmax from its result; the sums of src's entries in a tensor of like's shape. */
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
+/* x repeated to these sizes. */
+struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
 /* Inserts a dimension of size one into x at axis. */
 struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 

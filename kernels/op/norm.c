@@ -101,12 +101,13 @@ norm_ref(const struct kcall *k, bool center)
 bool
 norm_accepts(const struct kcall *k)
 {
-    int n = 0, f64 = k->out[0].dtype == DT_F64;
+    int n = k->call->nout, f64 = 0;
+    for (int i = 0; i < k->call->nout; i++) f64 += k->out[i].dtype == DT_F64;
     for (int i = 0; i < k->call->nin; i++) {
         n += k->in[i].dtype != DT_NONE;
         f64 += k->in[i].dtype == DT_F64;
     }
-    return f64 == 0 || (f64 == n + 1 && k->in[X].dtype == DT_F64);
+    return f64 == 0 || f64 == n;
 }
 
 int
@@ -120,33 +121,28 @@ norm_run(const struct kcall *k, bool center)
 
 /* ---- gradients ---- */
 
-struct val *
-b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr)
+void
+b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr,
+            struct val **grad)
 {
-    if (!x || !dy) return NULL;
-    return b_call(b, &op_norm_grad, 3, (struct val *[]){x, dy, weight}, attr);
-}
-
-static struct val *
-b_norm_weight(struct build *b, struct val *x, struct val *dy, const struct attr *attr)
-{
-    if (!x || !dy) return NULL;
-    return b_call(b, &op_norm_weight, 2, (struct val *[]){x, dy}, attr);
+    for (int k = 0; k < OP_OUT; k++) grad[k] = NULL;
+    if (x && dy) b->add(b, &op_norm_grad, 3, (struct val *[]){x, dy, weight}, attr, grad);
 }
 
 void
 norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din, bool center)
 {
     struct attr attr[OP_ATTR];
-    struct val *x = n->in[X], *dy = dout[0], *weight = n->in[WEIGHT], *bias = n->nin > BIAS ? n->in[BIAS] : NULL;
+    struct val *grad[OP_OUT], *x = n->in[X], *dy = dout[0], *weight = n->in[WEIGHT],
+                              *bias = n->nin > BIAS ? n->in[BIAS] : NULL;
     int dims = weight ? weight->type.ndim : bias ? bias->type.ndim : n->attr[SHAPE].n ? n->attr[SHAPE].n : 1;
     op_attr_defaults(&op_norm_grad, attr);
     attr_int(&op_norm_grad, attr, "dims", dims);
     attr_float(&op_norm_grad, attr, "eps", n->attr[EPS].f);
     attr_int(&op_norm_grad, attr, "center", center);
-    if (b_wants(n, X)) din[X] = b_norm_grad(b, x, dy, weight, attr);
-    if (b_wants(n, WEIGHT)) din[WEIGHT] = b_norm_weight(b, x, dy, attr);
-    if (b_wants(n, BIAS)) din[BIAS] = b_sum_to(b, dy, &bias->type);
+    b_norm_grad(b, x, dy, weight, attr, grad);
+    for (int i = X; i < n->nin; i++)
+        if (b_wants(n, i)) din[i] = grad[i];
 }
 
 /* The normalised dimensions: how many. */

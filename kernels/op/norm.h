@@ -8,7 +8,7 @@
 #include "kernels/cpu/norm.h"
 #include "kernels/op/op_impl.h"
 
-/* Attributes of norm_grad and norm_weight. */
+/* Attributes of norm_grad. */
 enum { NORM_DIMS, NORM_EPS, NORM_CENTER };
 
 /* layer_norm and rms_norm: operands x, weight, bias; attributes normalized_shape and eps. */
@@ -29,8 +29,9 @@ struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
 /* Mean and 1 / sqrt(variance + eps) of a row of the reference. */
 void norm_stats(const struct norm *s, const double *x, double *mean, double *rstd);
 
-/* norm_grad, norm_weight as words. */
-struct val *b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr);
+/* norm_grad as a word. grad: OP_OUT places, of which it fills three. */
+void b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr,
+                 struct val **grad);
 /* (x - mean) rstd, and rstd with dimensions of one in place of the normalised ones. */
 struct val *b_norm_xhat(struct build *b, struct val *x, const struct attr *attr);
 struct val *b_norm_rstd(struct build *b, struct val *x, const struct attr *attr);

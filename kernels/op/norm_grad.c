@@ -1,21 +1,26 @@
-/* norm_grad.c - the gradient of layer_norm (center) and rms_norm with respect to x.
+/* norm_grad.c - the gradients of layer_norm (center) and rms_norm with respect to x, weight and bias.
  *
  *   dx = r (u - mean(u) - xhat mean(u xhat)),   u = dy weight, xhat = (x - mean) r   (no mean(u) without center)
+ *   dw = sum over rows of dy xhat,   db = sum over rows of dy
  *
- * The mean and r are computed again from x: a row is in the cache by then. */
+ * The mean and r are computed again from x: a row is in the cache by then, and serves all three. Split rows leave
+ * partial sums in dw and db. */
 #include "kernels/op/norm.h"
 
+#include <string.h>
+
 enum { X, DY, WEIGHT };
+enum { DX, DW, DB };
 
 static int
 rule(const struct call *c, struct str *rule)
 {
-    struct str x = {0}, last = {0};
-    norm_text(&c->in[X], (int)c->attr[NORM_DIMS].i, &x, &last);
-    bool none = absent(&c->in[WEIGHT]);
-    str_addf(rule, "%s,%s,%s->%s", str_text(&x), str_text(&x), none ? "=" : str_text(&last), str_text(&x));
-    str_free(&x);
-    str_free(&last);
+    struct str x_text = {0}, last_text = {0};
+    norm_text(&c->in[X], (int)c->attr[NORM_DIMS].i, &x_text, &last_text);
+    const char *x = str_text(&x_text), *last = str_text(&last_text);
+    str_addf(rule, "%s,%s,%s->%s,%s,%s", x, x, absent(&c->in[WEIGHT]) ? "=" : last, x, last, last);
+    str_free(&x_text);
+    str_free(&last_text);
     return 0;
 }
 
@@ -31,9 +36,12 @@ ref(const struct kcall *k)
 {
     struct norm s = shape(k);
     bool weight = k->in[WEIGHT].dtype != DT_NONE;
+    double *dw = f64_of(&k->out[DW]), *db = f64_of(&k->out[DB]);
+    memset(dw, 0, (size_t)s.n * sizeof *dw);
+    memset(db, 0, (size_t)s.n * sizeof *db);
     for (int64_t r = 0; r < s.rows; r++) {
         const double *x = f64_of(&k->in[X]) + r * s.n, *dy = f64_of(&k->in[DY]) + r * s.n;
-        double *dx = f64_of(&k->out[0]) + r * s.n, mean, rstd, sum = 0, sum_x = 0;
+        double *dx = f64_of(&k->out[DX]) + r * s.n, mean, rstd, sum = 0, sum_x = 0;
         norm_stats(&s, x, &mean, &rstd);
         for (int64_t i = 0; i < s.n; i++) {
             double u = dy[i] * (weight ? f64_of(&k->in[WEIGHT])[i] : 1);
@@ -43,8 +51,19 @@ ref(const struct kcall *k)
         for (int64_t i = 0; i < s.n; i++) {
             double u = dy[i] * (weight ? f64_of(&k->in[WEIGHT])[i] : 1);
             dx[i] = rstd * (u - sum / (double)s.n - (x[i] - mean) * rstd * sum_x / (double)s.n);
+            dw[i] += dy[i] * (x[i] - mean) * rstd;
+            db[i] += dy[i];
         }
     }
+    return 0;
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    struct norm s = shape(k);
+    *scratch_bytes = norm_scratch(&s);
     return 0;
 }
 
@@ -53,32 +72,57 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct norm s = shape(k);
-    norm_backward(&s, &k->in[X], &k->in[DY], &k->in[WEIGHT], &k->out[0]);
+    norm_backward(&s, &k->in[X], &k->in[DY], &k->in[WEIGHT], k->out, k->scratch);
     return 0;
 }
 
-/* With h the gradient of dx, and G(x, u) this operator without a weight: that of u is G(x, h); that of x is
+/* With h the gradient of dx, and G(x, u) that result without a weight: that of u is G(x, h); that of x is
  * G(x, -r (h mean(u xhat) + u mean(h xhat))) by way of xhat, and -xhat r mean(h dx) by way of r. */
 static void
-grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+through_dx(struct build *b, const struct node *n, struct val *h, struct val **din)
 {
-    struct val *x = n->in[X], *dy = n->in[DY], *weight = n->in[WEIGHT], *h = dout[0];
+    struct val *x = n->in[X], *dy = n->in[DY], *weight = n->in[WEIGHT], *grad[OP_OUT];
     const struct attr *a = n->attr;
-    struct val *u = weight ? b_mul(b, dy, weight) : dy, *du = b_norm_grad(b, x, h, NULL, a);
+    struct val *u = weight ? b_mul(b, dy, weight) : dy;
+    b_norm_grad(b, x, h, NULL, a, grad);
+    struct val *du = grad[DX];
     if (b_wants(n, DY)) din[DY] = weight ? b_mul(b, du, weight) : du;
     if (b_wants(n, WEIGHT)) din[WEIGHT] = b_sum_to(b, b_mul(b, dy, du), &weight->type);
     if (!b_wants(n, X)) return;
     struct val *xhat = b_norm_xhat(b, x, a), *r = b_norm_rstd(b, x, a);
     struct val *m = b_norm_mean(b, b_mul(b, u, xhat), a), *hm = b_norm_mean(b, b_mul(b, h, xhat), a);
     struct val *q = b_neg(b, b_mul(b, r, b_add(b, b_mul(b, h, m), b_mul(b, u, hm))));
-    struct val *hdx = b_norm_mean(b, b_mul(b, h, n->out[0]), a);
-    din[X] = b_sub(b, b_norm_grad(b, x, q, NULL, a), b_mul(b, b_mul(b, xhat, r), hdx));
+    struct val *hdx = b_norm_mean(b, b_mul(b, h, n->out[DX]), a);
+    b_norm_grad(b, x, q, NULL, a, grad);
+    din[X] = b_sub(b, grad[DX], b_mul(b, b_mul(b, xhat, r), hdx));
 }
 
-static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .accepts = norm_accepts, .run = run},
-                                                 {NULL}};
+static void
+add_to(struct build *b, struct val **sum, struct val *g)
+{
+    *sum = *sum ? b_add(b, *sum, g) : g;
+}
 
-static const char line[] = BODY({
+/* With h the gradient of dw, that of dy is h xhat, that of x is G(x, h dy); with that of db, that of dy is it in every
+ * row. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *x = n->in[X], *dy = n->in[DY], *of_x[OP_OUT];
+    if (dout[DX]) through_dx(b, n, dout[DX], din);
+    if (dout[DW] && b_wants(n, DY)) add_to(b, &din[DY], b_mul(b, b_norm_xhat(b, x, n->attr), dout[DW]));
+    if (dout[DW] && b_wants(n, X)) {
+        b_norm_grad(b, x, dy, dout[DW], n->attr, of_x);
+        add_to(b, &din[X], of_x[DX]);
+    }
+    if (dout[DB] && b_wants(n, DY)) add_to(b, &din[DY], b_expand(b, dout[DB], dy->type.ndim, dy->type.dim));
+}
+
+static const struct kernel_variant variants[] = {
+    {"simd", .dense_in = true, .accepts = norm_accepts, .prepare = prepare, .run = run}, {NULL}};
+
+/* Each row's gradient, its mean and 1 / deviation; then each column's sums. */
+static const char rows[] = BODY({
     const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
     const double mean = center ? fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0;
     const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
@@ -87,23 +131,50 @@ static const char line[] = BODY({
     const double sum = center ? fold<sums>(0.0, u) / n : 0;
     const double sum_x = fold<sums>(0.0, [&](int64_t i) { return u(i) * (x0(i) - mean) * rstd; }) / n;
     each([&](int64_t i) { y0(i, rstd * (u(i) - sum - (x0(i) - mean) * rstd * sum_x)); });
+    keep(0, mean);
+    keep(1, rstd);
 });
+static const char columns[] = BODY({
+    const double products =
+        fold<sums>(0.0, [&](int64_t i) { return x1(i) * ((x0(i) - kept<double>(i, 0)) * kept<double>(i, 1)); });
+    const double sum = fold<sums>(0.0, [&](int64_t i) { return x1(i); });
+    once([&] {
+        y1(0, products);
+        y2(0, sum);
+    });
+});
+
+static void
+column_dims(const struct call *c, bool *gone)
+{
+    norm_line_dims(c, gone);
+    for (int d = 0; d < c->in[X].ndim; d++) gone[d] = !gone[d];
+}
+
+static const struct line_pass passes[] = {
+    {.body = rows, .dims = norm_line_dims, .writes = 1 << DX, .keeps = 2},
+    {.body = columns, .dims = column_dims, .writes = 1 << DW | 1 << DB},
+    {NULL},
+};
 
 const struct op op_norm_grad = {
     .name = "norm_grad",
-    .doc = "dx = r (u - mean(u) - xhat mean(u xhat)), u = dy weight, xhat = (x - mean) r",
+    .doc = "dx = r (u - mean(u) - xhat mean(u xhat)), u = dy weight, xhat = (x - mean) r; sums over rows: dw of dy "
+           "xhat, db "
+           "of dy",
     .in = {{"x", IN_FLOAT}, {"dy", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}},
+    .nout = 3,
     .attr = {[NORM_DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "how many of the last dimensions"},
              [NORM_EPS] = {"eps", ATTR_FLOAT, .f = 1e-5, .doc = "added to the variance"},
              [NORM_CENTER] = {"center", ATTR_BOOL, .i = 1, .doc = "the mean was taken off"}},
     .make_rule = rule,
     .dtype = OUT_IN0,
-    .linear = "1|2",
+    .linear = "1",
+    .reduce = RED_SUM,
     .grad = grad,
     .saves = "012a",
     .ref = ref,
-    .line = line,
-    .line_dims = norm_line_dims,
+    .pass = passes,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{6}", "f32{2,3,5} f32{2,3,5} - dims=2", "f32{4,6} f32{4,6} - center=0",
