@@ -287,15 +287,36 @@ tap.group("a stage that no data feeds", function()
     step(x)
     return step:chart().stages
   end
+  local function line() return debug.getinfo(2, "l").currentline end
+  local at
+  local function alone(x)
+    local loss = own:square()
+    loss, at = loss:sum(), line()
+    loss:backward()
+    return x:sum()
+  end
+  local _, why = pcall(stages, alone)
+  tap.ok(tostring(why):find("t/schedules.lua:" .. at .. ": graph: nothing feeds the stage on meta[1]", 1, true),
+    "where data come nowhere to its devices, a loss of weights alone is an error with its line", why)
+  tap.fails(function() stages(function() own:sum():backward() end) end, {"nothing feeds", "micro_batches = 4"}, "also when data are not read at all")
   tap.is(stages(function(x)
     own:square():sum():backward()
-    return x:sum()
-  end), 1, "what comes of weights alone is done once, and is no stage")
+    return x:to_global{placement = own.placement, sbp = "B"}:sum()
+  end), 1, "where they come a penalty on weights is done once, and is no stage")
   tap.is(stages(function(x)
     local scale = own:tanh()
     return (x:tanh():to_global{placement = own.placement, sbp = "B"} * scale[{1, 2}]):sum()
   end), 2, "or belongs to the first that wants it")
 end)
+
+-- "0 1 0 1": devices in the order of data, one that goes on is told once.
+local function as_dealt(devices)
+  local text, n, last = {}, 0
+  for _, d in ipairs(devices) do
+    if d ~= last then n, last, text[n + 1] = n + 1, d, d end
+  end
+  return table.concat(text, " ", 1, math.min(n, 16)) .. (n > 16 and " ..." or "")
+end
 
 tap.group("a schedule that the program cannot have", function()
   local dealings = {
@@ -320,7 +341,7 @@ tap.group("a schedule that the program cannot have", function()
         if fits then tap.ok(good, what .. "is what it wants", why)
         else
           local told = not good and why:find("graph: " .. name .. " wants each placement twice", 1, true) and why:find(wants, 1, true) and
-            why:find("the stages are dealt 0", 1, true)
+            why:find("the stages are dealt " .. as_dealt(deal(p)) .. ";", 1, true)
           local at = why:match("begin at t/lib/stages.lua:(%d+)")
           tap.ok(told and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "an error with what it wants, and the lines", why)
         end

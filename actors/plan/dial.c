@@ -1,18 +1,17 @@
 /* dial.c - the schedule of the least bubble in given memory.
  *
- * From the program: what its stages take and hold (describe). Then candidates, each a line of room and a rule (search):
+ * pipeline.c says what stages take and hold. Candidates follow, each a line of room and a rule (search):
  * what does not fit, or was tried, is left out; the rest is rehearsed, and keeps the room that it took. Lines come in
  * large steps, those near the best in small ones, and the best is polished stage by stage. Where a device has one stage
  * all lines are tried, so that more memory is hardly ever slower. */
 #include "actors/plan/dial.h"
 
-#include "actors/plan/account.h"
+#include "actors/plan/pipeline.h"
 
 #include "runtime/error.h"
 #include "runtime/hash.h"
 #include "runtime/str.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +28,6 @@ struct search {
     struct stages stages;
     struct pipeline line;
     struct theatre *theatre; /* of line */
-    double *once, *again;    /* by stage: work of forward, and what is computed again of it */
     struct rehearsed_rule rule[NRULE];
     int64_t base;
     int64_t floor;         /* no schedule takes less time */
@@ -41,141 +39,7 @@ struct search {
     struct candidate best;
 };
 
-/* ---- from the program: lanes, links, costs ---- */
-
-static void
-find_lanes(struct search *s)
-{
-    struct pipeline *l = &s->line;
-    l->lane = ARENA_ARRAY(&s->arena, int32_t, l->n);
-    for (int32_t q = 0; q < l->n; q++) {
-        l->lane[q] = -1;
-        for (int32_t b = 0; b < q && l->lane[q] < 0; b++)
-            if (stages_meet(s->stages.place[b], s->stages.place[q])) l->lane[q] = l->lane[b];
-        if (l->lane[q] < 0) l->lane[q] = l->nlane++;
-    }
-}
-
-static int
-by_link(const void *x, const void *y)
-{
-    const struct link *a = x, *b = y;
-    return a->from != b->from ? (a->from > b->from) - (a->from < b->from) : (a->to > b->to) - (a->to < b->to);
-}
-
-static void
-find_links(struct search *s)
-{
-    const struct program *p = s->program;
-    const struct stages *st = &s->stages;
-    int32_t n = 0, capacity = 0;
-    struct link *link = NULL;
-    for (int32_t i = 0; i < p->nnode; i++)
-        for (int32_t k = 0; k < p->node[i].nin && st->phase[i] == PHASE_FORWARD; k++) {
-            struct ref r = p->node[i].in[k];
-            if (r.kind != REF_NODE || st->stage[r.index] >= st->stage[i]) continue;
-            ARENA_GROW(&s->arena, link, n + 1, capacity);
-            link[n++] = (struct link){st->stage[r.index], st->stage[i]};
-        }
-    if (n) qsort(link, (size_t)n, sizeof *link, by_link);
-    for (int32_t i = 0; i < n; i++)
-        if (i == 0 || by_link(&link[i], &link[i - 1])) link[s->line.nlink++] = link[i];
-    s->line.link = link;
-}
-
-/* What forward computes, and what of it backward computes again: nanoseconds of a piece, by stage. */
-static void
-find_again(struct search *s)
-{
-    const struct program *p = s->program;
-    s->once = ARENA_ARRAY(&s->arena, double, s->line.n);
-    s->again = ARENA_ARRAY(&s->arena, double, s->line.n);
-    for (int32_t i = 0; i < p->nnode; i++) {
-        const struct prog_node *n = &p->node[i];
-        if (!n->piece || n->op->flags & OP_VIEW || !(n->recompute || n->phase == PHASE_FORWARD)) continue;
-        (n->recompute ? s->again : s->once)[s->stages.stage[i]] += (double)node_reckon(p, i, &s->tmp);
-    }
-    arena_reset(&s->tmp);
-}
-
-/* As given: where nobody wants the gradient of the input, all backward is for weights. */
-static void
-give_costs(struct search *s, const struct dial_costs *c)
-{
-    struct pipeline *l = &s->line;
-    for (int32_t q = 0; q < l->n; q++) {
-        double more = c->kept ? s->again[q] / MAX(1, s->once[q]) * c->forward : 0;
-        l->cost[q][PHASE_FORWARD] = llround(c->forward);
-        l->cost[q][s->stages.joint[q] ? PHASE_WEIGHT : PHASE_BACKWARD] = llround(c->backward + more);
-        l->cost[q][PHASE_WEIGHT] += llround(c->weight);
-    }
-    l->hop = llround(c->move);
-}
-
-static void
-reckon_costs(struct search *s)
-{
-    const struct program *p = s->program;
-    for (int32_t i = 0; i < p->nnode; i++)
-        if (s->stages.phase[i] < NACT && p->node[i].piece)
-            s->line.cost[s->stages.stage[i]][s->stages.phase[i]] += node_reckon(p, i, &s->tmp);
-    arena_reset(&s->tmp);
-}
-
 /* ---- what stages hold ---- */
-
-/* A value that is read on a stage in a later phase than it was made or came there in; in which, by value and stage. */
-struct kept {
-    int32_t node, out, stage;
-    uint8_t until;
-    int64_t bytes;
-};
-
-static int
-by_value(const void *x, const void *y)
-{
-    const struct kept *a = x, *b = y;
-    if (a->node != b->node) return (a->node > b->node) - (a->node < b->node);
-    if (a->out != b->out) return (a->out > b->out) - (a->out < b->out);
-    if (a->stage != b->stage) return (a->stage > b->stage) - (a->stage < b->stage);
-    return (a->until < b->until) - (a->until > b->until);
-}
-
-static int32_t
-list_kept(struct search *s, struct kept **list)
-{
-    const struct program *p = s->program;
-    const struct stages *st = &s->stages;
-    int32_t n = 0, capacity = 0;
-    *list = NULL;
-    for (int32_t i = 0; i < p->nnode; i++)
-        for (int32_t k = 0; k < p->node[i].nin; k++) {
-            struct ref r = program_whole(p, p->node[i].in[k]);
-            if (r.kind != REF_NODE || !p->node[r.index].piece || !p->node[i].want[k]) continue;
-            if (st->phase[i] >= NACT || st->phase[r.index] >= st->phase[i]) continue;
-            struct type local = layout_shard(p->node[i].want[k], &p->node[r.index].type[r.out], 0);
-            GROW(*list, n + 1, capacity);
-            (*list)[n++] = (struct kept){r.index, r.out, st->stage[i], st->phase[i], type_bytes(&local)};
-        }
-    return n;
-}
-
-/* Each value once a stage, as long as the last of its readers there wants it. */
-static void
-find_bytes(struct search *s)
-{
-    struct kept *kept;
-    int32_t n = list_kept(s, &kept);
-    if (n) qsort(kept, (size_t)n, sizeof *kept, by_value);
-    for (int32_t i = 0; i < n; i++) {
-        const struct kept *k = &kept[i];
-        if (i > 0 && k->node == k[-1].node && k->out == k[-1].out && k->stage == k[-1].stage) continue;
-        struct stage_bytes *b = &s->line.bytes[k->stage];
-        bool forward = s->stages.phase[k->node] == PHASE_FORWARD;
-        *(forward ? k->until == PHASE_WEIGHT ? &b->weight : &b->backward : &b->behind) += k->bytes;
-    }
-    free(kept);
-}
 
 /* The most that a lane holds with this room. */
 static int64_t
@@ -254,20 +118,7 @@ describe(struct search *s, struct program *p, const struct dial_costs *costs)
     s->tried.arena = &s->arena;
     s->most_acts = MOST_ACTS;
     TRY(stages_find(&s->stages, p, &s->arena));
-    l->n = s->stages.n;
-    l->pieces = p->pieces;
-    l->cost = arena_alloc(&s->arena, sizeof *l->cost * (size_t)l->n);
-    for (int32_t i = 0; i < p->nnode; i++) l->trained = l->trained || s->stages.phase[i] == PHASE_WEIGHT;
-    l->joint = s->stages.joint;
-    find_lanes(s);
-    find_links(s);
-    find_again(s);
-    if (costs)
-        give_costs(s, costs);
-    else
-        reckon_costs(s);
-    l->bytes = ARENA_ARRAY(&s->arena, struct stage_bytes, l->n);
-    find_bytes(s);
+    pipeline_find(l, p, &s->stages, costs, &s->arena);
     s->base = bytes_of_1f1b(s);
     find_floor(s);
     s->theatre = theatre_open(l, &s->arena);
@@ -283,7 +134,7 @@ tell(const struct search *s, struct dial *out)
     for (int32_t lane = 0; lane < l->nlane; lane++) work += (double)work_of(l, lane);
     *out = (struct dial){.time = (double)c->time, .bytes = c->bytes, .base = s->base, .contexts = c->contexts};
     double once = 0, again = 0;
-    for (int32_t q = 0; q < l->n; q++) once += s->once[q], again += s->again[q];
+    for (int32_t q = 0; q < l->n; q++) once += l->once[q], again += l->again[q];
     out->again = again / MAX(1, once);
     out->bubble = 1 - work / ((double)c->time * l->nlane);
     out->bound = 1 - work / ((double)s->floor * l->nlane);
@@ -554,31 +405,36 @@ try_lines(struct search *s)
 
 /* ---- schedules that have names ---- */
 
-/* Where the stages begin, each line once: "a.lua:3, a.lua:5". */
-static void
-add_lines(const struct search *s, struct str *text)
+static bool
+is_told(const struct line *told, int32_t n, struct line at)
 {
-    const struct program *p = s->program;
-    struct line last = {0};
-    for (int32_t q = 0, told = 0; q < s->line.n && told < 8; q++) {
+    for (int32_t k = 0; k < n; k++)
+        if (told[k].line == at.line && !strcmp(told[k].file, at.file)) return true;
+    return false;
+}
+
+/* Where stages begin, each line once: "a.lua:3, a.lua:5". */
+static void
+add_lines(const struct program *p, const struct stages *s, struct str *text)
+{
+    enum { MOST = 8 };
+    struct line told[MOST];
+    for (int32_t q = 0, n = 0; q < s->n && n < MOST; q++) {
         int32_t i = 0;
-        while (i < p->nnode &&
-               (s->stages.stage[i] != q || s->stages.phase[i] != PHASE_FORWARD || !p->node[i].line.file))
-            i++;
-        if (i == p->nnode) continue;
-        struct line at = p->node[i].line;
-        if (last.file && last.line == at.line && !strcmp(last.file, at.file)) continue;
-        str_addf(text, "%s%s:%d", told++ ? ", " : "", at.file, (int)at.line);
-        last = at;
+        while (i < p->nnode && (s->stage[i] != q || s->phase[i] != PHASE_FORWARD || !p->node[i].line.file)) i++;
+        if (i == p->nnode || is_told(told, n, p->node[i].line)) continue;
+        told[n] = p->node[i].line;
+        str_addf(text, "%s%s:%d", n ? ", " : "", told[n].file, (int)told[n].line);
+        n++;
     }
 }
 
 /* Of an error that is about the stages: says where they begin, and in front the first of these lines. */
 static int
-at_stages(const struct search *s, int status)
+at_stages(const struct program *p, const struct stages *s, int status)
 {
     struct str lines = {0};
-    add_lines(s, &lines);
+    add_lines(p, s, &lines);
     const char *text = str_text(&lines);
     if (*text) {
         fail((enum err_code)status, "%s; its stages begin at %s", err_text(), text);
@@ -609,19 +465,30 @@ is_dealt(const struct search *s, bool back)
     return good;
 }
 
+/* Says how the user dealt them, before any stage was made two. */
 static int
-check_dealing(const struct search *s, const char *name)
+no_dealing(struct search *s, const struct dealing *d)
 {
-    const struct pipeline *l = &s->line;
+    struct program p = *s->program;
+    struct stages st;
+    int32_t nlane;
+    p.fold = false;
+    TRY(stages_find(&st, &p, &s->arena));
+    int32_t *lane = pipeline_lanes(&st, &nlane, &s->arena);
+    struct str dealt = {0};
+    for (int32_t q = 0; q < st.n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)lane[q]);
+    fail(E_ARG, "graph: %s wants %s; the stages are dealt %s%s", d->name, d->wants, str_text(&dealt),
+         st.n > 16 ? " ..." : "");
+    str_free(&dealt);
+    return at_stages(&p, &st, E_ARG);
+}
+
+static int
+check_dealing(struct search *s, const char *name)
+{
     const struct dealing *d = dealings;
     while (d < dealings + countof(dealings) && strcmp(d->name, name)) d++;
-    if (d == dealings + countof(dealings) || is_dealt(s, d->back)) return 0;
-    struct str dealt = {0};
-    for (int32_t q = 0; q < l->n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)l->lane[q]);
-    fail(E_ARG, "graph: %s wants %s; the stages are dealt %s%s", name, d->wants, str_text(&dealt),
-         l->n > 16 ? " ..." : "");
-    str_free(&dealt);
-    return at_stages(s, E_ARG);
+    return d == dealings + countof(dealings) || is_dealt(s, d->back) ? 0 : no_dealing(s, d);
 }
 
 /* Contexts of the schedules of Qi et al. 2024 on p devices: 2 p is as 1F1B has. */
@@ -730,7 +597,7 @@ nothing_fits(struct search *s, const struct dial_wish *w)
          "(memory = %g); the least is %lld bytes, %.3g of 1F1B's, with %.0f %% idle",
          (int)s->line.n, s->line.n > 1 ? "s" : "", (int)s->line.pieces, (long long)most, w->memory,
          (long long)least.bytes, factor, 100 * least.bubble);
-    return at_stages(s, E_MEMORY);
+    return at_stages(s->program, &s->stages, E_MEMORY);
 }
 
 static bool

@@ -27,6 +27,7 @@ struct pipeline {
     bool trained;              /* there is a backward pass */
     const bool *joint;         /* by stage: all its backward is weight gradients */
     struct stage_bytes *bytes; /* by stage */
+    double *once, *again;      /* by stage: nanoseconds of a piece that forward computes, and backward again */
 };
 
 /* The rule of a program: turns of each stage's acts, and rounds (stage.h). */

@@ -447,6 +447,7 @@ rille_tensor_backward(struct rille_tensor *t)
         str_free(&text);
         return status;
     }
+    trace_loss(s, t->val);
     int status = grad_deposit(s, t->val);
     if (status)
         err_note("backward");

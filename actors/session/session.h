@@ -375,6 +375,8 @@ int trace_pieces(const struct rille_session *s);
 int64_t trace_ordinal(struct rille_session *s);
 /* Does the step compute v once for each piece? */
 bool trace_per_piece(const struct val *v);
+/* Notes a loss whose gradients are wanted; the trace fails in the end if data come nowhere to its devices. */
+void trace_loss(struct rille_session *s, const struct val *y);
 /* Says of a node just added whether it comes per piece or after accumulation. E_PLAN when it mixes both. */
 int trace_classify(struct rille_session *s, struct node *n);
 /* Gives v summed over the pieces (v itself outside of micro-batches, or when it is once a batch). */

@@ -7,6 +7,7 @@
  *
  * With micro-batches the arguments stand for one piece; a gradient is summed
  * over the pieces where it is deposited, and all after that happens once. */
+#include "actors/plan/stage.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/session/fit.h"
@@ -26,6 +27,12 @@ struct journal_entry {
     bool had_grad;
 };
 
+/* Of parameters alone: the same for each micro-batch. */
+struct unfed_loss {
+    const struct place *place;
+    struct line line;
+};
+
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
@@ -36,6 +43,10 @@ struct trace {
     struct val **input;       /* held */
     struct journal_entry *journal;
     int32_t njournal, capacity;
+    const struct place **fed; /* where something is computed once for each piece */
+    int32_t nfed, fed_capacity;
+    struct unfed_loss *unfed;
+    int32_t nunfed, unfed_capacity;
 };
 
 /* ---- while tracing ---- */
@@ -89,6 +100,44 @@ trace_per_piece(const struct val *v)
     return v->input >= 0 || (v->node && v->node->per_piece && !v->node->accumulate);
 }
 
+static void
+note_fed(struct trace *r, const struct place *place)
+{
+    for (int32_t k = 0; k < r->nfed; k++)
+        if (r->fed[k] == place) return;
+    GROW(r->fed, r->nfed + 1, r->fed_capacity);
+    r->fed[r->nfed++] = place;
+}
+
+void
+trace_loss(struct rille_session *s, const struct val *y)
+{
+    struct trace *r = s->trace;
+    if (trace_pieces(s) == 1 || trace_per_piece(y) || (y->node && (y->node->accumulate || y->node->after))) return;
+    GROW(r->unfed, r->nunfed + 1, r->unfed_capacity);
+    r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->at};
+}
+
+/* Where data come, a loss of parameters alone is a regulariser; elsewhere it is a stage that nothing feeds. */
+static int
+all_fed(const struct trace *r)
+{
+    for (int32_t i = 0; i < r->nunfed; i++) {
+        const struct unfed_loss *u = &r->unfed[i];
+        bool fed = false;
+        for (int32_t k = 0; k < r->nfed; k++) fed = fed || stages_meet(r->fed[k], u->place);
+        if (fed) continue;
+        struct str place = {0};
+        place_print(u->place, &place);
+        fail(E_ARG, "graph: nothing feeds the stage on %s: its loss is of parameters alone, with micro_batches = %d",
+             str_text(&place), (int)r->pieces);
+        str_free(&place);
+        if (u->line.file) err_note("%s:%d", u->line.file, u->line.line);
+        return E_ARG;
+    }
+    return 0;
+}
+
 int
 trace_classify(struct rille_session *s, struct node *n)
 {
@@ -103,6 +152,7 @@ trace_classify(struct rille_session *s, struct node *n)
         else if (v->node && (v->node->accumulate || v->node->after))
             n->after = 1;
     }
+    if (n->per_piece) note_fed(s->trace, n->out[0]->layout->place);
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN,
                     "%s: a value that differs from micro-batch to micro-batch enters an update, which happens once "
@@ -309,6 +359,8 @@ trace_fini(struct rille_session *s)
     if (r->options.recompute) s->region = 0;
     segments_free(&r->segments);
     free(r->journal);
+    free(r->fed);
+    free(r->unfed);
     free(r);
     s->trace = NULL;
     s->paused = false;
@@ -610,7 +662,8 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
                      .outcome = ARENA_ARRAY(&s->scratch, struct outcome, most),
                      .join = ARENA_ARRAY(&s->scratch, bool, most)};
     *gp = NULL;
-    int status = made_by(s, nout, out, &y);
+    int status = all_fed(s->trace);
+    if (!status) status = made_by(s, nout, out, &y);
     bool paused = rille_trace_pause(s, true);
     if (!status) status = make_graph(s, nout, &y, gp);
     rille_trace_pause(s, paused);

@@ -1,0 +1,172 @@
+/* pipeline.c - from the program: what its stages take and hold. */
+#include "actors/plan/pipeline.h"
+
+#include "actors/plan/account.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct describing {
+    struct pipeline *l;
+    const struct program *p;
+    const struct stages *s;
+    struct arena *a;
+};
+
+/* ---- lanes, links, costs ---- */
+
+int32_t *
+pipeline_lanes(const struct stages *s, int32_t *nlane, struct arena *a)
+{
+    int32_t *lane = ARENA_ARRAY(a, int32_t, s->n);
+    *nlane = 0;
+    for (int32_t q = 0; q < s->n; q++) {
+        lane[q] = -1;
+        for (int32_t b = 0; b < q && lane[q] < 0; b++)
+            if (stages_meet(s->place[b], s->place[q])) lane[q] = lane[b];
+        if (lane[q] < 0) lane[q] = (*nlane)++;
+    }
+    return lane;
+}
+
+static int
+by_link(const void *x, const void *y)
+{
+    const struct link *a = x, *b = y;
+    return a->from != b->from ? (a->from > b->from) - (a->from < b->from) : (a->to > b->to) - (a->to < b->to);
+}
+
+static void
+find_links(const struct describing *f)
+{
+    const struct program *p = f->p;
+    const struct stages *st = f->s;
+    int32_t n = 0, capacity = 0;
+    struct link *link = NULL;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin && st->phase[i] == PHASE_FORWARD; k++) {
+            struct ref r = p->node[i].in[k];
+            if (r.kind != REF_NODE || st->stage[r.index] >= st->stage[i]) continue;
+            ARENA_GROW(f->a, link, n + 1, capacity);
+            link[n++] = (struct link){st->stage[r.index], st->stage[i]};
+        }
+    if (n) qsort(link, (size_t)n, sizeof *link, by_link);
+    for (int32_t i = 0; i < n; i++)
+        if (i == 0 || by_link(&link[i], &link[i - 1])) link[f->l->nlink++] = link[i];
+    f->l->link = link;
+}
+
+/* What forward computes, and what of it backward computes again: nanoseconds of a piece, by stage. */
+static void
+find_again(const struct describing *f)
+{
+    const struct program *p = f->p;
+    struct arena tmp = {0};
+    f->l->once = ARENA_ARRAY(f->a, double, f->l->n);
+    f->l->again = ARENA_ARRAY(f->a, double, f->l->n);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        const struct prog_node *n = &p->node[i];
+        if (!n->piece || n->op->flags & OP_VIEW || !(n->recompute || n->phase == PHASE_FORWARD)) continue;
+        (n->recompute ? f->l->again : f->l->once)[f->s->stage[i]] += (double)node_reckon(p, i, &tmp);
+    }
+    arena_fini(&tmp);
+}
+
+/* As given: where nobody wants the gradient of the input, all backward is for weights. */
+static void
+give_costs(const struct describing *f, const struct dial_costs *c)
+{
+    struct pipeline *l = f->l;
+    for (int32_t q = 0; q < l->n; q++) {
+        double more = c->kept ? l->again[q] / MAX(1, l->once[q]) * c->forward : 0;
+        l->cost[q][PHASE_FORWARD] = llround(c->forward);
+        l->cost[q][l->joint[q] ? PHASE_WEIGHT : PHASE_BACKWARD] = llround(c->backward + more);
+        l->cost[q][PHASE_WEIGHT] += llround(c->weight);
+    }
+    l->hop = llround(c->move);
+}
+
+static void
+reckon_costs(const struct describing *f)
+{
+    const struct program *p = f->p;
+    struct arena tmp = {0};
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (f->s->phase[i] < NACT && p->node[i].piece)
+            f->l->cost[f->s->stage[i]][f->s->phase[i]] += node_reckon(p, i, &tmp);
+    arena_fini(&tmp);
+}
+
+/* ---- what stages hold ---- */
+
+/* A value that is read on a stage in a later phase than it was made or came there in; in which, by value and stage. */
+struct kept {
+    int32_t node, out, stage;
+    uint8_t until;
+    int64_t bytes;
+};
+
+static int
+by_value(const void *x, const void *y)
+{
+    const struct kept *a = x, *b = y;
+    if (a->node != b->node) return (a->node > b->node) - (a->node < b->node);
+    if (a->out != b->out) return (a->out > b->out) - (a->out < b->out);
+    if (a->stage != b->stage) return (a->stage > b->stage) - (a->stage < b->stage);
+    return (a->until < b->until) - (a->until > b->until);
+}
+
+static int32_t
+list_kept(const struct describing *f, struct kept **list)
+{
+    const struct program *p = f->p;
+    const struct stages *st = f->s;
+    int32_t n = 0, capacity = 0;
+    *list = NULL;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin; k++) {
+            struct ref r = program_whole(p, p->node[i].in[k]);
+            if (r.kind != REF_NODE || !p->node[r.index].piece || !p->node[i].want[k]) continue;
+            if (st->phase[i] >= NACT || st->phase[r.index] >= st->phase[i]) continue;
+            struct type local = layout_shard(p->node[i].want[k], &p->node[r.index].type[r.out], 0);
+            GROW(*list, n + 1, capacity);
+            (*list)[n++] = (struct kept){r.index, r.out, st->stage[i], st->phase[i], type_bytes(&local)};
+        }
+    return n;
+}
+
+/* Each value once a stage, as long as the last of its readers there wants it. */
+static void
+find_bytes(const struct describing *f)
+{
+    struct kept *kept;
+    int32_t n = list_kept(f, &kept);
+    f->l->bytes = ARENA_ARRAY(f->a, struct stage_bytes, f->l->n);
+    if (n) qsort(kept, (size_t)n, sizeof *kept, by_value);
+    for (int32_t i = 0; i < n; i++) {
+        const struct kept *k = &kept[i];
+        if (i > 0 && k->node == k[-1].node && k->out == k[-1].out && k->stage == k[-1].stage) continue;
+        struct stage_bytes *b = &f->l->bytes[k->stage];
+        bool forward = f->s->phase[k->node] == PHASE_FORWARD;
+        *(forward ? k->until == PHASE_WEIGHT ? &b->weight : &b->backward : &b->behind) += k->bytes;
+    }
+    free(kept);
+}
+
+void
+pipeline_find(struct pipeline *l, const struct program *p, const struct stages *s, const struct dial_costs *costs,
+              struct arena *a)
+{
+    const struct describing f = {l, p, s, a};
+    *l = (struct pipeline){.n = s->n, .pieces = p->pieces, .joint = s->joint};
+    l->cost = arena_alloc(a, sizeof *l->cost * (size_t)l->n);
+    for (int32_t i = 0; i < p->nnode; i++) l->trained = l->trained || s->phase[i] == PHASE_WEIGHT;
+    l->lane = pipeline_lanes(s, &l->nlane, a);
+    find_links(&f);
+    find_again(&f);
+    if (costs)
+        give_costs(&f, costs);
+    else
+        reckon_costs(&f);
+    find_bytes(&f);
+}
