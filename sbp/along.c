@@ -247,14 +247,14 @@ few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *
     return alike && s->best < before;
 }
 
-void
+bool
 along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, const int32_t *other,
            int32_t *choice, int64_t *cost)
 {
     struct explore s = {.stop = stop, .arg = arg, .scale = scale, .root = true, .looks = LOOKS, .nchoice = n->nnode};
     int32_t used = 0;
     for (int32_t level = 0; level < n->nlevel; level++) used += is_used(n, level);
-    if (used < 2 || n->nnode == 0) return;
+    if (used < 2 || n->nnode == 0) return false;
     int64_t also = other ? net_cost(n, other) : NET_NEVER;
     struct arena tmp = {0};
     if (also < *cost) { /* who is ahead has the turn */
@@ -270,4 +270,5 @@ along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *ar
     }
     *cost = s.best / scale;
     arena_fini(&tmp);
+    return true;
 }

@@ -10,8 +10,8 @@
 #include "sbp/net.h"
 
 /* choice costs *cost, below NET_NEVER; both become better or stay. other: another choice, NULL. scale: of the costs in
- * the search. */
-void along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, const int32_t *other,
+ * the search. False: no two axes matter, and nothing was done. */
+bool along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *arg, const int32_t *other,
                 int32_t *choice, int64_t *cost);
 
 #endif

@@ -135,3 +135,50 @@ fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice)
     trail_restore(&f->trail, f->value);
     memcpy(choice, f->value, sizeof *choice * (size_t)f->net->nnode);
 }
+
+/* Does candidate c of variable v mean what the choice has? */
+static bool
+agrees(const struct folded *f, int32_t v, int32_t c, const int32_t *choice)
+{
+    for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) {
+        const struct fold_node *m = &f->node[k];
+        if ((m->to ? m->to[c] : c) != choice[m->node]) return false;
+    }
+    return true;
+}
+
+/* The value (index) of v that agrees and costs least beside those that the others have; -1: none agrees. */
+static int32_t
+least_agreeing(const struct folded *f, int32_t v, const int32_t *choice, const int32_t *pick)
+{
+    const struct cfn_var *x = &f->c->var[v];
+    int64_t least = INT64_MAX;
+    int32_t best = -1;
+    for (int32_t i = 0; i < x->n; i++) {
+        if (!agrees(f, v, x->value[i], choice)) continue;
+        int64_t cost = x->cost[i];
+        for (int32_t k = 0; k < x->nedge; k++) {
+            const struct cfn_edge *e = &f->c->edge[x->edge[k]];
+            int32_t other = pick[edge_other(e, v)];
+            if (other >= 0) cost = cost_add(cost, edge_cost(f->c, e, v, i, other));
+        }
+        if (cost >= least) continue;
+        least = cost;
+        best = i;
+    }
+    return best;
+}
+
+/* What no node says - whether a copy is made - follows from those that nodes do say, so it is asked twice. */
+bool
+fold_find(const struct folded *f, const int32_t *choice, int32_t *candidate)
+{
+    int32_t n = f->c->nvar, *pick = must_alloc(sizeof *pick * (size_t)(n + 1));
+    bool known = true;
+    for (int32_t v = 0; v < n; v++) pick[v] = -1;
+    for (int turn = 0; turn < 2; turn++)
+        for (int32_t v = 0; v < n && known; v++) known = (pick[v] = least_agreeing(f, v, choice, pick)) >= 0;
+    for (int32_t v = 0; v < n && known; v++) candidate[v] = f->c->var[v].value[pick[v]];
+    free(pick);
+    return known;
+}

@@ -37,5 +37,7 @@ struct cfn *fold_priced(const struct folded *f, int64_t *const *extra);
 void fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c);
 /* What candidates of the variables mean for the net: a candidate for each node. */
 void fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice);
+/* And back, from a possible choice of the net. False: what it has was folded away. */
+bool fold_find(const struct folded *f, const int32_t *choice, int32_t *candidate);
 
 #endif

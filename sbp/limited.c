@@ -314,33 +314,6 @@ proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
     return bound;
 }
 
-/* The proof of the best bound of the whole, at its prices; on the network as it is, not folded. time: those of n that
- * matter. */
-static void
-prove(struct limited *m, struct arena *a, const struct net *n, const int32_t *time, struct solved *out)
-{
-    struct limit l;
-    struct str text = {0};
-    limit_begin(&l, m->whole);
-    int64_t scale = cfn_scale(n), *price = ARENA_ARRAY(a, int64_t, net_times(n));
-    for (int32_t t = 0; t < m->limit.ntime; t++)
-        l.price[m->merged.time[t]] = m->best_price[t] / MAX(1, m->scale / scale);
-    int64_t worth = limit_price(&l), bound = proven(&l, scale, NET_NEVER, NULL) - worth;
-    int64_t certified = bound <= 0 ? 0 : MIN(limited_ceil(bound, scale), m->best->cost);
-    int64_t below = (certified - 1) * scale + 1 + worth;
-    if (certified > out->certified &&
-        proven(&l, scale, below, &text) >= below) { /* else that without prices says more */
-        for (int32_t t = 0; t < l.ntime; t++) price[time[t]] = l.price[t];
-        str_free(&out->proof);
-        out->proof = text;
-        out->certified = certified;
-        out->price = price;
-    } else {
-        str_free(&text);
-    }
-    limit_end(&l);
-}
-
 static void
 limited_begin(struct limited *m, struct arena *tmp)
 {
@@ -377,37 +350,52 @@ solve_merged(struct limited *m)
     return bound <= 0 ? 0 : bound >= NET_NEVER ? NET_NEVER : limited_ceil(bound, m->scale);
 }
 
-/* The choice that a caller knows, when it meets the limit. */
+/* Neighbourhoods of a choice that is known to keep the limit are the first to look at. */
 static void
-begin_with(const struct net *n, const int32_t *choice, struct best *r, int64_t *least_peak)
+begin_near(struct limited *m, const int32_t *choice)
 {
-    int64_t cost = choice ? net_cost(n, choice) : NET_NEVER;
-    r->cost = NET_NEVER;
-    if (cost >= NET_NEVER) return;
-    *least_peak = net_peak(n, choice);
-    if (*least_peak > n->memory_limit) return;
-    r->cost = cost;
-    memcpy(r->choice, choice, sizeof *choice * (size_t)n->nnode);
+    if (!merge_find(&m->merged, choice, m->choice) || !fold_find(&m->folded, m->choice, m->value)) return;
+    start_near(m);
+}
+
+/* A time that went is the next one that did not: what was live then is live there, or the price is of little use. */
+static void
+begin_prices(struct limited *m, const int32_t *time, int32_t ntime, int32_t end, const int64_t *price)
+{
+    int32_t at = 0;
+    for (int32_t t = 0; t < end; t++) {
+        while (at + 1 < m->limit.ntime && at + 1 < ntime && time[m->merged.time[at]] < t) at++;
+        if (m->limit.ntime) m->limit.price[at] += price[t] * m->scale;
+    }
+}
+
+/* The prices of the best bound, by time of n. */
+static void
+tell_prices(const struct limited *m, const struct net *n, const int32_t *time, int64_t *price)
+{
+    memset(price, 0, sizeof *price * (size_t)net_times(n));
+    for (int32_t t = 0; t < m->limit.ntime && m->best_bound > -NET_NEVER; t++)
+        price[time[m->merged.time[t]]] = m->best_price[t] / MAX(1, m->scale / cfn_scale(n));
 }
 
 void
-limited_solve(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
-              struct best *r, int64_t *least_peak, struct solved *proof)
+limited_solve(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r,
+              const int64_t *price, int64_t *least_peak, int64_t *best_price)
 {
     struct arena tmp = {0};
     int32_t *time, ntime;
-    struct best best = {0};
-    struct limited m = {.o = o, .best = &best, .copies = copies, .net = &m.merged.net, .least_peak = INT64_MAX};
+    struct best best = {.cost = r->cost};
+    struct limited m = {.o = o, .best = &best, .copies = copies, .net = &m.merged.net, .least_peak = *least_peak};
     m.whole = limit_times(&tmp, n, &time, &ntime);
-    begin_with(n, o->start, r, &m.least_peak);
-    best.cost = r->cost;
     if (merge_begin(&m.merged, m.whole) && fold_begin(&m.folded, m.net, m.scale = cfn_scale(m.net))) {
         limited_begin(&m, &tmp);
+        if (price) begin_prices(&m, time, ntime, net_times(n), price);
+        if (best.cost < NET_NEVER) begin_near(&m, r->choice);
         int64_t bound = solve_merged(&m);
         r->bound = MAX(r->bound, bound);
         if (best.cost < r->cost) memcpy(r->choice, best.choice, sizeof *r->choice * (size_t)n->nnode);
         r->cost = best.cost;
-        if (proof && m.best_bound > -NET_NEVER) prove(&m, a, n, time, proof);
+        tell_prices(&m, n, time, best_price);
         limited_end(&m);
         fold_end(&m.folded);
     }
@@ -415,4 +403,25 @@ limited_solve(struct arena *a, const struct net *n, const struct copies *copies,
     r->bound = MIN(r->bound, r->cost);
     *least_peak = m.least_peak;
     arena_fini(&tmp);
+}
+
+int64_t
+limited_prove(const struct net *n, int64_t *price, int64_t most, struct str *text)
+{
+    struct arena tmp = {0};
+    struct limit l;
+    int32_t *time, ntime;
+    limit_begin(&l, limit_times(&tmp, n, &time, &ntime));
+    for (int32_t t = 0; t < MIN(ntime, l.ntime); t++) l.price[t] = price[time[t]];
+    int64_t scale = cfn_scale(n), worth = limit_price(&l), bound = proven(&l, scale, NET_NEVER, NULL) - worth;
+    int64_t certified = bound <= 0 ? 0 : MIN(limited_ceil(bound, scale), most);
+    int64_t below = (certified - 1) * scale + 1 + worth;
+    if (certified > 0 && proven(&l, scale, below, text) < below) {
+        certified = 0;
+        str_clear(text);
+    }
+    for (int32_t t = 0; t < MIN(ntime, l.ntime); t++) price[time[t]] = l.price[t];
+    limit_end(&l);
+    arena_fini(&tmp);
+    return certified;
 }

@@ -331,3 +331,17 @@ merge_choice(struct merged *m, const int32_t *choice, int32_t *whole)
     fold_choice(&m->folded, value, whole);
     free(value);
 }
+
+bool
+merge_find(const struct merged *m, const int32_t *whole, int32_t *choice)
+{
+    const struct cfn *c = m->folded.c;
+    bool known = fold_find(&m->folded, whole, choice);
+    for (int32_t v = 0; v < c->nvar && known; v++) {
+        int32_t i = 0;
+        while (c->var[v].value[i] != choice[v]) i++;
+        choice[v] = i;
+    }
+    choice[c->nvar] = 0;
+    return known;
+}

@@ -20,5 +20,7 @@ bool merge_begin(struct merged *m, const struct net *n);
 void merge_end(struct merged *m);
 /* What a choice of m->net means for the whole: a candidate for each node. */
 void merge_choice(struct merged *m, const int32_t *choice, int32_t *whole);
+/* And back, from a possible choice of the whole. False: what it has was folded away. */
+bool merge_find(const struct merged *m, const int32_t *whole, int32_t *choice);
 
 #endif

@@ -10,8 +10,11 @@
 #include "sbp/limited.h"
 #include "sbp/local.h"
 #include "sbp/reduce.h"
+#include "sbp/squeeze.h"
 
 #include <string.h>
+
+enum { GLANCE = 4 }; /* looks at what a limit may not allow */
 
 /* ---- without a memory limit ---- */
 
@@ -96,20 +99,44 @@ nothing_meets(const struct net *n, int64_t least_peak)
                 (long long)n->memory_limit, (long long)least_peak);
 }
 
-/* Without the limit: exactly where there is none, or where what a glance finds meets it or is nothing. */
-static void
-first_choice(const struct net *n, const struct solve_options *o, struct str *proof, struct best *r)
+/* A choice of a net as one of that which has its copies as nodes. */
+static int32_t *
+with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
 {
-    bool optimal = o->mode == SOLVE_OPTIMAL;
-    if (!n->memory_limit || !optimal) {
-        solve_free(n, o, !optimal, 0, proof, r);
-        return;
-    }
-    solve_free(n, o, true, 4, proof, r);
-    bool none = r->cost >= NET_NEVER; /* which a glance may not see */
-    if (none ? r->bound >= NET_NEVER : r->cost == r->bound || net_peak(n, r->choice) > n->memory_limit) return;
-    if (proof) str_clear(proof);
-    solve_free(n, o, false, 0, proof, r);
+    int32_t *all = ARENA_ARRAY(a, int32_t, c->apart.nnode);
+    memcpy(all, choice, sizeof *all * (size_t)c->net->nnode);
+    copies_settle(c, all);
+    return all;
+}
+
+/* Without the limit, which copies as nodes do not change: a glance, in the net as it is. True where that shows all
+ * there is to know: its choice is over the limit, or there is none. */
+static bool
+is_over(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
+{
+    const struct net *plain = copies ? copies->net : n;
+    solve_free(plain, o, false, GLANCE, NULL, r);
+    settle(copies, r);
+    if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* which a glance may not see */
+    return net_peak(n, r->choice) > n->memory_limit;
+}
+
+/* Within the limit. r: in, the best choice without it; out, the best with it. */
+static void
+solve_limited(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+              struct best *r, int64_t *least_peak, struct solved *out)
+{
+    const struct net *plain = copies ? copies->net : n;
+    const int32_t *start = arena_dup(a, r->choice, sizeof *start * (size_t)n->nnode);
+    int64_t *price = ARENA_ARRAY(a, int64_t, net_times(n) + 1), *best_price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
+    r->cost = NET_NEVER;
+    squeeze(plain, o, start, r, price, least_peak);
+    settle(copies, r);
+    if (!o->quick) limited_solve(n, copies, o, r, price, least_peak, best_price);
+    str_clear(&out->proof);
+    out->price = best_price;
+    out->owed = o->proof;
+    out->certified = 0;
 }
 
 /* n: with copies as nodes, if there are any that matter; o->start is of n. */
@@ -119,18 +146,19 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
 {
     struct best r = {.cost = NET_NEVER};
     r.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
-    bool optimal = o->mode == SOLVE_OPTIMAL;
+    bool optimal = o->mode == SOLVE_OPTIMAL, over = false;
     for (int mode = 0; mode < SOLVE_OPTIMAL; mode++)
         if (optimal ? o->start != NULL : mode == (int)o->mode) by_rule(n, copies, (enum solve_mode)mode, o->start, &r);
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
-    first_choice(n, o, o->proof ? &out->proof : NULL, &all);
+    if (n->memory_limit && optimal) over = is_over(n, copies, o, &all);
+    if (!over) solve_free(n, o, !optimal, 0, o->proof ? &out->proof : NULL, &all);
     settle(copies, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
     out->certified = all.bound;
     if (n->memory_limit && all.cost < NET_NEVER && (optimal ? least_peak : net_peak(n, r.choice)) > n->memory_limit)
-        limited_solve(a, n, copies, o, &all, &least_peak, o->proof ? out : NULL);
+        solve_limited(a, n, copies, o, &all, &least_peak, out);
     if (optimal || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
     r.bound = MIN(all.bound, r.cost);
     if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
@@ -148,16 +176,6 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     return 0;
 }
 
-/* A choice of a net as one of that which has its copies as nodes. */
-static int32_t *
-with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
-{
-    int32_t *all = ARENA_ARRAY(a, int32_t, c->apart.nnode);
-    memcpy(all, choice, sizeof *all * (size_t)c->net->nnode);
-    copies_settle(c, all);
-    return all;
-}
-
 int
 net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
 {
@@ -166,6 +184,7 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     if (o->mode == SOLVE_GREEDY && !o->start) return fail(E_PLAN, "cost network: greedy needs a choice to start from");
     struct copies *copies = ARENA_NEW(a, struct copies);
     struct solve_options as = *o;
+    if (as.quick) as.stop = NULL;
     bool apart = copies_begin(a, n, copies);
     if (apart) TRY(net_check(&copies->apart));
     if (apart && o->start) as.start = with_copies(a, copies, o->start);
@@ -173,6 +192,18 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     TRY(solve_all(a, apart ? &copies->apart : n, apart ? copies : NULL, &as, out));
     out->peak = net_peak(n, out->choice);
     return 0;
+}
+
+void
+net_prove(struct arena *a, struct solved *s)
+{
+    int64_t *price[] = {s->price, ARENA_ARRAY(a, int64_t, s->ntime + 1)};
+    for (int k = 0; k < 2 && s->owed; k++) { /* without prices where they say nothing */
+        s->certified = limited_prove(s->net, price[k], s->bound, &s->proof);
+        s->price = price[k];
+        s->owed = s->certified == 0;
+    }
+    s->owed = false;
 }
 
 bool
@@ -239,13 +270,16 @@ regret_exact(const struct net *n, struct local *l, const struct solved *s, int32
     forced.node[node].cost = cost;
     struct best r = {.cost = n->memory_limit ? NET_NEVER : plan_with(l, s, node, k)};
     r.choice = arena_dup(&tmp, l->choice, sizeof *r.choice * (size_t)MAX(1, n->nnode));
-    int64_t least_peak;
+    int64_t least_peak = INT64_MAX;
     solve_free(&forced, o, false, 0, NULL, &r);
     if (n->memory_limit && r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit) {
         struct copies copies;
         bool apart = copies_begin(&tmp, &forced, &copies);
         if (apart) r.choice = with_copies(&tmp, &copies, r.choice);
-        limited_solve(&tmp, apart ? &copies.apart : &forced, apart ? &copies : NULL, o, &r, &least_peak, NULL);
+        const struct net *whole = apart ? &copies.apart : &forced;
+        r.cost = NET_NEVER;
+        limited_solve(whole, apart ? &copies : NULL, o, &r, NULL, &least_peak,
+                      ARENA_ARRAY(&tmp, int64_t, net_times(whole) + 1));
     }
     *low = r.bound >= NET_NEVER ? NET_NEVER : MAX(*low, r.bound - s->cost);
     *high = r.cost >= NET_NEVER ? NET_NEVER : MIN(*high, MAX(0, r.cost - s->cost));

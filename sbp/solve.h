@@ -23,6 +23,7 @@ struct solve_options {
     const int32_t *other;    /* another one, which "optimal" tries too; NULL */
     bool (*stop)(void *arg); /* the search asks now and then: true ends it; NULL: never */
     void *arg;
+    bool quick; /* under a limit: what is found at once (squeeze.h), without stop() */
     bool proof; /* write a certificate's steps */
 };
 struct solved {
@@ -32,16 +33,20 @@ struct solved {
         *net;            /* what was solved: the net itself or, under a memory limit, with copies as nodes (copies.h) */
     int64_t cost, bound; /* bound <= the least possible <= cost */
     int64_t peak;        /* the most bytes at one time; where nothing meets the limit, the least such that was found */
-    /* What a certificate says (certify.h); with options.proof. */
-    struct str proof;     /* the steps from which `certified` follows; the caller's to free */
-    int64_t certified;    /* <= bound: the proof lacks what branching under a memory limit found */
-    int64_t scale;        /* of the costs in the proof */
-    int32_t ntime;        /* times at which it counts bytes */
-    const int64_t *price; /* by time: of a byte (limit.h); NULL without a limit that matters */
+    /* What a certificate says (certify.h); with options.proof, and under a memory limit after net_prove. */
+    struct str proof;  /* the steps from which `certified` follows; the caller's to free */
+    int64_t certified; /* <= bound: the proof lacks what branching under a memory limit found */
+    bool owed;         /* the proof is still to be made */
+    int64_t scale;     /* of the costs in the proof */
+    int32_t ntime;     /* times at which it counts bytes */
+    int64_t *price;    /* by time: of a byte (limit.h); NULL without a limit that matters */
 };
 /* E_PLAN: the net is none, no choice is possible, or the search found none that meets the memory limit - the text ends
  * with the least peak that it found. */
 int net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out);
+
+/* Makes the proof that a certificate needs, if it is owed: seconds for a large net. */
+void net_prove(struct arena *a, struct solved *s);
 
 /* False: no choice is possible, and that without looking for one. True: perhaps one is. */
 bool net_possible(const struct net *n);

@@ -1,5 +1,5 @@
-/* Tests of sbp/merge.c and sbp/parts.c: all choices of a merged net are the whole's, and bounds of parts hold whenever
- * the search ends. */
+/* Tests of sbp/merge.c and sbp/parts.c: all choices of a merged net are the whole's, and the whole's are its own, and
+ * bounds of parts hold whenever the search ends. */
 #include "sbp/merge.h"
 
 #include "sbp/copies.h"
@@ -7,6 +7,8 @@
 #include "sbp/solve.h"
 #include "t/nets.h"
 #include "t/tap.h"
+
+#include <string.h>
 
 /* The next choice of n; false: that was the last. */
 static bool
@@ -20,6 +22,23 @@ next_choice(const struct net *n, int32_t *choice)
 }
 
 enum { MANY = 100000 }; /* choices */
+
+/* Each possible choice of the whole is found in the merged net, at no more than it costs. */
+static bool
+finds_choices(struct merged *m, const struct net *whole)
+{
+    int32_t *choice = ARENA_ARRAY(&m->arena, int32_t, m->net.nnode + 1);
+    int32_t *of = ARENA_ARRAY(&m->arena, int32_t, whole->nnode + 1);
+    int32_t *back = ARENA_ARRAY(&m->arena, int32_t, whole->nnode + 1);
+    do {
+        int64_t cost = net_cost(whole, of);
+        if (cost >= NET_NEVER) continue;
+        if (!merge_find(m, of, choice) || net_cost(&m->net, choice) > cost) return false;
+        merge_choice(m, choice, back);
+        if (memcmp(of, back, sizeof *of * (size_t)whole->nnode)) return false;
+    } while (next_choice(whole, of));
+    return true;
+}
 
 static bool
 too_many(const struct net *n)
@@ -58,7 +77,9 @@ merged_is_the_whole(struct arena *a, const struct net *n)
     const struct net *whole = copies_begin(a, n, &c) ? &c.apart : n;
     const struct net *timed = limit_times(a, whole, &time, &ntime);
     bool possible = merge_begin(&m, timed), same = possible || want >= NET_NEVER;
-    if (possible) same = m.ntime <= MAX(1, ntime) && (too_many(&m.net) || same_choices(&m, whole, want));
+    if (possible)
+        same = m.ntime <= MAX(1, ntime) && (too_many(&m.net) || same_choices(&m, whole, want)) &&
+               (too_many(whole) || finds_choices(&m, whole));
     merge_end(&m);
     return same;
 }
@@ -120,7 +141,7 @@ main(void)
 {
     uint64_t seed = seed_of(1);
     int n = getenv("RILLE_LONG") ? 10000 : 500;
-    all("all choices of a merged net are the whole's", n, seed, merged_is_the_whole);
+    all("all choices of a merged net are the whole's, and back", n, seed, merged_is_the_whole);
     all("stopped at any moment, a search under a limit has a bound that holds", n / 2, seed + 200000,
         holds_when_stopped);
     all("and one without a limit", n, seed + 300000, free_holds_when_stopped);

@@ -11,6 +11,7 @@ static bool
 written(struct arena *a, const struct net *n, struct solved *s, struct str *text)
 {
     int status = net_solve(a, n, &(struct solve_options){.mode = SOLVE_OPTIMAL, .proof = true}, s);
+    if (!status) net_prove(a, s);
     if (!status) certify(s, 1, &(struct certify_with){"alpha_ns", 150}, text);
     str_free(&s->proof);
     return !status;

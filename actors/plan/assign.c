@@ -662,6 +662,17 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k]);
 }
 
+/* The choice that a caller knows, if it is one of this net; otherwise everything on every device. */
+static const int32_t *
+other_start(const struct planner *w)
+{
+    const struct net *n = &w->a->net;
+    bool known = w->o->known && w->o->nknown == n->nnode;
+    for (int32_t i = 0; i < n->nnode && known; i++) known = w->o->known[i] < n->node[i].ncand;
+    for (int32_t i = 0; i < n->nnode && !known; i++) w->whole[i] = whole_of(w, i);
+    return known ? w->o->known : w->whole;
+}
+
 /* The network of the program; the caller frees both. */
 static int
 begin(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
@@ -681,9 +692,9 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     struct planner *w;
     int status = begin(p, at, o, &w);
     struct assigned *a = w->a;
-    for (int32_t i = 0; !status && i < a->net.nnode; i++) w->whole[i] = whole_of(w, i);
-    struct solve_options s = {.mode = o->mode, .start = w->start, .other = w->whole, .stop = o->stop, .arg = o->arg};
-    s.proof = o->proof;
+    struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
+    s.quick = o->quick;
+    if (!status) s.other = other_start(w);
     int64_t start = computed_ns();
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;

@@ -37,7 +37,10 @@ struct assign_options {
     const struct assign_root *root;   /* by root */
     int64_t memory_limit;             /* bytes a device; 0: none */
     int64_t *least;                   /* takes the least possible found where nothing meets the limit; or NULL */
-    bool proof;                       /* somebody may want a certificate */
+    const int32_t *known;             /* a choice of such a net, nknown nodes, that may be worth a try; NULL */
+    int32_t nknown;
+    bool quick; /* as solve.h has it: the choice does not depend on the clock */
+    bool proof; /* somebody may want a certificate */
     bool (*stop)(void *arg);
     void *arg;
 };

@@ -27,6 +27,7 @@ struct fitter {
     int64_t least;                  /* what was held, where that was too much at the least; 0: it was not */
     const struct dial_costs *costs; /* NULL: reckoned */
     int64_t reckoned;               /* the limit of a planner, which counts less than a plan holds */
+    bool quick;                     /* as solve.h has it */
     int64_t possible;               /* what it could do with, where that was too little; 0: it was not */
     struct program *planned; /* as a planner laid it out: once, however many plans are made of it; NULL: none did */
     struct arena tmp;
@@ -45,7 +46,7 @@ schedule_of(const struct fitter *f)
 static int
 lay_out(struct fitter *f, struct program *p)
 {
-    if (f->o->auto_parallel) return planned_assign(f->g, p, f->o, f->reckoned, &f->possible);
+    if (f->o->auto_parallel) return planned_assign(f->g, p, f->o, f->reckoned, f->quick, &f->possible);
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
@@ -240,35 +241,46 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* With less for what the planner counts, as long as a plan holds too much: by as much as the last one did. */
+/* With less for what the planner counts, as long as a plan holds too much: by as much as the last one did, and a little
+ * more, since another choice holds its own share of what is not counted. */
 static int
 lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
     enum { TURNS = 4 };
     int status = 0;
     for (int i = 0; i < TURNS && !status && !*out; i++)
-        status = lay_once(f, MAX(1, f->g->assigned->solved.peak - (held - f->limit)), out, &held);
+        status = lay_once(f, MAX(1, f->g->assigned->solved.peak - (held - f->limit) - f->limit / 256), out, &held);
     return status;
 }
 
-/* A plan that a planner lays out, within the limit: the one that it makes without, if that keeps it. A plan holds more
- * or less than is counted: the scratch memory of kernels, what chains of operators keep longer, or do not have. Where
- * no such plan is found, the planner is asked for what takes any memory, and up to twice the least that it knows of,
- * which do not depend on the limit: so whoever asks for the least that is told finds it again. */
-static int
-lay_within(struct fitter *f, struct plan **out)
+/* Where the clock ends in vain: what is found at once, for what takes any memory and up to twice the least that it
+ * knows of. That depends neither on the clock nor on the limit, so whoever asks for the least that is told finds it
+ * again. */
+static void
+lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 {
     enum { STEPS = 4 };
-    int64_t held, least;
-    int status = lay_once(f, 0, out, &least);
-    if (!status && !*out) status = lay_below(f, least, out);
-    if (*out || (status && !f->possible)) return status;
-    status = lay_once(f, 1, out, &held);
+    int64_t held;
+    f->quick = true;
+    int status = lay_once(f, 1, out, &held);
     int64_t possible = f->possible;
     for (int i = STEPS; i >= 0 && !*out && (!status || f->possible); i--) {
         status = lay_once(f, possible + possible * i / STEPS, out, &held);
-        least = MIN(least, held);
+        *least = MIN(*least, held);
     }
+    f->quick = false;
+}
+
+/* A plan that a planner lays out, within the limit: the one that it makes without, if that keeps it. A plan holds more
+ * or less than is counted: the scratch memory of kernels, what chains of operators keep longer, or do not have. */
+static int
+lay_within(struct fitter *f, struct plan **out)
+{
+    int64_t least;
+    int status = lay_once(f, 0, out, &least);
+    if (!status && !*out) status = lay_below(f, least, out);
+    if (*out || (status && !f->possible)) return status;
+    lay_at_once(f, out, &least);
     if (*out) err_clear();
     if (*out) return 0;
     least = rounds_least(f->g->s, least);

@@ -101,8 +101,18 @@ planned_is_late(void *deadline)
     return computed_ns() > *(int64_t *)deadline;
 }
 
+/* What it chose before, within another limit perhaps. */
+static void
+remember(struct rille_graph *g, struct assign_options *a)
+{
+    if (!g->assigned) return;
+    const struct net *n = &g->assigned->net;
+    a->nknown = n->nnode;
+    a->known = arena_dup(&g->arena, g->assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
+}
+
 int
-planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit,
+planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit, bool quick,
                int64_t *least)
 {
     struct rille_session *s = g->s;
@@ -119,6 +129,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.proof = true;
     a.least = least;
     *least = 0;
+    a.quick = quick;
+    if (!quick) remember(g, &a);
     assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
     a.rates = s->rates;
@@ -233,6 +245,7 @@ rille_graph_certify(struct rille_graph *g, const char *path)
     };
     struct str text = {0};
     FILE *f;
+    net_prove(&g->assigned->arena, &g->assigned->solved);
     certify(&g->assigned->solved, countof(with), with, &text);
     int status = file_create("certify", path, &f);
     if (!status) {

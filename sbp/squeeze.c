@@ -1,0 +1,365 @@
+/* squeeze.c - prices of memory in a net without copies as nodes, and layers of two choices mixed. */
+#include "sbp/squeeze.h"
+
+#include "runtime/hash.h"
+#include "sbp/along.h"
+#include "sbp/around.h"
+#include "sbp/explore.h"
+#include "sbp/fewer.h"
+#include "sbp/limit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    TURNS = 24,    /* choices at most */
+    SURE = 6,      /* and so many whatever the clock says, while none keeps the limit */
+    TIMES = 4,     /* with a price */
+    LOOKS = 6,     /* at the bound, at each price */
+    SWEEPS = 4,    /* over the prices */
+    DEAREST = 1000 /* at the highest price a choice's bytes cost so many times what it does */
+};
+
+struct found { /* a choice, and how many bytes more than the limit are live with it at the times that have a price */
+    const int32_t *choice;
+    double cost, over[TIMES];
+    bool fits;
+};
+struct squeeze {
+    const struct net *net;
+    const struct solve_options *o;
+    struct limit limit;
+    struct best *best;
+    int64_t *least_peak;
+    int32_t *choice; /* at hand */
+    int32_t time[TIMES], ntime;
+    double price[TIMES], dearest; /* nanoseconds a byte */
+    struct found found[TURNS];
+    int32_t nfound;
+};
+
+/* ---- the priced net ---- */
+
+struct priced { /* a table that was priced already */
+    const int64_t *price, *copy, *span, *is;
+    int32_t nto;
+};
+struct pricing {
+    struct arena arena;
+    const struct net *net;
+    const struct limit *limit;
+    struct net to;
+    struct hash_table arrays, tables;
+};
+
+/* No sum of so many comes near what is not possible. */
+static int64_t
+worth(int64_t price, int64_t bytes)
+{
+    return limit_worth(price, bytes, NET_NEVER >> 16);
+}
+
+struct kept {
+    size_t bytes;
+    const void *data;
+};
+
+/* Arrays of one content stand at one address: by that a search knows alike nodes. */
+static const void *
+keep(struct pricing *p, const void *data, size_t bytes)
+{
+    uint64_t hash = hash_bytes(0, data, bytes);
+    uint32_t at = 0;
+    struct kept *k;
+    while ((k = hash_next(&p->arrays, hash, &at)))
+        if (k->bytes == bytes && !memcmp(k->data, data, bytes)) return k->data;
+    k = ARENA_NEW(&p->arena, struct kept);
+    *k = (struct kept){bytes, data};
+    hash_add(&p->arrays, hash, k);
+    return data;
+}
+
+static const int64_t *
+priced_node(struct pricing *p, int32_t i)
+{
+    const struct net_node *v = &p->net->node[i];
+    int64_t *cost = ARENA_ARRAY(&p->arena, int64_t, v->ncand);
+    for (int32_t k = 0; k < v->ncand; k++) cost[k] = cost_add(v->cost[k], MIN(p->limit->extra[i][k], NET_NEVER >> 16));
+    return keep(p, cost, sizeof *cost * (size_t)v->ncand);
+}
+
+static bool
+may_want(const struct net *n, const struct net_use *u, int32_t form)
+{
+    for (int32_t k = 0; k < n->node[u->node].ncand; k++)
+        if (u->form[k] == form && n->node[u->node].cost[k] < NET_NEVER) return true;
+    return false;
+}
+
+/* By form: what a byte costs from the first reader that may want it to the last. NULL: nothing. */
+static const int64_t *
+spans(struct pricing *p, const struct net_tensor *t)
+{
+    int64_t *span = ARENA_ARRAY(&p->arena, int64_t, t->nto);
+    bool any = false;
+    for (int32_t f = 0; f < t->nto; f++) {
+        int32_t begin = INT32_MAX, end = 0;
+        for (int32_t k = 0; k < t->nuse; k++) {
+            if (!may_want(p->net, &t->use[k], f)) continue;
+            begin = MIN(begin, t->use[k].begin);
+            end = MAX(end, t->use[k].end);
+        }
+        span[f] = end ? p->limit->sum[end] - p->limit->sum[begin] : 0;
+        any = any || span[f];
+    }
+    return any ? keep(p, span, sizeof *span * (size_t)t->nto) : NULL;
+}
+
+static const int64_t *
+priced_table(struct pricing *p, const struct net_tensor *t)
+{
+    const int64_t *span = t->copy && t->nuse ? spans(p, t) : NULL;
+    if (!span) return t->price;
+    uint64_t hash = hash_number(hash_number((uint64_t)(uintptr_t)t->price, (uint64_t)(uintptr_t)t->copy),
+                                (uint64_t)(uintptr_t)span);
+    uint32_t at = 0;
+    struct priced *x;
+    while ((x = hash_next(&p->tables, hash, &at)))
+        if (x->price == t->price && x->copy == t->copy && x->span == span && x->nto == t->nto) return x->is;
+    int64_t n = (int64_t)t->nfrom * t->nto, *is = ARENA_ARRAY(&p->arena, int64_t, n);
+    for (int64_t k = 0; k < n; k++) is[k] = cost_add(t->price[k], worth(span[k % t->nto], t->copy[k]));
+    x = ARENA_NEW(&p->arena, struct priced);
+    *x = (struct priced){t->price, t->copy, span, is, t->nto};
+    hash_add(&p->tables, hash, x);
+    return is;
+}
+
+static void
+price_net(struct pricing *p)
+{
+    const struct net *n = p->net;
+    p->arrays.arena = p->tables.arena = &p->arena;
+    p->to = *n;
+    p->to.memory_limit = 0;
+    p->to.node = arena_dup(&p->arena, n->node, sizeof *n->node * (size_t)MAX(1, n->nnode));
+    p->to.tensor = arena_dup(&p->arena, n->tensor, sizeof *n->tensor * (size_t)MAX(1, n->ntensor));
+    for (int32_t i = 0; i < n->nnode; i++) p->to.node[i].cost = priced_node(p, i);
+    for (int32_t i = 0; i < n->ntensor; i++) p->to.tensor[i].price = priced_table(p, &n->tensor[i]);
+}
+
+/* ---- choices ---- */
+
+static bool
+stops(const struct squeeze *q)
+{
+    bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE;
+    return !sure && q->o->stop && q->o->stop(q->o->arg);
+}
+
+/* Is the choice at hand within the limit? The best of those that are is kept. */
+static bool
+offer(struct squeeze *q)
+{
+    int64_t peak = limit_live(&q->limit, q->choice), cost = net_cost(q->net, q->choice);
+    if (cost >= NET_NEVER) return false;
+    *q->least_peak = MIN(*q->least_peak, peak);
+    if (peak > q->net->memory_limit) return false;
+    if (cost < q->best->cost) {
+        q->best->cost = cost;
+        memcpy(q->best->choice, q->choice, sizeof *q->choice * (size_t)q->net->nnode);
+    }
+    return true;
+}
+
+static double
+over(const struct squeeze *q, int32_t time)
+{
+    return (double)(q->limit.live[time] - q->net->memory_limit);
+}
+
+/* Remembers the choice at hand. False: it was known. */
+static bool
+remember(struct squeeze *q)
+{
+    struct found *f = &q->found[q->nfound];
+    if (q->nfound == TURNS) return false;
+    *f = (struct found){.fits = offer(q), .cost = (double)net_cost(q->net, q->choice)};
+    for (int32_t k = 0; k < q->ntime; k++) f->over[k] = over(q, q->time[k]);
+    for (int32_t i = 0; i < q->nfound; i++)
+        if (q->found[i].cost == f->cost && !memcmp(q->found[i].over, f->over, sizeof f->over)) return false;
+    f->choice = arena_dup(&q->limit.arena, q->choice, sizeof *q->choice * (size_t)q->net->nnode);
+    q->nfound++;
+    return true;
+}
+
+/* The choice at hand becomes one that is better at these prices. Where there are several mesh axes, choosing along one
+ * at a time finds all that a short search of the whole would. */
+static void
+improve(struct squeeze *q, const struct net *n)
+{
+    struct explore s = {.scale = cfn_scale(n), .root = true, .looks = LOOKS, .nchoice = n->nnode, .choice = q->choice};
+    int64_t cost = net_cost(n, q->choice);
+    if (along_axes(n, s.scale, NULL, NULL, NULL, q->choice, &cost)) return;
+    struct around near = {.net = n};
+    struct cfn *c = cfn_new(n, s.scale, NULL);
+    s.best = cost * s.scale;
+    around_ask(&near, &s);
+    explore(&s, c);
+    cfn_free(&c);
+    around_end(&near);
+}
+
+/* ---- prices ---- */
+
+static int32_t
+fullest(const struct squeeze *q)
+{
+    int32_t most = 0;
+    for (int32_t t = 1; t < q->limit.ntime; t++)
+        if (q->limit.live[t] > q->limit.live[most]) most = t;
+    return most;
+}
+
+/* The fullest time, if it is over the limit, gets a price: at first the highest. False: it has one, or none may. */
+static bool
+price_fullest(struct squeeze *q)
+{
+    int32_t time = fullest(q);
+    if (over(q, time) <= 0 || q->ntime == TIMES) return false;
+    for (int32_t k = 0; k < q->ntime; k++)
+        if (q->time[k] == time) return false;
+    q->time[q->ntime] = time;
+    q->price[q->ntime] = q->dearest;
+    for (int32_t i = 0; i < q->nfound; i++) {
+        limit_live(&q->limit, q->found[i].choice);
+        q->found[i].over[q->ntime] = over(q, time);
+    }
+    q->ntime++;
+    return true;
+}
+
+/* What the least choice costs at these prices, less what the limit is worth. */
+static double
+dual_at(const struct squeeze *q)
+{
+    double least = INFINITY;
+    for (int32_t i = 0; i < q->nfound; i++) {
+        double sum = q->found[i].cost;
+        for (int32_t k = 0; k < q->ntime; k++) sum += q->price[k] * q->found[i].over[k];
+        least = MIN(least, sum);
+    }
+    return least;
+}
+
+/* At which price of the k-th time two choices cost the same; below 0: at none. */
+static double
+crossing(const struct squeeze *q, const struct found *x, const struct found *y, int32_t k)
+{
+    double gap = y->cost - x->cost, slope = x->over[k] - y->over[k];
+    for (int32_t m = 0; m < q->ntime; m++)
+        if (m != k) gap += q->price[m] * (y->over[m] - x->over[m]);
+    return slope == 0 || gap / slope > q->dearest ? -1 : gap / slope;
+}
+
+/* The price of the k-th time at which the dual is highest while others stay: it bends only where choices cross. */
+static void
+best_price(struct squeeze *q, int32_t k)
+{
+    double best = 0, most = -INFINITY;
+    for (int32_t i = -2; i < q->nfound; i++)
+        for (int32_t j = 0; j < MAX(1, i); j++) {
+            double at = i == -2 ? 0 : i == -1 ? q->dearest : i == 0 ? -1 : crossing(q, &q->found[i], &q->found[j], k);
+            if (at < 0) continue;
+            q->price[k] = at;
+            double dual = dual_at(q);
+            if (dual <= most) continue;
+            most = dual;
+            best = at;
+        }
+    q->price[k] = best;
+}
+
+static void
+set_prices(struct squeeze *q)
+{
+    memset(q->limit.price, 0, sizeof *q->limit.price * (size_t)q->limit.ntime);
+    for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
+}
+
+/* Choices one after the other, until one comes again. */
+static void
+search_prices(struct squeeze *q)
+{
+    remember(q);
+    for (bool news = true; news && q->nfound < TURNS && !stops(q); news = remember(q)) {
+        struct pricing p = {.net = q->net, .limit = &q->limit};
+        bool more = price_fullest(q);
+        for (int k = 0; k < SWEEPS * q->ntime && !more; k++) best_price(q, k % q->ntime);
+        set_prices(q);
+        limit_price(&q->limit);
+        price_net(&p);
+        improve(q, &p.to);
+        arena_fini(&p.arena);
+    }
+    for (int k = 0; k < SWEEPS * q->ntime; k++) best_price(q, k % q->ntime);
+    set_prices(q);
+}
+
+/* ---- between two choices ---- */
+
+/* Layers below `cut` as low has them, others as high; what belongs to no layer as rest. */
+static void
+mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t *high, const int32_t *rest, int32_t cut)
+{
+    for (int32_t i = 0; i < q->net->nnode; i++) {
+        int32_t layer = f->like.layer[i];
+        q->choice[i] = layer < 0 ? rest[i] : layer < cut ? low[i] : high[i];
+    }
+}
+
+/* As many layers of y, the first or the last, as the limit allows; the others of x, which keeps it. */
+static void
+mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
+         const int32_t *rest)
+{
+    int32_t fits = 0, over = f->like.nlayer + 1;
+    while (over - fits > 1) {
+        int32_t n = (fits + over) / 2;
+        if (first)
+            mix(q, f, y->choice, x->choice, rest, n);
+        else
+            mix(q, f, x->choice, y->choice, rest, f->like.nlayer - n);
+        *(offer(q) ? &fits : &over) = n;
+    }
+}
+
+static void
+mix_found(struct squeeze *q)
+{
+    struct fewer f;
+    if (!fewer_begin(&f, q->net)) return;
+    for (const struct found *x = q->found; x < q->found + q->nfound; x++)
+        for (const struct found *y = q->found; y < q->found + q->nfound && x->fits; y++)
+            for (int how = 0; how < 4 && !y->fits && y->cost < (double)q->best->cost; how++)
+                mix_most(q, &f, x, y, how & 1, how & 2 ? x->choice : y->choice);
+    fewer_end(&f);
+}
+
+void
+squeeze(const struct net *n, const struct solve_options *o, const int32_t *start, struct best *r, int64_t *price,
+        int64_t *least_peak)
+{
+    struct squeeze q = {.net = n, .o = o, .best = r, .least_peak = least_peak};
+    limit_begin(&q.limit, n);
+    q.choice = arena_dup(&q.limit.arena, start, sizeof *start * (size_t)MAX(1, n->nnode));
+    q.dearest = DEAREST * (double)MAX(1, net_cost(n, start)) / (double)MAX(1, limit_live(&q.limit, start));
+    if (o->other) {
+        memcpy(q.choice, o->other, sizeof *start * (size_t)n->nnode);
+        remember(&q);
+        memcpy(q.choice, start, sizeof *start * (size_t)n->nnode);
+    }
+    search_prices(&q);
+    mix_found(&q);
+    memcpy(price, q.limit.price, sizeof *price * (size_t)q.limit.ntime);
+    limit_end(&q.limit);
+}
