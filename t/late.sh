@@ -29,6 +29,12 @@ n=$((n + 1))
   sed 's/^/#   /' "$folder/out"
 }
 n=$((n + 1))
+if "$1" -d cpu:1,late:4 t/lib/panels.lua >"$folder/out" 2>&1; then echo "ok $n - a panel of a product waits for none but the panel whose place it takes"; else
+  echo "not ok $n - a panel of a product waits for none but the panel whose place it takes"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
+n=$((n + 1))
 if RILLE_THREADS=1 "$1" -d late:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
   echo "not ok $n - kernels that sleep do so on their streams"
   failed=1
