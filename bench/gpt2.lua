@@ -1,23 +1,30 @@
 -- gpt2.lua - a training step of GPT-2 124M with AdamW, and writing with it: how long, and what the machine would need at least.
 --
---   rille bench/gpt2.lua [--steps 8] [--layers 12]          bench/gpt2.sh runs it beside the peers
+--   rille bench/gpt2.lua [--row NAME] [--case CASE] [--steps 8] [--layers 12]      bench/gpt2.sh runs it beside the peers
+--   rille bench/gpt2.lua --list
 --
--- Prints lines "name, case, least, median" (milliseconds a step or an id). A case is batch x length and a dtype. The limit is
--- measured here: every product of a step computed alone, again and again on the same memory, and AdamW's traffic (3 reads and
+-- Prints lines "name, case, least, median, peak" (milliseconds a step or an id; the most memory that the process had, GB, which
+-- is the row's where it runs alone). A case is batch x length and a dtype. The limit is measured here: every product of a step computed alone, again and again on the same memory, and AdamW's traffic (3 reads and
 -- 3 writes of every parameter, and its gradient's read) at the speed of a copy. It has no attention, no norms, no loss.
 
 local rille = require "rille"
 local optim = rille.optim
-local o = rille.args(arg, {steps = 8, layers = 12, only = ""})
+local o = rille.args(arg, {steps = 8, layers = 12, row = "", case = "", list = false})
 local VOCAB, WIDTH, HEADS = 50257, 768, 12
+
+-- Gigabytes that this process had in memory at most.
+local function peak()
+  for line in io.lines("/proc/self/status") do
+    local kilobytes = line:match("^VmHWM:%s+(%d+)")
+    if kilobytes then return kilobytes * 1024 / 1e9 end
+  end
+end
 
 local function report(name, case, times)
   table.sort(times)
-  print(("%s\t%s\t%.1f\t%.1f"):format(name, case, times[1] * 1e3, times[(#times + 1) // 2] * 1e3))
+  print(("%s\t%s\t%.1f\t%.1f\t%.2f"):format(name, case, times[1] * 1e3, times[(#times + 1) // 2] * 1e3, peak()))
   io.stdout:flush()
 end
-
-local function wanted(name) return o.only == "" or name:find(o.only, 1, true) end
 
 local function timed(rounds, run)
   local times = {}
@@ -37,7 +44,6 @@ local function new(place)
 end
 
 local function training(name, case, batch, length, how)
-  if not wanted(name .. case) then return end
   local model = new(rille.placement("cpu", how.devices or {0}))
   rille.parallel(model, how.recipe or {})
   local opt = optim.AdamW(model:parameters(), {lr = 1e-4, weight_decay = 0.01})
@@ -65,8 +71,7 @@ local function product(m, k, n)
   return times[1]
 end
 
-local function limit(case, tokens)
-  if not wanted("limit" .. case) then return end
+local function limit(name, case, tokens)
   local sum, d = 0, WIDTH
   for _, p in ipairs{{3 * d, d, o.layers}, {d, d, o.layers}, {4 * d, d, o.layers}, {d, 4 * d, o.layers}, {VOCAB, d, 1}} do
     local out, into, times = table.unpack(p)
@@ -78,13 +83,12 @@ local function limit(case, tokens)
   local times = timed(4, function() copy(x) end)
   table.sort(times)
   local seconds_a_float = times[1] / (64 << 20) / 2 -- read and written
-  report("limit: products, AdamW", case, {sum + 7 * parameters * seconds_a_float})
+  report(name, case, {sum + 7 * parameters * seconds_a_float})
 end
 
 -- ---- writing ----
 
 local function writing(name, case, how)
-  if not wanted(name .. case) then return end
   local model = new(rille.placement("cpu", {0}))
   if how.quantize then require "rille.models.quantize"(model) end
   local times, last = {}, nil
@@ -95,25 +99,42 @@ local function writing(name, case, how)
   end})
   table.remove(times, 1) -- the step is compiled
   report(name, case, times)
-  if how.quantize then return end -- the limit below is that of f32
-  local bytes = 0
-  for _, p in ipairs(model:parameters()) do bytes = bytes + 4 * p:numel() end
-  local x = rille.ones{64 << 20}
+end
+
+-- All weights are read.
+local function reading(name, case)
+  local bytes, x = 0, rille.ones{64 << 20}
+  for _, p in ipairs(new(rille.placement("cpu", {0})):parameters()) do bytes = bytes + 4 * p:numel() end
   local sum = rille.graph(function(v) return v:sum() end)
   local read = timed(4, function() sum(x) end)
   table.sort(read)
-  report("limit: weights are read once", case, {read[1] / (256 << 20) * bytes})
+  report(name, case, {read[1] / (256 << 20) * bytes})
 end
 
-limit("4x64", 256)
-training("Rille", "4x64", 4, 64, {})
-training("Rille, bf16", "4x64", 4, 64, {bf16 = true})
-training("Rille, dp 2", "4x64", 4, 64, {devices = {0, 1}, recipe = {data = 0}})
-training("Rille, tp 2", "4x64", 4, 64, {devices = {0, 1}, recipe = {tensor = 0}})
-training("Rille, zero 3 over 2", "4x64", 4, 64, {devices = {0, 1}, recipe = {data = 0, zero = 3}})
-training("Rille, 2 stages, 4 pieces", "4x64", 4, 64,
-  {recipe = {stages = {rille.placement("cpu", {0}), rille.placement("cpu", {1})}}, pieces = 4})
-limit("1x1024", 1024)
-training("Rille", "1x1024", 1, 1024, {})
-writing("Rille", "an id", {})
-writing("Rille, int8", "an id", {quantize = true})
+-- ---- what there is ----
+
+local two, stages = {0, 1}, {rille.placement("cpu", {0}), rille.placement("cpu", {1})}
+local rows = {
+  {limit, "limit: products, AdamW", "4x64", 256},
+  {training, "Rille", "4x64", 4, 64, {}},
+  {training, "Rille, dp 2", "4x64", 4, 64, {devices = two, recipe = {data = 0}}},
+  {training, "Rille, tp 2", "4x64", 4, 64, {devices = two, recipe = {tensor = 0}}},
+  {training, "Rille, zero 3 over 2", "4x64", 4, 64, {devices = two, recipe = {data = 0, zero = 3}}},
+  {training, "Rille, 2 stages, 4 pieces", "4x64", 4, 64, {recipe = {stages = stages}, pieces = 4}},
+  {training, "Rille", "4x64 bf16", 4, 64, {bf16 = true}},
+  {limit, "limit: products, AdamW", "4x256", 1024},
+  {training, "Rille", "4x256", 4, 256, {}},
+  {limit, "limit: products, AdamW", "1x1024", 1024},
+  {training, "Rille", "1x1024", 1, 1024, {}},
+  {writing, "Rille", "an id", {}},
+  {writing, "Rille, int8", "an id", {quantize = true}},
+  {reading, "limit: weights are read once", "an id"},
+}
+for _, row in ipairs(rows) do
+  local run, name, case = row[1], row[2], row[3]
+  if o.list then
+    print(name .. "\t" .. case)
+  elseif (o.row == "" or o.row == name) and (o.case == "" or o.case == case) then
+    run(name, case, table.unpack(row, 4))
+  end
+end

@@ -1,8 +1,8 @@
 """gpt2.py - the training step and the writing of bench/gpt2.lua in PyTorch (eager and compiled) and JAX.
 
-    build/venv/bin/python bench/gpt2.py torch|compile|jax [steps] [layers]      bench/venv.sh makes the environment
+    build/venv/bin/python bench/gpt2.py torch|compile|jax CASE|all [steps] [layers]      bench/venv.sh makes the environment
 
-Prints lines "name, case, least, median" (milliseconds), as bench/gpt2.lua does. Weights are N(0, 0.02), the head is the
+Prints lines "name, case, least, median, peak" (milliseconds, GB), as bench/gpt2.lua does. Weights are N(0, 0.02), the head is the
 table, AdamW decays by 0.01.
 """
 import math
@@ -10,9 +10,16 @@ import sys
 import time
 
 VOCAB, WIDTH, HEADS, LENGTH = 50257, 768, 12, 1024
-STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 8
-LAYERS = int(sys.argv[3]) if len(sys.argv) > 3 else 12
-CASES = ((4, 64), (1, 1024))
+STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 8
+LAYERS = int(sys.argv[4]) if len(sys.argv) > 4 else 12
+CASES = {"4x64": (4, 64, False), "4x64 bf16": (4, 64, True), "4x256": (4, 256, False), "1x1024": (1, 1024, False)}
+WANTED = [case for case in CASES if sys.argv[2] in (case, "all")]
+
+
+def peak():
+    """Gigabytes that this process had in memory at most."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) * 1024 / 1e9
 
 
 def report(name, case, step, rounds=STEPS):
@@ -23,7 +30,7 @@ def report(name, case, step, rounds=STEPS):
         step()
         times.append((time.perf_counter() - start) * 1e3)
     times.sort()
-    print(f"{name}\t{case}\t{times[0]:.1f}\t{times[len(times) // 2]:.1f}", flush=True)
+    print(f"{name}\t{case}\t{times[0]:.1f}\t{times[len(times) // 2]:.1f}\t{peak():.2f}", flush=True)
 
 
 # ---- PyTorch ----
@@ -71,25 +78,23 @@ def torch_cases(compiled):
 
     torch.manual_seed(0)
     name = "PyTorch, compiled" if compiled else "PyTorch"
-    for dtype in ("", ", bf16"):
-        for batch, length in CASES:
-            if dtype and length > 64:
-                continue
-            model = torch_model()
-            opt = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
-            run = torch.compile(model) if compiled else model
-            x, y = torch.randint(0, VOCAB, (batch, length)), torch.randint(0, VOCAB, (batch, length))
+    for case in WANTED:
+        batch, length, bf16 = CASES[case]
+        model = torch_model()
+        opt = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
+        run = torch.compile(model) if compiled else model
+        x, y = torch.randint(0, VOCAB, (batch, length)), torch.randint(0, VOCAB, (batch, length))
 
-            def step():
-                with torch.autocast("cpu", torch.bfloat16, enabled=bool(dtype)):
-                    logits = run(x)
-                loss = F.cross_entropy(logits.float().view(-1, VOCAB), y.view(-1))
-                opt.zero_grad(set_to_none=True)
-                loss.backward()
-                opt.step()
-                loss.item()
+        def step():
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                logits = run(x)
+            loss = F.cross_entropy(logits.float().view(-1, VOCAB), y.view(-1))
+            opt.zero_grad(set_to_none=True)
+            loss.backward()
+            opt.step()
+            loss.item()
 
-            report(name + dtype, f"{batch}x{length}", step)
+        report(name, case, step)
 
 
 # ---- JAX ----
@@ -134,7 +139,10 @@ def jax_cases():
         new = lambda p, m, v: p - 1e-4 * (m / (1 - 0.9**t) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8) + 0.01 * p)
         return jax.tree.map(new, p, m, v), m, v, loss
 
-    for batch, length in CASES:
+    for case in WANTED:
+        batch, length, bf16 = CASES[case]
+        if bf16:
+            continue  # it has no autocast
         run = jax.jit(update, donate_argnums=(0, 1, 2))
         ids, labels = (jnp.asarray(rng.integers(0, VOCAB, (batch, length))) for _ in range(2))
         p = start()
@@ -145,7 +153,7 @@ def jax_cases():
             state[0], state[1], state[2], loss = run(state[0], state[1], state[2], jnp.float32(state[3]), ids, labels)
             loss.block_until_ready()
 
-        report("JAX", f"{batch}x{length}", step)
+        report("JAX", case, step)
 
 
 if __name__ == "__main__":

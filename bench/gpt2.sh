@@ -1,27 +1,43 @@
 #!/bin/bash
 # gpt2.sh - one table of GPT-2 124M: a training step and writing, Rille, its peers and the limit, in one run.
 #
-#   bench/gpt2.sh [build/release [steps]]      peers are left out when bench/venv.sh has not been run; 4 GB of memory
+#   bench/gpt2.sh [build/release [steps [layers]]]      peers are left out when bench/venv.sh has not been run; 6 GB of memory
 #
-# Milliseconds, least / median.
+# Milliseconds, least / median; then gigabytes. Each number is of a process of its own, so that its peak is its own.
 set -eu
 cd "$(dirname "$0")/.."
-build=${1:-build/release} steps=${2:-8}
+build=${1:-build/release} steps=${2:-8} layers=${3:-12}
 python=build/venv/bin/python
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 
-"$build/rille" -d cpu:2 bench/gpt2.lua --steps "$steps" >>"$lines"
-for peer in torch compile jax; do
-  [ -x "$python" ] || continue
-  "$python" bench/gpt2.py "$peer" "$steps" >>"$lines" 2>/dev/null || echo "$peer could not be run" >&2
-done
+peers() { # CASE: what the peers say of it
+  [ -x "$python" ] && [ "$1" != "an id" ] || return 0
+  for peer in torch compile jax; do
+    "$python" bench/gpt2.py "$peer" "$1" "$steps" "$layers" 2>/dev/null || echo "$peer could not be run: $1" >&2
+  done
+}
+
+last=
+while IFS=$'\t' read -r row case; do
+  [ -z "$last" ] || [ "$last" = "$case" ] || peers "$last"
+  last=$case
+  "$build/rille" -d cpu:2 bench/gpt2.lua --row "$row" --case "$case" --steps "$steps" --layers "$layers" </dev/null
+done < <("$build/rille" -d cpu:2 bench/gpt2.lua --list) >>"$lines"
 
 awk -F '\t' '
+  function table(title, cell,    i, c) {
+    printf "%-32s", title
+    for (c = 1; c <= ncase; c++) printf " %17s", cases[c]
+    print ""
+    for (i = 1; i <= n; i++) {
+      printf "%-32s", name[i]
+      for (c = 1; c <= ncase; c++) printf " %17s", cell[i, cases[c]]
+      print ""
+    }
+  }
   !($1 in row) { row[$1] = ++n; name[n] = $1 }
-  { cell[row[$1], $2] = $3 == $4 ? $3 : $3 " / " $4 }
-  END {
-    printf "%-32s %18s %18s %18s\n", "milliseconds", "step, 4 x 64", "step, 1 x 1024", "an id written"
-    for (i = 1; i <= n; i++) printf "%-32s %18s %18s %18s\n", name[i], cell[i, "4x64"], cell[i, "1x1024"], cell[i, "an id"]
-  }' "$lines"
+  !($2 in seen) { seen[$2]; cases[++ncase] = $2 }
+  { time[row[$1], $2] = $3 == $4 ? $3 : $3 " / " $4; if ($1 !~ /^limit/) peak[row[$1], $2] = $5 }
+  END { table("milliseconds", time); print ""; table("peak memory, GB", peak) }' "$lines"
 uptime

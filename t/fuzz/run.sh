@@ -3,21 +3,20 @@
 #
 #   cmake --preset fuzz && cmake --build --preset fuzz --target fuzz      (clang, libclang-rt-14-dev)
 #   t/fuzz/run.sh [SECONDS a subject] [SUBJECT...]
-#   t/fuzz/run.sh files [INPUTS in all, 10^7]      what comes in files, an equal part each
+#   t/fuzz/run.sh files [INPUTS in all, 10^7]      what comes in files
 #
 # What it learns lies in build/fuzz/corpus/, from where `run.sh merge` takes what is new into t/fuzz/, the least that
 # reaches as much. An input that does harm is left in build/fuzz/.
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
-of_files=(safetensors gguf npz npy llmc tokens files tokenizer tiktoken)
+of_files=(safetensors:20 gguf:15 npz:15 npy:15 llmc:15 tokens:14 files:2 tokenizer:2 tiktoken:2) # of a hundred: the slow fewest
 much=${1:-60}
 [ $# -gt 0 ] && shift
 if [ "$much" = files ]; then
-  until=-runs=$((${1:-10000000} / ${#of_files[@]}))
-  subjects=("${of_files[@]}")
+  inputs=${1:-10000000}
+  subjects=("${of_files[@]%:*}")
 else
-  until=-max_total_time=$much
   subjects=("$@")
   [ $# -gt 0 ] || subjects=($(grep -oE '\{"[a-z]+", fuzz_' t/fuzz.c | cut -d'"' -f2))
 fi
@@ -28,7 +27,11 @@ for s in "${subjects[@]}"; do
     RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 t/fuzz/"$s" $learnt/"$s" 2>&1 | tail -1
     continue
   fi
-  RILLE_FUZZ=$s $fuzz $until -max_len=8192 -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
+  until=-max_total_time=$much
+  for of in "${of_files[@]}"; do
+    [ "$much $s" != "files ${of%:*}" ] || until=-runs=$((inputs * ${of#*:} / 100))
+  done
+  RILLE_FUZZ=$s $fuzz "$until" -max_len=8192 -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
     -artifact_prefix=build/fuzz/"$s"- $learnt/"$s" t/fuzz/"$s" >build/fuzz/"$s".log 2>&1 || failed=1
   n=$(sed -nE 's/^stat::number_of_executed_units: *//p' build/fuzz/"$s".log)
   grep -qE 'ERROR|SUMMARY' build/fuzz/"$s".log && found="harm: build/fuzz/$s.log" || found=
