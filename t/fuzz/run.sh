@@ -5,8 +5,9 @@
 #   t/fuzz/run.sh [SECONDS a subject] [SUBJECT...]
 #   t/fuzz/run.sh files [INPUTS in all, 10^7]      what comes in files
 #
-# What it learns lies in build/fuzz/corpus/, from where `run.sh merge` takes what is new into t/fuzz/, the least that
-# reaches as much. An input that does harm is left in build/fuzz/.
+# What it learns lies in build/fuzz/corpus/, from where `run.sh merge [SUBJECT...]` takes what is new into t/fuzz/, the least
+# that reaches as much; `run.sh relearn [SUBJECT...]` leaves in t/fuzz/ the least that reaches as much as both, where what
+# inputs mean has changed. An input that does harm is left in build/fuzz/.
 set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
@@ -27,6 +28,14 @@ for s in "${subjects[@]}"; do
     RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 t/fuzz/"$s" $learnt/"$s" 2>&1 | tail -1
     continue
   fi
+  if [ "$much" = relearn ]; then
+    least=$(mktemp -d)
+    RILLE_FUZZ=$s $fuzz -merge=1 -max_len=8192 "$least" t/fuzz/"$s" $learnt/"$s" 2>&1 | tail -1
+    rm -f t/fuzz/"$s"/*
+    mv "$least"/* t/fuzz/"$s"/
+    rmdir "$least"
+    continue
+  fi
   until=-max_total_time=$much
   for of in "${of_files[@]}"; do
     [ "$much $s" != "files ${of%:*}" ] || until=-runs=$((inputs * ${of#*:} / 100))
@@ -38,5 +47,5 @@ for s in "${subjects[@]}"; do
   printf '%-12s %12d %s\n' "$s" "${n:-0}" "$found"
   total=$((total + ${n:-0}))
 done
-[ "$much" = merge ] || printf '%-12s %12d\n' all $total
+[[ $much = merge || $much = relearn ]] || printf '%-12s %12d\n' all $total
 exit $failed
