@@ -26,16 +26,14 @@ while IFS=$'\t' read -r row case; do
 done < <("$build/rille" -d cpu:2 bench/gpt2.lua --list) >>"$lines"
 
 awk -F '\t' '
-  function table(title, cell,    i, c, some) {
+  function table(title, cell,    i, c, line) {
     printf "%-32s", title
     for (c = 1; c <= ncase; c++) printf " %17s", cases[c]
     print ""
     for (i = 1; i <= n; i++) {
-      for (some = 0, c = 1; c <= ncase; c++) some += cell[i, cases[c]] != ""
-      if (!some) continue
-      printf "%-32s", name[i]
-      for (c = 1; c <= ncase; c++) printf " %17s", cell[i, cases[c]]
-      print ""
+      line = ""
+      for (c = 1; c <= ncase; c++) line = line sprintf(" %17s", cell[i, cases[c]])
+      if (line ~ /[^ ]/) printf "%-32s%s\n", name[i], line
     }
   }
   !($1 in row) { row[$1] = ++n; name[n] = $1 }
