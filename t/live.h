@@ -110,6 +110,8 @@ live_greedy(const struct plan *p, int32_t device, int try, struct arena *a)
     struct plan q = *p;
     struct act_time *act;
     q.task = arena_dup(a, p->task, sizeof *p->task * (size_t)p->ntask);
+    q.device = arena_dup(a, p->device, sizeof *p->device * (size_t)p->ndevice);
+    for (int32_t d = 0; d < p->ndevice; d++) q.device[d].thread = 0;
     q.nthread = q.group = 1;
     q.round = 0;
     for (int32_t i = 0; i < p->ntask; i++) most = MAX(most, growth[i] < 0 ? -growth[i] : growth[i]);

@@ -9,6 +9,7 @@
 
 struct net {
     struct rille_session *s;
+    const char *kind;                    /* of its devices; NULL: cpu */
     struct rille_tensor *x, *y, **param; /* a batch, its labels */
     int nparam;
 };
@@ -21,7 +22,7 @@ net_layout(struct net *b, int32_t first, int32_t n, const char *sbp)
     const struct rille_place *p;
     const struct rille_layout *l;
     for (int32_t i = 0; i < n; i++) rank[i] = first + i;
-    must(rille_place(b->s, "cpu", 1, &n, rank, &p), "placement");
+    must(rille_place(b->s, b->kind ? b->kind : "cpu", 1, &n, rank, &p), "placement");
     must(rille_layout(b->s, p, 1, &sbp, NULL, -1, &l), "layout");
     free(rank);
     return l;

@@ -1,5 +1,6 @@
 /* plan-play.c - a plan on the virtual clock: random plans at random costs. All acts come once, no device does two at a
  * time, nobody begins before what it reads is there, and no device is idle without a reason. */
+#include "t/acts.h"
 #include "t/plans.h"
 
 #include "actors/plan/account.h"
@@ -18,18 +19,6 @@ random_costs(const struct plan *p, uint64_t *rng)
     return cost;
 }
 
-static bool
-comes_once(const struct plan *p, const struct act_time *act, int64_t n)
-{
-    int64_t want = 0;
-    int32_t *done = must_alloc(sizeof *done * (size_t)(p->ntask + 1));
-    bool good = true;
-    for (int64_t i = 0; i < n; i++) good = good && act[i].piece == done[act[i].task]++;
-    for (int32_t i = 0; i < p->ntask; i++) want += p->task[i].nact;
-    free(done);
-    return good && n == want;
-}
-
 /* Acts come in the order in which they end, so those of a lane do too. */
 static bool
 one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool threads)
@@ -43,28 +32,6 @@ one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool 
         *u = act[i].end;
     }
     free(until);
-    return good;
-}
-
-/* Tokens by the order of ends alone: when an act begins, each of its ports had what it needs. */
-static bool
-has_inputs(const struct plan *p, const struct act_time *act, int64_t n)
-{
-    int64_t **end = must_alloc(sizeof *end * (size_t)(p->ntask + 1));
-    bool good = true;
-    for (int32_t i = 0; i < p->ntask; i++) end[i] = must_alloc(sizeof **end * (size_t)(p->task[i].nact + 1));
-    for (int64_t i = 0; i < n; i++) end[act[i].task][act[i].piece] = act[i].end;
-    for (int64_t i = 0; i < n; i++)
-        for (int32_t k = 0; k < p->task[act[i].task].nin; k++) {
-            const struct in_port *in = &p->task[act[i].task].in[k];
-            const struct out_port *out = &p->task[in->task].out[in->out];
-            int64_t published = 0, wanted = (int64_t)in->need * (act[i].piece / in->hold + 1);
-            for (int32_t a = 0; a < p->task[in->task].nact; a++)
-                published += end[in->task][a] <= act[i].begin && (out->control || (a + 1) % out->every == 0);
-            good = good && published >= wanted;
-        }
-    for (int32_t i = 0; i < p->ntask; i++) free(end[i]);
-    free(end);
     return good;
 }
 

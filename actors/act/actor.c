@@ -13,67 +13,6 @@
 #define FAULT(mistake) false
 #endif
 
-/* ---- the heap of ready actors ---- */
-
-static uint64_t
-key_of(const struct worker *w, int task)
-{
-    int32_t act = w->actors->actor[task].begun;
-    return w->row ? row_key(w->run->rows, task, act) : task_key(w->plan, &w->plan->task[task], act);
-}
-
-static void
-heap_swap(struct worker *w, int a, int b)
-{
-    int32_t t = w->ready[a];
-    uint64_t k = w->ready_key[a];
-    w->ready[a] = w->ready[b];
-    w->ready_key[a] = w->ready_key[b];
-    w->ready[b] = t;
-    w->ready_key[b] = k;
-}
-
-static void
-heap_up(struct worker *w, int i)
-{
-    for (; i > 0 && w->ready_key[i] < w->ready_key[(i - 1) / 2]; i = (i - 1) / 2) heap_swap(w, i, (i - 1) / 2);
-}
-
-static void
-heap_push(struct worker *w, int task)
-{
-    assert(w->nready < w->capacity);
-    int i = w->nready++;
-    w->ready[i] = task;
-    w->ready_key[i] = key_of(w, task);
-    heap_up(w, i);
-}
-
-static int
-heap_take(struct worker *w, int i)
-{
-    int task = w->ready[i];
-    int last = --w->nready;
-    if (i == last) return task;
-    heap_swap(w, i, last);
-    heap_up(w, i);
-    for (;;) {
-        int least = i, l = 2 * i + 1;
-        if (l < w->nready && w->ready_key[l] < w->ready_key[least]) least = l;
-        if (l + 1 < w->nready && w->ready_key[l + 1] < w->ready_key[least]) least = l + 1;
-        if (least == i) return task;
-        heap_swap(w, i, least);
-        i = least;
-    }
-}
-
-/* The stream of a task, NULL: its work is done at once. */
-static struct flow *
-flow_of(const struct worker *w, const struct task *t)
-{
-    return w->flow_of[t->device * NSTREAM + t->stream];
-}
-
 /* ---- tokens ---- */
 
 static void
@@ -81,7 +20,7 @@ wait_less(struct worker *w, int task)
 {
     struct actor *a = &w->actors->actor[task];
     assert(a->waits > 0);
-    if (--a->waits == 0 && a->begun < w->plan->task[task].nact) heap_push(w, task);
+    if (--a->waits == 0 && a->begun < w->plan->task[task].nact) lanes_push(w, task);
 }
 
 static void
@@ -253,7 +192,7 @@ settle(struct worker *w, int task, int piece)
     }
     for (int k = 0; k < t->nin; k++)
         if (take_input(w, a, &t->in[k], &a->in[k], &reg)) give_back(w, &t->in[k], &a->in[k].left[reg], reg);
-    if (a->waits == 0 && a->begun < t->nact) heap_push(w, task);
+    if (a->waits == 0 && a->begun < t->nact) lanes_push(w, task);
 }
 
 static void
@@ -335,6 +274,13 @@ act_now(struct worker *w, int task)
 
 /* ---- acting on streams ---- */
 
+/* What fills the registers that an input reads. */
+static struct fill *
+fills_of(const struct worker *w, const struct in_port *p)
+{
+    return w->actors->fill[w->actors->first_out[p->task] + p->out];
+}
+
 /* The stream waits for those of the inputs that others fill, once for each of these. */
 static void
 wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
@@ -344,8 +290,7 @@ wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
         const struct in_port *p = &t->in[k];
         if (p->token != TOKEN_EVENT || FAULT(NO_EVENT)) continue;
         struct flow *other = flow_of(w, &w->plan->task[p->task]);
-        const int64_t *mark = w->actors->mark[w->actors->first_out[p->task] + p->out];
-        other->wanted = MAX(other->wanted, mark[in[k].read]);
+        other->wanted = MAX(other->wanted, fills_of(w, p)[in[k].read].mark);
     }
     for (int i = 0; i < w->nflow; i++) {
         struct flow *other = &w->flow[i];
@@ -364,8 +309,8 @@ issue_outputs(struct worker *w, int task, int piece, int64_t mark)
         const struct out_port *p = &t->out[k];
         if (!p->control && a->begun % p->every) continue;
         int reg = take_register(a, p, &a->out[k]);
-        int64_t *marks = w->actors->mark[w->actors->first_out[task] + k];
-        if (marks) marks[reg] = mark;
+        struct fill *fill = w->actors->fill[w->actors->first_out[task] + k];
+        if (fill) fill[reg].mark = mark;
         for (int f = 0; f < p->nfan; f++)
             if (p->fan[f].thread == w->id) {
                 count_readers(w, task, k, f, reg);
@@ -390,7 +335,7 @@ issue_inputs(struct worker *w, int task)
 
 /* Work is done: all others are told. */
 static void
-done_outputs(struct worker *w, int task, int piece)
+done_outputs(struct worker *w, int task, int piece, int64_t now)
 {
     const struct task *t = &w->plan->task[task];
     struct actor *a = &w->actors->actor[task];
@@ -399,6 +344,8 @@ done_outputs(struct worker *w, int task, int piece)
         if ((!p->control && a->done % p->every) || FAULT(EARLY_READ)) continue;
         int reg = a->out[k].publish_reg;
         a->out[k].publish_reg = reg + 1 < p->nreg ? reg + 1 : 0;
+        struct fill *fill = w->actors->fill[w->actors->first_out[task] + k];
+        if (fill) fill[reg].done_ns = now;
         for (int f = 0; f < p->nfan; f++)
             if (p->fan[f].thread == w->id)
                 tell_readers(w, &p->fan[f], p->fan[f].nissued, p->fan[f].nreader);
@@ -434,14 +381,47 @@ has_nothing_to_do(const struct worker *w, int32_t device)
     return true;
 }
 
+static void finish(struct worker *w, struct flow *f);
+
+static bool
+may_finish(const struct flow *f)
+{
+    return !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark);
+}
+
+/* What an act waited for on other streams is over before it, whichever the thread looked at first. */
+static void
+finish_inputs(struct worker *w, const struct under_way *u)
+{
+    for (int k = 0; k < u->act.task->nin; k++) {
+        const struct in_port *p = &u->act.task->in[k];
+        struct flow *f = p->token == TOKEN_EVENT ? flow_of(w, &w->plan->task[p->task]) : NULL;
+        while (f && !w->stopped && may_finish(f) && flow_oldest(f)->order < u->order) finish(w, f);
+    }
+}
+
+/* When work on a stream began, as far as the thread knows: not before it was enqueued, the stream had done what was
+ * before it, and what it waits for on other streams was done. */
+static int64_t
+begin_of(const struct worker *w, const struct flow *f, const struct under_way *u)
+{
+    const struct task *t = u->act.task;
+    const struct in_state *in = w->actors->actor[t - w->plan->task].in;
+    int64_t ns = MAX(u->begin_ns, f->until_ns);
+    for (int k = 0; k < t->nin; k++)
+        if (t->in[k].token == TOKEN_EVENT) ns = MAX(ns, fills_of(w, &t->in[k])[in[k].give].done_ns);
+    return ns;
+}
+
 /* The oldest act of a flow, whose work is done. */
 static void
 finish(struct worker *w, struct flow *f)
 {
     struct under_way *u = flow_oldest(f);
     int task = (int)(u->act.task - w->plan->task);
+    finish_inputs(w, u);
     int status = stream_trouble(f->stream, u->mark);
-    int64_t now = now_ns(), begin_ns = MAX(u->begin_ns, f->until_ns); /* a stream does one thing at a time */
+    int64_t now = now_ns(), begin_ns = begin_of(w, f, u);
     f->first++;
     f->until_ns = now;
     w->nunder--;
@@ -454,8 +434,9 @@ finish(struct worker *w, struct flow *f)
     w->actors->actor[task].done++;
     pass_on(w, task, u->act.piece);
     count_act(w, task, &u->act, begin_ns, now);
-    done_outputs(w, task, u->act.piece);
+    done_outputs(w, task, u->act.piece, now);
     done_inputs(w, task);
+    lanes_ended(w, task, now);
 }
 
 /* ---- bytes that the transport still reads ---- */
@@ -467,7 +448,7 @@ end_sending(struct worker *w, const struct sending *s)
     struct act a = {.plan = w->plan, .task = &w->plan->task[s->task], .piece = s->piece};
     w->actors->actor[s->task].done++;
     count_act(w, s->task, &a, s->begin_ns, w->run->timed ? now_ns() : 0);
-    done_outputs(w, s->task, s->piece);
+    done_outputs(w, s->task, s->piece, 0);
     done_inputs(w, s->task);
 }
 
@@ -512,7 +493,7 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
         w->sending[w->nsending++] = s;
         w->nunder++;
     }
-    if (actor->waits == 0 && actor->begun < a->task->nact) heap_push(w, task);
+    if (actor->waits == 0 && actor->begun < a->task->nact) lanes_push(w, task);
 }
 
 static void
@@ -535,24 +516,26 @@ worker_may_complete(const struct worker *w)
     return false;
 }
 
-/* Sleeps until the streams have gone on, if that takes longer than a moment. */
+enum { LOOK_UP_NS = 100000000 };
+
+/* Sleeps so long, or until the streams have gone on, if that takes longer than a moment. */
 static void
-rest(struct worker *w, const struct flow *f, int64_t mark)
+rest(struct worker *w, const struct flow *f, int64_t mark, int64_t ns)
 {
-    enum { MOMENT_NS = 2000, LOOK_UP_NS = 100000000 };
+    enum { MOMENT_NS = 2000 };
     for (int64_t until = now_ns() + MOMENT_NS; now_ns() < until; relax())
         if (f ? stream_passed(f->stream, mark) : worker_may_complete(w)) return;
     waker_arm(&w->rest);
     if (f ? stream_passed(f->stream, mark) : worker_may_complete(w))
         waker_disarm(&w->rest);
     else
-        waker_sleep(&w->rest, LOOK_UP_NS);
+        waker_sleep(&w->rest, ns);
 }
 
 void
-worker_rest(struct worker *w)
+worker_rest(struct worker *w, int64_t ns)
 {
-    rest(w, NULL, 0);
+    rest(w, NULL, 0, ns ? MIN(ns, LOOK_UP_NS) : LOOK_UP_NS);
 }
 
 /* Until a stream has come so far: others' work may have to go first. */
@@ -563,14 +546,14 @@ await_mark(struct worker *w, struct flow *f, int64_t mark)
         if (f->driven)
             step_driven(w);
         else if (f->tells)
-            rest(w, f, mark);
+            rest(w, f, mark, LOOK_UP_NS);
 }
 
 /* Until there is room on the stream. */
 static void
 make_way(struct worker *w, struct flow *f)
 {
-    if (f->next - f->first < FLOW_ACTS) return;
+    if (!flow_full(f)) return;
     await_mark(w, f, flow_oldest(f)->mark);
     finish(w, f);
 }
@@ -585,6 +568,7 @@ act_issue(struct worker *w, int task, struct flow *f)
     struct under_way *u = flow_next(f, &address);
     worker_bill(w, -1);
     u->begin_ns = now_ns();
+    u->order = w->nissued++;
     u->act = (struct act){.plan = w->plan, .task = &w->plan->task[task], .stream = f->stream, .piece = actor->begun++};
     act_address(w, &u->act, address);
     wait_for_inputs(w, u->act.task, f);
@@ -601,7 +585,7 @@ act_issue(struct worker *w, int task, struct flow *f)
     issue_outputs(w, task, u->act.piece, u->mark);
     issue_inputs(w, task);
     if (FAULT(NEXT_ADDRESS)) act_address(w, &u->act, address);
-    if (actor->waits == 0 && actor->begun < u->act.task->nact) heap_push(w, task);
+    if (actor->waits == 0 && actor->begun < u->act.task->nact) lanes_push(w, task);
 }
 
 static void
@@ -611,14 +595,14 @@ say_doing(struct worker *w, int task, int over)
     if (w->doing) atomic_store_explicit(w->doing, doing, memory_order_relaxed);
 }
 
-void
-worker_act(struct worker *w, int i)
+static void
+act_of(struct worker *w, struct lane *l, int i)
 {
-    if (w->plan->task[w->ready[i]].updates && !worker_may_update(w)) {
+    if (w->plan->task[l->ready[i]].updates && !worker_may_update(w)) {
         w->stopped = true;
         return;
     }
-    int task = heap_take(w, i);
+    int task = lane_take(w, l, i);
     say_doing(w, task, 0);
     struct flow *f = flow_of(w, &w->plan->task[task]);
     if (f)
@@ -626,20 +610,23 @@ worker_act(struct worker *w, int i)
     else
         act_now(w, task);
     say_doing(w, task, DOING_OVER);
-    if (w->row) w->free_ns = now_ns();
+    if (w->run->rows && !f) l->free_ns = now_ns();
 }
 
 bool
-worker_bides(struct worker *w)
+worker_act(struct worker *w)
 {
-    const struct actor *actor = w->actors->actor;
-    w->until_ns = 0;
-    for (; w->row < w->row_end && w->row->piece < actor[w->row->task].begun; w->row++) continue;
-    if (w->row == w->row_end || actor[w->row->task].waits == 0) return false;
-    int64_t until = w->free_ns + w->run->rows->patience[w->ready[0]];
-    if (now_ns() >= until) return false;
-    w->until_ns = until;
-    return true;
+    struct lane *l = lanes_next(w);
+    if (l) act_of(w, l, 0);
+    return l;
+}
+
+void
+worker_act_any(struct worker *w, int i)
+{
+    struct lane *l = w->lane;
+    for (; i >= l->nready; l++) i -= l->nready;
+    act_of(w, l, i);
 }
 
 bool
@@ -648,7 +635,7 @@ worker_complete(struct worker *w)
     bool any = w->nsending > 0 && finish_sending(w);
     for (int i = 0; i < w->nflow; i++) {
         struct flow *f = &w->flow[i];
-        while (!w->stopped && !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark)) {
+        while (!w->stopped && may_finish(f)) {
             finish(w, f);
             any = true;
         }
@@ -716,7 +703,7 @@ actor_reset(struct worker *w, int task)
         w->actors->channel[t->channel] = c->sends ? c->nreg : 0;
         a->waits += c->sends ? 0 : 1;
     }
-    if (a->waits == 0) heap_push(w, task);
+    if (a->waits == 0) lanes_push(w, task);
 }
 
 int
@@ -724,11 +711,7 @@ worker_capacity(struct worker *w, const struct run *run, bool driven)
 {
     const struct plan *p = run->plan;
     int64_t nact = p->nact[w->id];
-    if (p->nlocal[w->id] > w->capacity) {
-        w->capacity = p->nlocal[w->id];
-        w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)w->capacity);
-        w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)w->capacity);
-    }
+    lanes_make(w, run);
     if (run->actors->naddress > w->address_capacity) {
         w->address_capacity = run->actors->naddress;
         w->address = must_realloc(w->address, sizeof *w->address * (size_t)w->address_capacity);
@@ -750,8 +733,7 @@ void
 worker_free(struct worker *w)
 {
     flows_free(w);
-    free(w->ready);
-    free(w->ready_key);
+    lanes_free(w);
     free(w->address);
     free(w->sending);
     free(w->act);
@@ -771,16 +753,9 @@ worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
     w->on = -1;
     for (int32_t d = 0; d < w->plan->ndevice; d++)
         if (w->plan->device[d].thread == w->id) w->actors->busy_ns[d] = 0;
-    w->nready = 0;
     w->nact = 0;
     w->todo = w->plan->nact[w->id];
-    w->row = w->row_end = NULL;
-    w->until_ns = 0;
-    if (run->rows) {
-        w->row = run->rows->act + run->rows->first[w->id];
-        w->row_end = run->rows->act + run->rows->first[w->id + 1];
-        w->free_ns = now_ns();
-    }
+    lanes_reset(w);
     worker_ask(w);
     w->asked = must_count();
     for (int i = 0; i < w->plan->nlocal[w->id]; i++) actor_reset(w, w->plan->local[w->id][i]);

@@ -13,6 +13,7 @@
 
 #include "actors/act/engine.h"
 #include "actors/act/flow.h"
+#include "actors/act/lane.h"
 #include "runtime/waker.h"
 
 struct in_state {
@@ -35,12 +36,17 @@ struct actor {
     struct out_state *out;
 };
 
+/* Work on a stream that fills a register: its mark, and when it was found done. */
+struct fill {
+    int64_t mark, done_ns;
+};
+
 struct actors {
     const struct plan *plan;
     struct actor *actor;  /* by task */
     int32_t *first_out;   /* by task: number of its first result among all */
     int32_t **left;       /* by result: [fan][register], readers of that fan that still hold it; the fan's thread's */
-    int64_t **mark;       /* by result: by register, of the work that fills it; NULL where its device has no streams */
+    struct fill **fill;   /* by result: by register; NULL where its device has no streams */
     int64_t *busy_ns;     /* by plan device: in the last run, from its first act to when it had nothing to do, again and
                              again; the thread's of the device */
     uint8_t *roles;       /* by plan device: of its tasks (token.h) */
@@ -66,17 +72,21 @@ struct worker {
     const struct plan *plan;
     struct actors *actors;
     uint32_t run_id;
-    bool active, stopped;   /* in a run; it acts no more */
-    bool quit;              /* the thread is to leave */
-    int64_t todo;           /* acts that are still to come here */
-    int32_t *ready, nready; /* heap by priority */
+    bool active, stopped; /* in a run; it acts no more */
+    bool quit;            /* the thread is to leave */
+    int64_t todo;         /* acts that are still to come here */
+    struct lane *lane;
+    int32_t nlane, lane_capacity;
+    int32_t nready; /* of all lanes */
+    int32_t *ready; /* room for their heaps */
     uint64_t *ready_key;
     int32_t capacity;
     struct flow *flow; /* the streams of its devices, of all plans so far */
     int32_t nflow;
     struct flow **flow_of; /* by plan device, then role: NULL when its work is done at once */
     int32_t device_capacity;
-    int64_t nunder; /* acts whose work is under way: on streams, or sent and not yet taken */
+    int64_t nissued; /* acts on streams, so far */
+    int64_t nunder;  /* acts whose work is under way: on streams, or sent and not yet taken */
     struct sending *sending;
     int32_t nsending, sending_capacity;
     struct waker rest; /* where it sleeps for a stream, if no message can come */
@@ -88,15 +98,19 @@ struct worker {
     int64_t asked; /* must_count() when the run began */
     int32_t on;    /* the device that the thread works for since `since_ns`, -1: it has nothing to do */
     int64_t since_ns;
-    /* What is still expected of it, NULL: nothing is; when its last act ended. */
-    const struct row_act *row, *row_end;
-    int64_t free_ns;
-    int64_t until_ns; /* it waits for the first of that so long; 0: it does not */
+    int64_t until_ns; /* all that is ready waits so long for what is next in rows; 0: something does not */
     int status;
     int32_t blame; /* program node whose act failed, -1 */
     char text[2048];
     volatile int32_t acting; /* the task whose kernel runs now, plus 1; 0: none. Read by a signal handler */
 };
+
+/* The stream of a task, NULL: its work is done at once. */
+static inline struct flow *
+flow_of(const struct worker *w, const struct task *t)
+{
+    return w->flow_of[t->device * NSTREAM + t->stream];
+}
 
 /* Makes room for a run of this plan, and streams for its devices; on the session thread, before START. driven: streams
  * do their work when worker_step says so. E_MEMORY. */
@@ -109,10 +123,11 @@ void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 void worker_receive(struct worker *w, const struct msg *m);
 /* From now on the thread works for this device; -1: it has nothing to do. */
 void worker_bill(struct worker *w, int32_t device);
-/* Does the thread still wait, rather than act, for what is next in its row? Then until_ns says how long. */
-bool worker_bides(struct worker *w);
-/* Ready actor number i of the heap (0: the first by priority) acts once. A failure sets w->status and w->text. */
-void worker_act(struct worker *w, int i);
+/* Of what is ready, the first by priority acts once. False: all that waits for what is next in rows, until until_ns or,
+ * INT64_MAX, until a stream has gone on. A failure sets w->status and w->text. */
+bool worker_act(struct worker *w);
+/* The same of any that is ready, number i, whatever rows say. */
+void worker_act_any(struct worker *w, int i);
 /* May the run write over variables from now on? false: somebody cancelled it before. In engine.c. */
 bool worker_may_update(struct worker *w);
 /* Lets whoever stops the run stop this thread's kernels too; in engine.c. */
@@ -123,8 +138,8 @@ bool worker_complete(struct worker *w);
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
 /* May worker_complete find something? */
 bool worker_may_complete(const struct worker *w);
-/* Sleeps until it may, or a while has gone by. */
-void worker_rest(struct worker *w);
+/* Sleeps until it may, or so many nanoseconds have gone by; 0: a while. */
+void worker_rest(struct worker *w, int64_t ns);
 /* Wakes the worker `of`: one of its streams has done more work. On the stream's thread; in engine.c. */
 void worker_told(void *of);
 /* Waits until nothing is on a stream any more. */

@@ -7,13 +7,14 @@
 
 #include <stdlib.h>
 
-/* Of a task whose work is on a stream: a mark for each register. */
+/* Of a task whose work is on a stream: what fills each register. */
 static void
-make_marks(struct actors *a, int task)
+make_fills(struct actors *a, int task)
 {
     const struct task *t = &a->plan->task[task];
     if (!device_kind(a->plan->device[t->device].kind)->stream_new) return;
-    for (int k = 0; k < t->nout; k++) a->mark[a->first_out[task] + k] = ARENA_ARRAY(&a->arena, int64_t, t->out[k].nreg);
+    for (int k = 0; k < t->nout; k++)
+        a->fill[a->first_out[task] + k] = ARENA_ARRAY(&a->arena, struct fill, t->out[k].nreg);
 }
 
 /* One row for all results: [fan][register] of the first, of the second, ... */
@@ -30,7 +31,7 @@ count_left(struct actors *a)
             nleft += (size_t)p->task[i].out[k].nfan * (size_t)p->task[i].out[k].nreg;
     }
     a->left = ARENA_ARRAY(&a->arena, int32_t *, nout + 1);
-    a->mark = ARENA_ARRAY(&a->arena, int64_t *, nout + 1);
+    a->fill = ARENA_ARRAY(&a->arena, struct fill *, nout + 1);
     int32_t *left = ARENA_ARRAY(&a->arena, int32_t, nleft + 1), **each = a->left;
     for (int i = 0; i < p->ntask; i++)
         for (int k = 0; k < p->task[i].nout; k++) {
@@ -68,7 +69,7 @@ actors_new(const struct plan *p)
     for (int i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         a->naddress = MAX(a->naddress, t->narg + t->nresult);
-        make_marks(a, i);
+        make_fills(a, i);
         a->actor[i].in = ARENA_ARRAY(&a->arena, struct in_state, t->nin);
         a->actor[i].out = ARENA_ARRAY(&a->arena, struct out_state, t->nout);
         for (int k = 0; k < t->nin; k++) {

@@ -177,7 +177,7 @@ static bool
 busy(const void *of)
 {
     const struct worker *w = of;
-    bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() + BRIEF_NS >= w->until_ns);
+    bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() >= w->until_ns - BRIEF_NS);
     return w->active && (w->stopped || w->todo == 0 || acts || worker_may_complete(w));
 }
 
@@ -185,7 +185,8 @@ static int64_t
 waits(const void *of)
 {
     const struct worker *w = of;
-    return w->active && w->until_ns ? MAX(1, w->until_ns - BRIEF_NS - now_ns()) : 0;
+    bool ends = w->active && w->until_ns && w->until_ns < INT64_MAX;
+    return ends ? MAX(1, w->until_ns - BRIEF_NS - now_ns()) : 0;
 }
 
 /* Who waits for streams leaves the cores to them. */
@@ -209,7 +210,7 @@ play(struct worker *w, struct bus *b)
     uint64_t choice = bus_choose(b, (uint64_t)(w->nready > 0) + 2 * streams);
     if (streams && choice == 0) return worker_step(w, b->kind->choose, b);
     if (streams && choice == 1) return worker_complete(w);
-    worker_act(w, (int)bus_choose(b, (uint64_t)w->nready));
+    worker_act_any(w, (int)bus_choose(b, (uint64_t)w->nready));
     return true;
 }
 
@@ -223,14 +224,12 @@ work(struct worker *w)
     if (b && !b->kind->threaded) return (w->nready > 0 || w->nunder > 0) && play(w, b);
     bool any = w->nunder > 0 && worker_complete(w);
     if (w->nready == 0 || w->stopped) return any;
-    if (w->row && worker_bides(w)) {
-        relax();
-        return any;
-    }
     int n = w->plan->nthread == 1 ? ALONE : 1;
-    do worker_act(w, 0);
-    while (--n > 0 && w->nready > 0 && !w->stopped);
-    return true;
+    bool acts;
+    do any = (acts = worker_act(w)) || any;
+    while (acts && --n > 0 && w->nready > 0 && !w->stopped);
+    if (!acts) relax();
+    return any;
 }
 
 /* Takes what has come and does one thing. */
@@ -515,7 +514,7 @@ go_alone(struct worker *w)
     if (turn(w, false) || busy(w)) return true;
     if (w->nunder == 0) return false;
     signals_pass();
-    worker_rest(w);
+    worker_rest(w, waits(w));
     return true;
 }
 

@@ -16,6 +16,7 @@ enum { FLOW_ACTS = 64 }; /* at most under way on a stream */
 struct under_way {
     struct act act;
     int64_t mark, begin_ns;
+    int64_t order; /* among all acts of its thread */
 };
 struct flow {
     int kind, rank, role;
@@ -43,6 +44,11 @@ static inline bool
 flow_empty(const struct flow *f)
 {
     return f->first == f->next;
+}
+static inline bool
+flow_full(const struct flow *f)
+{
+    return f->next - f->first == FLOW_ACTS;
 }
 static inline struct under_way *
 flow_oldest(const struct flow *f)

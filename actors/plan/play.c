@@ -1,12 +1,12 @@
 /* play.c - a plan on a virtual clock: events are ends of acts.
  *
- * A lane is what does one act at a time: a stream of a device, or a thread. At each moment all
- * acts that end then hand on their registers, and then each idle lane begins the
- * first of its ready tasks. Whoever ends at the same moment goes by the number of
- * the lane, so that a plan and its costs have one outcome. */
+ * A lane is what does one act at a time: a stream of a device, or a thread where its devices have none. At each moment
+ * all acts that end then hand on their registers, and then each idle lane begins the first of its ready tasks. Whoever
+ * ends at the same moment goes by the number of the lane, so that a plan and its costs have one outcome. */
 #include "actors/plan/play.h"
 
 #include "actors/plan/token.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
 #include "runtime/stream.h"
@@ -71,7 +71,7 @@ struct player {
     const int64_t *cost;
     const struct play_how *how;
     const struct lane_rows *rows; /* NULL: nobody waits */
-    int32_t *lane_of;             /* by task */
+    const int32_t *lane_of;       /* by task */
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
@@ -107,24 +107,45 @@ make_ports(struct player *g, struct arena *a)
         for (int32_t k = 0; k < p->task[i].nout; left += p->task[i].out[k++].nreg) g->left[g->first_out[i] + k] = left;
 }
 
-/* The lane of each task; how many there are. A device has one for each role of its tasks. */
-static int32_t *
-number_lanes(const struct plan *p, enum play_share share, struct arena *a, int32_t *n)
+struct lanes {
+    int32_t n;
+    int32_t *of;    /* by task */
+    int32_t *first; /* by thread, and where the last one's end: where threads share them */
+};
+
+static bool
+has_streams(const struct plan_device *d)
 {
-    int32_t *lane = ARENA_ARRAY(a, int32_t, p->ntask + 1), *first = ARENA_ARRAY(a, int32_t, p->ndevice * NSTREAM + 1);
+    return device_kind(d->kind)->stream_new;
+}
+
+/* Numbers the lanes of a device, one for each role of its tasks, or tells that all are lane `own`. */
+static void
+number_roles(struct lanes *l, uint8_t roles, int32_t own, int32_t *lane)
+{
+    for (int role = 0; role < NSTREAM; role++)
+        if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
+}
+
+/* Each device by itself, or thread by thread: one lane for devices without streams, and those of the others. */
+static struct lanes
+number_lanes(const struct plan *p, enum play_share share, struct arena *a)
+{
+    struct lanes l = {.of = ARENA_ARRAY(a, int32_t, p->ntask + 1), .first = ARENA_ARRAY(a, int32_t, p->nthread + 1)};
+    int32_t *lane = ARENA_ARRAY(a, int32_t, p->ndevice * NSTREAM + 1);
     uint8_t *roles = ARENA_ARRAY(a, uint8_t, p->ndevice + 1);
     token_roles(p, roles);
-    *n = 0;
-    for (int32_t k = 0; k < p->ndevice * NSTREAM; k++) {
-        first[k] = *n;
-        *n += roles[k / NSTREAM] >> k % NSTREAM & 1;
+    for (int32_t d = 0; share == PLAY_DEVICES && d < p->ndevice; d++)
+        number_roles(&l, roles[d], -1, lane + d * NSTREAM);
+    for (int32_t t = 0; share == PLAY_THREADS && t < p->nthread; t++) {
+        l.first[t] = l.n++;
+        for (int32_t d = 0; d < p->ndevice; d++)
+            if (p->device[d].thread == t)
+                number_roles(&l, roles[d], has_streams(&p->device[d]) ? -1 : l.first[t], lane + d * NSTREAM);
     }
-    if (share == PLAY_THREADS) *n = p->nthread;
-    for (int32_t i = 0; i < p->ntask; i++) {
-        const struct task *t = &p->task[i];
-        lane[i] = share == PLAY_THREADS ? t->thread : first[t->device * NSTREAM + t->stream];
-    }
-    return lane;
+    l.first[p->nthread] = l.n;
+    for (int32_t i = 0; i < p->ntask; i++) l.of[i] = lane[p->task[i].device * NSTREAM + p->task[i].stream];
+    return l;
 }
 
 /* Room for each lane's tasks, which are ready at most once each. */
@@ -133,7 +154,9 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
     const struct plan *p = g->plan;
     const struct lane_rows *rows = g->rows;
-    g->lane_of = number_lanes(p, g->how->share, a, &g->nlane);
+    struct lanes l = number_lanes(p, g->how->share, a);
+    g->lane_of = l.of;
+    g->nlane = l.n;
     assert(!rows || rows->nlane == g->nlane);
     g->lane = ARENA_ARRAY(a, struct lane, g->nlane + 1);
     for (int32_t i = 0; i < p->ntask; i++) g->lane[g->lane_of[i]].ready.n++;
@@ -313,7 +336,7 @@ plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how,
 
 /* ---- rows ---- */
 
-enum { EVEN = 20, DRAWS = 8, ACTS = 1 << 18 }; /* into so many parts times are rounded; what is played at most */
+enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* what is little is so many times in the longest; played at most */
 
 static int64_t
 longest(const int64_t *ns, int64_t n)
@@ -323,29 +346,29 @@ longest(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* The unit in which moments - a piece on one device, for one stage, of one phase - are told: a part of the shortest
- * that is not little beside the longest. */
+/* The unit in which moments - a piece on one device, for one stage, of one phase - are told: one of so many parts of
+ * the shortest that is not little beside the longest. */
 static int64_t
-even_unit(const int64_t *ns, int64_t n)
+even_unit(const int64_t *ns, int64_t n, int parts)
 {
     int64_t most = longest(ns, n), least = most;
     for (int64_t k = 0; k < n; k++)
-        if (ns[k] >= most / EVEN) least = MIN(least, ns[k]);
-    return MAX(1, least / EVEN);
+        if (ns[k] >= most / LITTLE) least = MIN(least, ns[k]);
+    return MAX(1, least / parts);
 }
 
 /* Costs as they were meant: moments take whole units, so that what takes about as long takes equally long, and moves,
  * and what comes once, nothing if that is little. A device that begins something else because it is late by a move's
  * time would be late by an act's. */
 static int64_t *
-even_costs(const struct plan *p, const int64_t *cost, struct arena *a)
+even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
 {
     int32_t nstage = 1;
     for (int32_t i = 0; i < p->ntask; i++) nstage = MAX(nstage, p->task[i].stage + 1);
     int64_t n = (int64_t)p->ndevice * nstage * (PHASE_BATCH + 1), *even = ARENA_ARRAY(a, int64_t, p->ntask + 1);
     int64_t *work = ARENA_ARRAY(a, int64_t, n + 1), *before = ARENA_ARRAY(a, int64_t, n + 1);
     for (int32_t i = 0; i < p->ntask; i++) work[task_moment(&p->task[i], nstage)] += cost[i];
-    int64_t little = longest(work, n) / EVEN;
+    int64_t little = longest(work, n) / LITTLE;
     memset(work, 0, sizeof *work * (size_t)n);
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -353,7 +376,7 @@ even_costs(const struct plan *p, const int64_t *cost, struct arena *a)
         even[i] = counts || cost[i] > little ? cost[i] : 0;
         if (t->nact == p->pieces) work[task_moment(t, nstage)] += even[i];
     }
-    int64_t unit = even_unit(work, n);
+    int64_t unit = even_unit(work, n, parts);
     for (int32_t i = 0; i < p->ntask; i++) {
         int64_t k = task_moment(&p->task[i], nstage), until = before[k] + even[i];
         if (p->task[i].nact < p->pieces || work[k] == 0) continue;
@@ -380,15 +403,18 @@ time_of_draws(const struct plan *p, const int64_t *cost, struct play_how how, in
 
 /* An act that takes nothing when all are even goes before those that take long, in no row. */
 static void
-fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const int32_t *lane,
-          const struct act_time *act, int64_t n, struct arena *a)
+fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const struct act_time *act, int64_t n,
+          struct arena *a)
 {
+    const int32_t *lane = r->lane_of;
+    r->max_ready = ARENA_ARRAY(a, int32_t, r->nlane + 1);
     r->first = ARENA_ARRAY(a, int64_t, r->nlane + 2);
     r->act = ARENA_ARRAY(a, struct row_act, n + 1);
     r->patience = ARENA_ARRAY(a, int64_t, p->ntask + 1);
     r->first_act = ARENA_ARRAY(a, int64_t, p->ntask + 1);
     r->place = ARENA_ARRAY(a, int32_t, n + 1);
     for (int32_t i = 0; i < p->ntask; i++) {
+        r->max_ready[lane[i]]++;
         r->first_act[i + 1] = r->first_act[i] + p->task[i].nact;
         if (even[i]) r->first[lane[i] + 2] += p->task[i].nact;
     }
@@ -406,15 +432,25 @@ set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, dou
     for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)even[i]);
 }
 
-/* Of shares of an act that one may wait the one with which draws take least, of equal ones the most: an act that once
- * in a while takes twice as long is borne best so. No rows where draws take no less with any. */
-static void
+/* Are lanes streams, to which threads enqueue ahead? Then there are rows in any case: the clock knows no order in which
+ * that happens without. */
+static bool
+enqueues(const struct plan *p, enum play_share share)
+{
+    bool any = false;
+    for (int32_t d = 0; d < p->ndevice; d++) any = any || has_streams(&p->device[d]);
+    return any && share == PLAY_THREADS;
+}
+
+/* Of shares of an act that one may wait sets the one with which draws take least, of equal ones the most: an act that
+ * once in a while takes twice as long is borne best so. Gives what they take. */
+static int64_t
 choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
                 struct play_how how, int64_t ndraw)
 {
     static const double share[] = {4, 1, 0.2};
-    int64_t least = time_of_draws(p, cost, how, ndraw);
-    size_t best = countof(share);
+    int64_t least = INT64_MAX;
+    size_t best = 0;
     how.rows = r;
     for (size_t i = 0; i < countof(share); i++) {
         set_patience(r, p, even, share[i]);
@@ -422,26 +458,47 @@ choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, 
         if (time < least) best = i;
         least = MIN(least, time);
     }
-    if (best == countof(share))
-        r->nlane = 0;
-    else
-        set_patience(r, p, even, share[best]);
+    set_patience(r, p, even, share[best]);
+    return least;
 }
 
-int
-play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct lane_rows *out)
+/* Rows of a plan whose moments are rounded to so many parts of the shortest, and what draws take with them. */
+static int
+rows_of(const struct plan *p, const int64_t *cost, const struct play_how *how, int parts, struct arena *a,
+        struct lane_rows *r, int64_t *time)
 {
     struct arena tmp = {0};
     struct act_time *act;
-    int64_t n = 0, *even = even_costs(p, cost, &tmp);
-    *out = (struct lane_rows){0};
+    int64_t n = 0, *even = even_costs(p, cost, parts, &tmp);
+    *r = (struct lane_rows){0};
+    *time = INT64_MAX;
     int status = plan_play(p, even, &(struct play_how){.share = how->share}, &tmp, &act, &n);
     int64_t ndraw = status || n == 0 ? 0 : MIN(DRAWS, ACTS / n);
     if (ndraw) {
-        int32_t *lane = number_lanes(p, how->share, &tmp, &out->nlane);
-        fill_rows(out, p, even, lane, act, n, a);
-        choose_patience(out, p, cost, even, *how, ndraw);
+        struct lanes l = number_lanes(p, how->share, a);
+        r->nlane = l.n;
+        r->lane_of = l.of;
+        r->first_lane = l.first;
+        fill_rows(r, p, even, act, n, a);
+        *time = choose_patience(r, p, cost, even, *how, ndraw);
+        if (!enqueues(p, how->share) && *time >= time_of_draws(p, cost, *how, ndraw)) r->nlane = 0;
     }
     arena_fini(&tmp);
     return status;
+}
+
+/* What was measured is a little off: where fine parts tell apart what takes as long, coarse ones do better. */
+int
+play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct lane_rows *out)
+{
+    static const int parts[] = {20, 5};
+    struct lane_rows r;
+    int64_t time, least = INT64_MAX;
+    *out = (struct lane_rows){0};
+    for (size_t i = 0; i < countof(parts); i++) {
+        TRY(rows_of(p, cost, how, parts[i], a, &r, &time));
+        if (time < least) *out = r;
+        least = MIN(least, time);
+    }
+    return 0;
 }

@@ -15,7 +15,7 @@ struct act_time {
 
 enum play_share {
     PLAY_DEVICES, /* each device works by itself, and each of its streams */
-    PLAY_THREADS, /* devices of one thread take turns, as where threads are few */
+    PLAY_THREADS, /* as plans run: those of a thread that have no streams take turns */
 };
 
 /* Each act takes up to so much longer or shorter, as a share of its cost; a function of seed, task and act. */
@@ -24,13 +24,16 @@ struct play_jitter {
     uint64_t seed;
 };
 
-/* What each lane - a stream of a device, or a thread - is expected to do, in order. Where acts of many lanes end at
- * about the same moment, who takes what is ready at once puts off what comes a little later, and others wait for, by a
- * whole act. A lane with a row takes of what is ready the first in it, and waits for an earlier one a share of what it
- * would begin instead. Moves and what comes once a batch, where they are little, are in no row: they go before. */
+/* What each lane - a stream of a device, or a thread for its devices without any - is expected to do, in order. Where
+ * acts of many lanes end at about the same moment, who takes what is ready at once puts off what comes a little later,
+ * and others wait for, by a whole act. A lane with a row takes of what is ready the first in it, and waits for an
+ * earlier one a share of what it would begin instead. Moves and what comes once a batch, where they are little, are in
+ * no row: they go before. */
 struct lane_rows {
-    int32_t nlane;  /* 0: nobody waits */
-    int64_t *first; /* by lane, and where the last one ends */
+    int32_t nlane;                             /* 0: nobody waits */
+    int32_t *lane_of, *first_lane, *max_ready; /* by task; by thread, where its lanes begin, and the last one's end; by
+                                                lane: tasks */
+    int64_t *first;                            /* by lane, and where the last one ends */
     struct row_act {
         int32_t task, piece;
     } * act;
@@ -59,7 +62,9 @@ int plan_play(const struct plan *p, const int64_t *cost, const struct play_how *
 
 /* Gives the rows of a plan whose acts take so long, in arena a, and how long one waits: of nothing, a fifth of an act,
  * one and four what lets draws of the jitter, from its seed on, end soonest. What comes in pieces counts as even: that
- * is what stages are meant to be. Plans of many acts have no rows: all draws together take about 0.1 s. E_PLAN. */
+ * is what stages are meant to be. Devices that have streams have rows in any case, where these are threads' lanes: what
+ * is enqueued ahead is in the order of rows, or in none. Plans of many acts have no rows: all draws together take about
+ * 0.1 s. E_PLAN. */
 int play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
               struct lane_rows *out);
 

@@ -12,7 +12,11 @@
  * code, other threads, other kinds of devices - hears when the work is done. So do an
  * update, and a gate, of those who may refuse data: whether they did is known to the
  * host alone, and only then. And so do all who wait for a collective, but the next
- * one: the stream on which they stood could hold up what its other seats wait for. */
+ * one: the stream on which they stood could hold up what its other seats wait for.
+ *
+ * From stage to stage of a step in pieces edges say done as well: a stage takes what
+ * comes to it from both sides in the order in which it comes, and a move that waited
+ * for its stage's turn would hold up those behind it on its stream. */
 #include "actors/plan/token.h"
 
 #include "runtime/device.h"
@@ -46,6 +50,7 @@ token_of(const struct plan *p, const bool *checks, const struct task *from, int3
     if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return TOKEN_DONE;
     if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
     if (from->kind->flags & KIND_COLLECTS) return TOKEN_DONE;
+    if (p->pieces > 1 && from->stage != to->stage) return TOKEN_DONE;
     return a->kind == b->kind && a->thread == b->thread ? TOKEN_EVENT : TOKEN_DONE;
 }
 

@@ -163,15 +163,15 @@ measure_keep(struct rille_graph *g)
     g->begin_ns = engine_begin_ns(g->s->engine);
 }
 
-/* Threads wait for what is next in a row where a step comes in pieces, its devices have several threads here, and these
- * do the work themselves. */
+/* Lanes wait for what is next in a row where a step comes in pieces and all its lanes, of which there are several, are
+ * here. */
 static bool
 has_rows(const struct rille_graph *g)
 {
     const struct plan *p = g->runner->plan;
-    bool apart = p->pieces > 1 && p->nthread > 1 && !g->s->cluster;
-    for (int32_t d = 0; d < p->ndevice; d++) apart = apart && !device_kind(p->device[d].kind)->stream_new;
-    return apart;
+    bool several = p->nthread > 1;
+    for (int32_t d = 0; d < p->ndevice; d++) several = several || device_kind(p->device[d].kind)->stream_new;
+    return p->pieces > 1 && several && !g->s->cluster;
 }
 
 void

@@ -1,0 +1,161 @@
+/* lane.c - heaps of ready actors, and what waits for what is next in a row. */
+#include "actors/act/actor.h"
+
+#include "runtime/arena.h"
+#include "runtime/clock.h"
+
+#include <stdlib.h>
+
+/* ---- heaps ---- */
+
+static uint64_t
+key_of(const struct worker *w, int task)
+{
+    int32_t act = w->actors->actor[task].begun;
+    const struct lane_rows *rows = w->run->rows;
+    return rows ? row_key(rows, task, act) : task_key(w->plan, &w->plan->task[task], act);
+}
+
+static struct lane *
+lane_of(const struct worker *w, int task)
+{
+    const struct lane_rows *rows = w->run->rows;
+    return rows ? &w->lane[rows->lane_of[task] - rows->first_lane[w->id]] : w->lane;
+}
+
+static void
+heap_swap(struct lane *l, int a, int b)
+{
+    int32_t t = l->ready[a];
+    uint64_t k = l->key[a];
+    l->ready[a] = l->ready[b];
+    l->key[a] = l->key[b];
+    l->ready[b] = t;
+    l->key[b] = k;
+}
+
+static void
+heap_up(struct lane *l, int i)
+{
+    for (; i > 0 && l->key[i] < l->key[(i - 1) / 2]; i = (i - 1) / 2) heap_swap(l, i, (i - 1) / 2);
+}
+
+void
+lanes_push(struct worker *w, int task)
+{
+    struct lane *l = lane_of(w, task);
+    assert(w->nready < w->capacity);
+    w->nready++;
+    int i = l->nready++;
+    l->ready[i] = task;
+    l->key[i] = key_of(w, task);
+    heap_up(l, i);
+}
+
+int
+lane_take(struct worker *w, struct lane *l, int i)
+{
+    int task = l->ready[i];
+    int last = --l->nready;
+    w->nready--;
+    if (i == last) return task;
+    heap_swap(l, i, last);
+    heap_up(l, i);
+    for (;;) {
+        int least = i, c = 2 * i + 1;
+        if (c < l->nready && l->key[c] < l->key[least]) least = c;
+        if (c + 1 < l->nready && l->key[c + 1] < l->key[least]) least = c + 1;
+        if (least == i) return task;
+        heap_swap(l, i, least);
+        i = least;
+    }
+}
+
+/* ---- rows ---- */
+
+void
+lanes_ended(struct worker *w, int task, int64_t now)
+{
+    if (w->run->rows) lane_of(w, task)->free_ns = now;
+}
+
+/* Does the lane wait, rather than begin what it has, for what is next in its row? While its stream has work it gains
+ * nothing by more, and an end of work wakes the thread. Then it waits a little, since the stream ran dry or the thread
+ * ended an act: what comes late costs time alone. Nobody waits for what only he could bring about. */
+static bool
+bides(struct worker *w, struct lane *l)
+{
+    const struct actor *actor = w->actors->actor;
+    const struct flow *f = flow_of(w, &w->plan->task[l->ready[0]]);
+    int64_t patience = w->run->rows->patience[l->ready[0]];
+    if (f && flow_full(f)) return true;
+    for (; l->row < l->row_end && l->row->piece < actor[l->row->task].begun; l->row++) continue;
+    if (patience == 0 || l->row == l->row_end || actor[l->row->task].waits == 0) return false;
+    if (f && !flow_empty(f)) return true;
+    if ((w->plan->nthread == 1 && w->nunder == 0) || now_ns() >= l->free_ns + patience) return false;
+    w->until_ns = MIN(w->until_ns, l->free_ns + patience);
+    return true;
+}
+
+struct lane *
+lanes_next(struct worker *w)
+{
+    if (!w->run->rows) return w->lane;
+    struct lane *next = NULL;
+    w->until_ns = INT64_MAX;
+    for (struct lane *l = w->lane; l < w->lane + w->nlane; l++)
+        if (l->nready > 0 && (!next || l->key[0] < next->key[0]) && !bides(w, l)) next = l;
+    if (next) w->until_ns = 0;
+    return next;
+}
+
+/* ---- a run ---- */
+
+/* Of a thread with these rows. */
+static int32_t
+lane_count(const struct worker *w, const struct lane_rows *r)
+{
+    return r ? r->first_lane[w->id + 1] - r->first_lane[w->id] : 1;
+}
+
+void
+lanes_make(struct worker *w, const struct run *run)
+{
+    int32_t ntask = run->plan->nlocal[w->id], nlane = lane_count(w, run->rows);
+    if (ntask > w->capacity) {
+        w->capacity = ntask;
+        w->ready = must_realloc(w->ready, sizeof *w->ready * (size_t)ntask);
+        w->ready_key = must_realloc(w->ready_key, sizeof *w->ready_key * (size_t)ntask);
+    }
+    if (nlane > w->lane_capacity) {
+        w->lane_capacity = nlane;
+        w->lane = must_realloc(w->lane, sizeof *w->lane * (size_t)nlane);
+    }
+}
+
+void
+lanes_free(struct worker *w)
+{
+    free(w->ready);
+    free(w->ready_key);
+    free(w->lane);
+}
+
+void
+lanes_reset(struct worker *w)
+{
+    const struct lane_rows *r = w->run->rows;
+    int64_t now = now_ns(), room = 0;
+    w->nready = 0;
+    w->until_ns = 0;
+    w->nlane = lane_count(w, r);
+    for (int32_t k = 0; k < w->nlane; k++) {
+        struct lane *l = &w->lane[k];
+        *l = (struct lane){.ready = w->ready + room, .key = w->ready_key + room, .free_ns = now};
+        if (!r) continue;
+        int32_t n = r->first_lane[w->id] + k;
+        room += r->max_ready[n];
+        l->row = r->act + r->first[n];
+        l->row_end = r->act + r->first[n + 1];
+    }
+}
