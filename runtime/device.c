@@ -55,13 +55,15 @@ map_aligned(size_t bytes, size_t align)
     return p + before;
 }
 
+/* Blocks of so many bytes are copied to GPUs and back while these compute, where there are any. */
+enum { PINNED = 128 << 10 };
+
 /* Large blocks lie on huge pages where the host has them: one fault for 2 MiB, and an entry of the TLB reaches as far.
  */
 static void *
-host_take(int device, size_t bytes)
+take_pages(size_t bytes)
 {
     void *p = NULL;
-    UNUSED(device);
     if (bytes < mapped) return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
     p = map_aligned(bytes, bytes < 2 * HUGE_PAGE ? ALIGN : HUGE_PAGE);
 #ifdef MADV_HUGEPAGE
@@ -70,11 +72,21 @@ host_take(int device, size_t bytes)
     return p;
 }
 
+static void *
+host_take(int device, size_t bytes)
+{
+    void *p = take_pages(bytes);
+    UNUSED(device);
+    if (p && bytes >= PINNED) cuda_pin(p, bytes);
+    return p;
+}
+
 static void
 host_give(int device, void *p, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     UNUSED(device);
+    if (p && bytes >= PINNED) cuda_unpin(p);
     if (bytes < mapped)
         free(p);
     else

@@ -30,6 +30,7 @@ struct stream;
 struct stream_work;
 struct communicator;
 struct collective_call;
+struct view_rows;
 
 /* Marks on a device that launches: an event stands for all that the thread which noted it last had launched on the
  * device by then. E_KERNEL: the device is broken. */
@@ -68,6 +69,9 @@ struct device_kind {
      */
     int (*settle)(int device);          /* NULL: nothing is launched. E_KERNEL */
     const struct device_events *events; /* with settle */
+    /* Of the work of a stream: begins to copy between spaces, as settle waits for. *begun false: host code has to,
+     * since the host's memory is not pinned. NULL: it always has. E_KERNEL. */
+    int (*carry)(int device, void *to, const void *from, const struct view_rows *rows, bool *begun);
     /* From now on who does the work calls fn(of) when it is done; NULL: the stream's owner has to look. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, touches p */

@@ -9,6 +9,7 @@
 #include "runtime/error.h"
 #include "runtime/plugin.h"
 #include "runtime/stream_host.h"
+#include "runtime/view.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -229,6 +230,30 @@ fill(void *p, int byte, size_t bytes)
     return cuda_note(plugin->fill(p, byte, bytes));
 }
 
+static int
+gpu_at(int device)
+{
+    return choice.device[device].gpu;
+}
+
+void
+cuda_pin(void *p, size_t bytes)
+{
+    if (choice.n) plugin->pin(p, bytes);
+}
+
+void
+cuda_unpin(void *p)
+{
+    if (choice.n) plugin->unpin(p);
+}
+
+static int
+carry(int device, void *to, const void *from, const struct view_rows *r, bool *begun)
+{
+    return cuda_note(plugin->carry(gpu_at(device), to, r->to, from, r->from, r->row, r->nrow, begun));
+}
+
 static void *
 reach(void *p)
 {
@@ -236,12 +261,6 @@ reach(void *p)
 }
 
 /* ---- streams ---- */
-
-static int
-gpu_at(int device)
-{
-    return choice.device[device].gpu;
-}
 
 static int
 settle(int device)
@@ -316,6 +335,7 @@ struct device_kind device_cuda = {
     .step = host_stream_step,
     .settle = settle,
     .events = &events,
+    .carry = carry,
     .tell = host_stream_tell,
     .reach = reach,
     .communicator = cuda_communicator_get,

@@ -90,6 +90,12 @@ struct cuda_plugin {
     const char *(*note)(int gpu, void *event);
     const char *(*await)(void *event);
     const char *(*follow)(int gpu, void *event);
+    /* Memory of the host that GPUs copy from and to while they work; false: it stays as it was. */
+    bool (*pin)(void *p, size_t bytes);
+    void (*unpin)(void *p); /* nothing, where it was not pinned */
+    /* Launches a copy of rows, to and from bytes apart, between memory of `take` or `pin`; *begun false: one is not. */
+    const char *(*carry)(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow,
+                         bool *begun);
     /* Names the library that makes collectives, and its version; NULL: there is none (*why). */
     const char *(*collectives)(const char **why);
     /* n different GPUs as seats; blocks. NULL: *why. The session's thread. */
@@ -118,6 +124,10 @@ int cuda_parse(const char *text, struct cuda_choice *c);
 int cuda_choose(const struct cuda_choice *c);
 /* The GPU of a device of the choice. E_PLACE: there is no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
+
+/* Pins memory of the host, if that can be, once devices are chosen. The session's thread. */
+void cuda_pin(void *p, size_t bytes);
+void cuda_unpin(void *p); /* before it is given back, pinned or not */
 
 /* ---- kernels: cuda_kernel.c compiles each once for a capability and keeps it for the process, and on disk ---- */
 

@@ -81,6 +81,20 @@ loops_make(const struct view *dst, const struct view *src)
     return l;
 }
 
+bool
+view_as_rows(const struct view *dst, const struct view *src, struct view_rows *rows)
+{
+    struct loops l = loops_make(dst, src);
+    size_t width = dtype_bytes(dst->dtype);
+    int k = l.n - 1;
+    bool runs = l.to[k] == 1 && l.from[k] == 1 && dst->dtype == src->dtype && view_numel(dst) > 0;
+    if (!runs || l.n > 2 || (l.n == 2 && (l.to[0] < l.size[1] || l.from[0] < l.size[1]))) return false;
+    *rows = (struct view_rows){1, (size_t)l.size[k] * width, 0, 0};
+    if (l.n == 2)
+        *rows = (struct view_rows){(size_t)l.size[0], rows->row, (size_t)l.to[0] * width, (size_t)l.from[0] * width};
+    return true;
+}
+
 #define COPY_STRIDED(type)                                                                                             \
     do {                                                                                                               \
         type *d = to;                                                                                                  \

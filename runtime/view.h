@@ -29,6 +29,11 @@ bool view_same(const struct view *a,
 /* Copies src to dst, same dims, any strides, converting dtypes when they differ. Runs of equal layout go by memcpy.
  * Leaves off half done when nobody wants the result (runtime/stop.h), and so does the next. */
 void view_copy(const struct view *dst, const struct view *src);
+/* A copy of one dtype as rows of bytes, which lie so far apart. False: it has more loops. */
+struct view_rows {
+    size_t nrow, row, to, from;
+};
+bool view_as_rows(const struct view *dst, const struct view *src, struct view_rows *rows);
 void view_clear(const struct view *v); /* sets all bits of a dense one to 0 */
 
 #endif

@@ -72,6 +72,30 @@ for at in 1 2 3 5 8 13; do
   ok "a GPU that is lost at call $at is told, and cpus go on" prints lost=$at $'false\ttrue\tfalse\ttrue\nfalse\ttrue\t8.0' "$lost"
 done
 
+# ---- between cpu and GPUs: large values by copies that are launched, small ones, which lie in pageable memory, by the host
+
+carried='local cpu, gpus = {placement = rille.placement("cpu", {0}), sbp = "B"}, rille.placement("cuda", {0, 1})
+  local n, wrong = 0, {}
+  for _, shape in ipairs{{5}, {41, 3}, {1001, 67}, {3, 6000, 7}, {300, 5, 70}} do
+    for _, dtype in ipairs{"f32", "u8"} do
+      for _, sbp in ipairs{"B", "S(0)", "S(1)", "S(2)"} do
+        if sbp == "B" or tonumber(sbp:match("%d")) < #shape then
+          local x = (rille.rand(shape) * 99):to(dtype):to_global(cpu)
+          local y = x:to_global{placement = gpus, sbp = sbp}
+          n = n + 1
+          if not y:to_global(cpu):eq(x):all():item() then wrong[#wrong + 1] = table.concat(shape, "x") .. dtype .. sbp end
+        end
+      end
+    end
+  end
+  print(n, #wrong == 0 and "right" or table.concat(wrong, " "))'
+for wrong in "" nopin; do
+  rm -f "$dir/told"
+  FAKE_CUDA_LOG=$dir/told ok "values go between a cpu and GPUs${wrong:+, where no memory can be pinned}" prints "$wrong" $'32\tright' "$carried" cpu:1,cuda:0,cuda:1
+  is "copies read and write what is managed or pinned${wrong:+, if any}, never what is pageable" "$(told 'carry.*' 2>/dev/null | cut -d' ' -f3- | paste -sd'|')" \
+    "$([ "$wrong" ] && echo "from managed to managed" || echo "from managed to managed|from managed to pinned|from pinned to managed")"
+done
+
 # ---- products by cuBLASLt, with what follows them
 
 training='local nn, p = rille.nn, rille.placement(KIND, RANKS)

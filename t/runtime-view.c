@@ -181,6 +181,38 @@ test_dense(void)
     ok(view_is_dense(&v) && view_numel(&v) == 1, "a scalar is dense");
 }
 
+/* Rows copy what view_copy does, and no other byte. */
+static void
+test_rows(void)
+{
+    static const int64_t shapes[][3] = {{2, 3, 4}, {1, 5, 2}, {3, 1, 1}, {0, 2, 2}, {1, 1, 1}, {1, 3, 4}};
+    int cases = 0, wrong = 0, missing = 0;
+    for (size_t s = 0; s < countof(shapes); s++)
+        for (int p = 0; p < 6; p++)
+            for (int q = 0; q < 6; q++)
+                for (int gap = 0; gap < 4; gap++) {
+                    float from[ROOM], to[ROOM], want[ROOM];
+                    for (int i = 0; i < ROOM; i++) from[i] = (float)i;
+                    memset(to, 0xee, sizeof to);
+                    memset(want, 0xee, sizeof want);
+                    struct view src = permuted(DT_F32, shapes[s], permutations[p], gap & 1, from);
+                    struct view dst = permuted(DT_F32, shapes[s], permutations[q], gap >> 1, want);
+                    struct view_rows r;
+                    bool rows = view_as_rows(&dst, &src, &r);
+                    missing += !rows && p == 0 && q == 0 && shapes[s][2] > 1 && view_numel(&dst) > 0;
+                    if (!rows) continue;
+                    view_copy(&dst, &src);
+                    for (size_t i = 0; i < r.nrow; i++) memcpy((char *)to + i * r.to, (char *)from + i * r.from, r.row);
+                    wrong += memcmp(to, want, sizeof to) != 0;
+                    cases++;
+                }
+    ok(wrong == 0 && cases > 100, "%d copies are rows of bytes, which copy the same", cases);
+    ok(missing == 0, "windows of rows of more than one element always are");
+    struct view f32 = permuted(DT_F32, shapes[0], permutations[0], 0, NULL), f64 = f32;
+    f64.dtype = DT_F64;
+    ok(!view_as_rows(&f32, &f64, &(struct view_rows){0}), "copies that convert are not");
+}
+
 int
 main(void)
 {
@@ -189,5 +221,6 @@ main(void)
     test_dtypes();
     test_broadcast();
     test_dense();
+    test_rows();
     return done();
 }

@@ -3,6 +3,7 @@
 #include "kernels/cuda/launch.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
+#include "runtime/view.h"
 
 /* Does an argument come from the memory of another device than the result's? */
 static bool
@@ -44,13 +45,28 @@ launch(const struct step *step, void *to, struct cuda_bundle *b)
     return cuda_bundle_add(b, m->launch, in, &to);
 }
 
+/* What comes from another space, or goes there, by the device where that can. */
+static int
+carry(const struct step *step, const struct view *dst, bool *begun)
+{
+    const struct stream *s = step->stream;
+    struct box_operand from;
+    struct view_rows rows;
+    if (!s || !s->kind->carry) return 0;
+    source(step, 0, &from);
+    return view_as_rows(dst, from.view, &rows) ? s->kind->carry(s->device, dst->data, from.data, &rows, begun) : 0;
+}
+
 static int
 take_step(const struct box_move *m, const struct stream_work *w, const struct stream *s, struct cuda_bundle *b)
 {
     struct view dst = *m->view;
     struct step step = {m, w, s};
+    bool begun = false;
     dst.data = (char *)stream_reach(s, w->out[0]) + m->skip;
     if (m->launch) return launch(&step, dst.data, b);
+    if (m->nfrom == 1) TRY(carry(&step, &dst, &begun));
+    if (begun) return 0;
     if (m->verb == BOX_FILL)
         box_fill(m->reduce, &dst);
     else

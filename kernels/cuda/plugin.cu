@@ -71,6 +71,46 @@ fill(void *p, int byte, size_t bytes)
     return text_of(e == cudaSuccess ? cudaStreamSynchronize(nullptr) : e);
 }
 
+/* An error of these is told by `false`, and forgotten. */
+static bool
+pin(void *p, size_t bytes)
+{
+    bool pinned = cudaHostRegister(p, bytes, cudaHostRegisterPortable) == cudaSuccess;
+    if (!pinned) cudaGetLastError();
+    return pinned;
+}
+
+static void
+unpin(void *p)
+{
+    if (cudaHostUnregister(p) != cudaSuccess) cudaGetLastError();
+}
+
+/* May a GPU touch these bytes while host code goes on? */
+static bool
+is_reached(const void *p, size_t bytes)
+{
+    cudaPointerAttributes first = {}, last = {};
+    bool known = cudaPointerGetAttributes(&first, p) == cudaSuccess &&
+                 cudaPointerGetAttributes(&last, static_cast<const char *>(p) + bytes - 1) == cudaSuccess;
+    if (!known) cudaGetLastError();
+    return known && first.type != cudaMemoryTypeUnregistered && last.type != cudaMemoryTypeUnregistered;
+}
+
+static const char *
+carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow, bool *begun)
+{
+    const size_t most = INT32_MAX; /* of a pitch */
+    *begun = to <= most && from <= most && is_reached(dst, to * (nrow - 1) + row) &&
+             is_reached(src, from * (nrow - 1) + row);
+    if (!*begun) return nullptr;
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e != cudaSuccess) return text_of(e);
+    return text_of(nrow == 1
+                       ? cudaMemcpyAsync(dst, src, row, cudaMemcpyDefault, cudaStreamPerThread)
+                       : cudaMemcpy2DAsync(dst, to, src, from, row, nrow, cudaMemcpyDefault, cudaStreamPerThread));
+}
+
 /* ---- kernels ---- */
 
 /* NVRTC, opened when it is first asked for: a GPU is of use without it. */
@@ -243,6 +283,9 @@ rille_cuda_plugin(void)
                                               note,
                                               await,
                                               follow,
+                                              pin,
+                                              unpin,
+                                              carry,
                                               collectives_library,
                                               collectives_communicator,
                                               collectives_collect,

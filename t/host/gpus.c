@@ -208,11 +208,32 @@ await(void *event)
     return NULL;
 }
 
+static bool
+pin(void *p, size_t bytes)
+{
+    (void)p, (void)bytes;
+    return false;
+}
+
+static void
+unpin(void *p)
+{
+    (void)p;
+}
+
+static const char *
+carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow, bool *begun)
+{
+    (void)gpu, (void)dst, (void)to, (void)src, (void)from, (void)row, (void)nrow;
+    *begun = false;
+    return NULL;
+}
+
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION,  count,   open_gpu, take,   give,    copy, fill,
-                                              compiler, compile, load,     launch, library, NULL, NULL,
-                                              settle,   event,   forget,   note,   await,   note, library};
+    static const struct cuda_plugin plugin = {VERSION, count, open_gpu, take,    give, copy,  fill,   compiler,
+                                              compile, load,  launch,   library, NULL, NULL,  settle, event,
+                                              forget,  note,  await,    note,    pin,  unpin, carry,  library};
     return &plugin;
 }

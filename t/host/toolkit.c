@@ -7,7 +7,8 @@
  * memory at the same time), lost=N (from call N on that copies, fills or launches every call says that the GPU is
  * lost). CUDA_VISIBLE_DEVICES is read as drivers read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what
  * follows the first that is none is not seen, and of a list that names a GPU twice nothing is. noway: cuBLASLt has no
- * way for any product. FAKE_CUDA_LOG is a file to which calls are added as lines. */
+ * way for any product. nopin: no memory of the host can be pinned. FAKE_CUDA_LOG is a file to which calls are added as
+ * lines. */
 #define _GNU_SOURCE
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -379,6 +380,99 @@ cudaStreamSynchronize(cudaStream_t stream)
     long waiting = own ? own->put - own->done : 0;
     if (waiting) fake_log("wait gpu %d for %ld\n", current, waiting);
     return e || !own ? e : do_all(own, own->put);
+}
+
+/* ---- copies that are launched, between memory that is pinned or managed ---- */
+
+static struct block pinned[BLOCKS];
+
+cudaError_t
+cudaHostRegister(void *p, size_t bytes, unsigned flags)
+{
+    bool may = flags == cudaHostRegisterPortable && !fake_is_said("nopin");
+    pthread_mutex_lock(&one);
+    struct block *b = pinned;
+    while (b->data) b++;
+    if (may) *b = (struct block){p, bytes, -1};
+    pthread_mutex_unlock(&one);
+    return may ? state() : note(cudaErrorMemoryAllocation);
+}
+
+static struct block *
+find_block(struct block *list, const void *p)
+{
+    for (struct block *b = list; b < list + BLOCKS; b++)
+        if (b->data && (const char *)p >= (char *)b->data && (const char *)p < (char *)b->data + b->bytes) return b;
+    return NULL;
+}
+
+cudaError_t
+cudaHostUnregister(void *p)
+{
+    pthread_mutex_lock(&one);
+    struct block *b = find_block(pinned, p);
+    bool is = b && b->data == p;
+    if (is) *b = (struct block){0};
+    pthread_mutex_unlock(&one);
+    return is ? cudaSuccess : note(cudaErrorHostMemoryNotRegistered);
+}
+
+cudaError_t
+cudaPointerGetAttributes(struct cudaPointerAttributes *of, const void *p)
+{
+    memset(of, 0, sizeof *of);
+    pthread_mutex_lock(&one);
+    of->type = find_block(block, p)    ? cudaMemoryTypeManaged
+               : find_block(pinned, p) ? cudaMemoryTypeHost
+                                       : cudaMemoryTypeUnregistered;
+    pthread_mutex_unlock(&one);
+    return state();
+}
+
+struct rows {
+    char *dst;
+    const char *src;
+    size_t to, from, row, nrow;
+};
+
+static cudaError_t
+copy_rows(void *of)
+{
+    struct rows *r = of;
+    for (size_t i = 0; i < r->nrow; i++) memcpy(r->dst + i * r->to, r->src + i * r->from, r->row);
+    free(r);
+    return cudaSuccess;
+}
+
+/* In what these bytes lie, all of them in one block; what is pageable would be read some time later. */
+static const char *
+memory_at(const void *p, size_t bytes)
+{
+    pthread_mutex_lock(&one);
+    struct block *managed = find_block(block, p), *b = managed ? managed : find_block(pinned, p);
+    pthread_mutex_unlock(&one);
+    if (!b || (const char *)p + bytes > (char *)b->data + b->bytes) return "pageable";
+    return managed ? "managed" : "pinned";
+}
+
+cudaError_t
+cudaMemcpy2DAsync(void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow, enum cudaMemcpyKind kind,
+                  cudaStream_t stream)
+{
+    const char *there = memory_at(dst, to * (nrow - 1) + row), *here = memory_at(src, from * (nrow - 1) + row);
+    fake_log("carry from %s to %s\n", here, there);
+    if (!strcmp(here, "pageable") || !strcmp(there, "pageable") || to < row || from < row ||
+        kind != cudaMemcpyDefault || stream != cudaStreamPerThread)
+        return note(cudaErrorInvalidValue);
+    struct rows *r = malloc(sizeof *r);
+    *r = (struct rows){dst, src, to, from, row, nrow};
+    return fake_put_off(copy_rows, r);
+}
+
+cudaError_t
+cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return cudaMemcpy2DAsync(dst, bytes, src, bytes, bytes, 1, kind, stream);
 }
 
 /* ---- events ---- */
