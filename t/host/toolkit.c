@@ -1,18 +1,16 @@
-/* toolkit.c - a CUDA toolkit on a host without GPUs: what the plug-in (kernels/cuda) calls of the runtime, of NVRTC and
- * of cuBLASLt, by the headers of the real one. GPUs are memory of the host; kernels are played (t/host/played.h). What
- * is launched is done as late as it may be: when a thread waits for it, or for what has to come behind it.
+/* toolkit.c - a CUDA toolkit on a host without GPUs: what the plug-in (kernels/cuda) calls of the runtime and of NVRTC,
+ * by the headers of the real one; of cuBLASLt in cublaslt.c. GPUs are memory of the host; kernels are played
+ * (t/host/played.h). What is launched is done as late as it may be: when a thread waits for it, or for what has to come
+ * behind it.
  *
  * FAKE_CUDA says what is wrong, in words: driver=0 (there is none), driver=old, gpus=N (2), memory=BYTES of a GPU,
  * held=N (another process has that GPU alone), shared (others have half of its memory), apart (host and GPU cannot use
- * memory at the same time), lost=N (from call N on that copies, fills or launches every call says that the GPU is
- * lost). CUDA_VISIBLE_DEVICES is read as drivers read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what
- * follows the first that is none is not seen, and of a list that names a GPU twice nothing is. noway: cuBLASLt has no
- * way for any product. nopin: no memory of the host can be pinned. FAKE_CUDA_LOG is a file to which calls are added as
- * lines. */
+ * memory at the same time), nopin (no memory of the host can be pinned), lost=N (from call N on that copies, fills or
+ * launches every call says that the GPU is lost). CUDA_VISIBLE_DEVICES is read as drivers read it: numbers or
+ * beginnings of GPU-1000, GPU-1001, ...; what follows the first that is none is not seen, and of a list that names a
+ * GPU twice nothing is. FAKE_CUDA_LOG is a file to which calls are added as lines. */
 #define _GNU_SOURCE
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <math.h>
 #include <nvrtc.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -264,17 +262,11 @@ struct CUevent_st {
 };
 struct launch {
     struct CUevent_st after;                                    /* `of` set: it only waits for that */
-    void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: a product, or host code */
+    void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: host code */
     cudaError_t (*host)(void *of);
     void *of;
     long blocks;
     char argument[ARGUMENT];
-    struct product {
-        cublasLtMatmulDescOpaque_t d;
-        cublasLtMatrixLayoutOpaque_t al, bl, yl;
-        const void *a, *b;
-        void *y, *scratch;
-    } product;
 };
 static struct stream {
     struct launch *pending[PENDING];
@@ -285,8 +277,6 @@ static int nstream; /* as many threads have launched */
 static _Thread_local struct stream *own;
 static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER; /* of all of them, and of events */
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
-
-static void compute_product(const struct product *p);
 
 static cudaError_t
 put_off(struct launch **l)
@@ -327,7 +317,6 @@ carry_out(const struct launch *l)
     pthread_mutex_lock(&one); /* one block runs at a time */
     if (!e && l->run) l->run(l->argument, l->blocks, ++seed);
     pthread_mutex_unlock(&one);
-    if (!e && !l->run && !l->host) compute_product(&l->product);
     return !e && l->host ? l->host(l->of) : e;
 }
 
@@ -519,7 +508,7 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
     struct CUevent_st at = *event;
     pthread_mutex_unlock(&streams);
     if (stream != cudaStreamPerThread || flags) return note(cudaErrorInvalidValue);
-    if (!at.of || fake_is_said("forget")) return state();
+    if (!at.of) return state();
     cudaError_t e = put_off(&l);
     if (e) return e;
     l->after = at;
@@ -605,239 +594,4 @@ nvrtcDestroyProgram(nvrtcProgram *p)
     free((*p)->binary);
     free(*p);
     return NVRTC_SUCCESS;
-}
-
-/* ---- cuBLASLt: descriptors hold the value of attribute i as word i; COMPUTE and SCALE behind those ---- */
-
-enum { COMPUTE = 30, SCALE = 31, ATTRIBUTES = 30, SCRATCH = 4096 };
-struct cublasLtContext {
-    int gpu;
-};
-
-size_t
-cublasLtGetVersion(void)
-{
-    return CUBLAS_VERSION;
-}
-
-const char *
-cublasLtGetStatusString(cublasStatus_t s)
-{
-    return s == CUBLAS_STATUS_EXECUTION_FAILED ? "the GPU failed to execute" : "a mistake of the caller";
-}
-
-cublasStatus_t
-cublasLtCreate(cublasLtHandle_t *h)
-{
-    *h = calloc(1, sizeof **h);
-    (*h)->gpu = current;
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-static cublasStatus_t
-set(uint64_t *word, int n, int what, const void *value, size_t bytes)
-{
-    if (bytes > sizeof *word) return CUBLAS_STATUS_INVALID_VALUE;
-    if (what >= n) return CUBLAS_STATUS_SUCCESS;
-    word[what] = 0;
-    memcpy(&word[what], value, bytes);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t
-cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t d, size_t size, cublasComputeType_t compute, cudaDataType_t scale)
-{
-    memset(d, 0, size);
-    d->data[COMPUTE] = compute;
-    d->data[SCALE] = scale;
-    d->data[CUBLASLT_MATMUL_DESC_EPILOGUE] = CUBLASLT_EPILOGUE_DEFAULT;
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t
-cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t what, const void *v, size_t n)
-{
-    return set(d->data, ATTRIBUTES, what, v, n);
-}
-
-cublasStatus_t
-cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t l, size_t size, cudaDataType type, uint64_t rows,
-                                  uint64_t cols, int64_t ld)
-{
-    memset(l, 0, size);
-    l->data[CUBLASLT_MATRIX_LAYOUT_TYPE] = type;
-    l->data[CUBLASLT_MATRIX_LAYOUT_ROWS] = rows;
-    l->data[CUBLASLT_MATRIX_LAYOUT_COLS] = cols;
-    l->data[CUBLASLT_MATRIX_LAYOUT_LD] = (uint64_t)ld;
-    l->data[CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT] = 1;
-    return ld >= (int64_t)rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-}
-
-cublasStatus_t
-cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l, cublasLtMatrixLayoutAttribute_t what, const void *v,
-                                 size_t n)
-{
-    return set(l->data, 8, what, v, n);
-}
-
-cublasStatus_t
-cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t p, size_t size)
-{
-    memset(p, 0, size);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t
-cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t what,
-                                     const void *v, size_t n)
-{
-    return set(p->data, 8, what, v, n);
-}
-
-/* "bias+gelu+aux" */
-static const char *
-epilogue_text(uint64_t e, char *text)
-{
-    bool slope = e == CUBLASLT_EPILOGUE_DGELU;
-    snprintf(text, 32, "%s%s%s", e & CUBLASLT_EPILOGUE_BIAS ? "+bias" : "", e & CUBLASLT_EPILOGUE_GELU ? "+gelu" : "",
-             slope     ? "+slope"
-             : e & 128 ? "+aux"
-                       : "");
-    return *text ? text + 1 : "plain";
-}
-
-/* Of f64 it has no gelu. What adds up in an order that nobody knows is not asked for. */
-cublasStatus_t
-cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
-                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y,
-                               cublasLtMatmulPreference_t p, int n, cublasLtMatmulHeuristicResult_t *found, int *nfound)
-{
-    char text[32];
-    uint64_t e = d->data[CUBLASLT_MATMUL_DESC_EPILOGUE];
-    bool none = d->data[SCALE] == CUDA_R_64F && e >= CUBLASLT_EPILOGUE_GELU;
-    (void)b, (void)c, (void)n;
-    if (p->data[CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK] != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE ||
-        p->data[CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES] != 16 || h->gpu != current)
-        return CUBLAS_STATUS_INVALID_VALUE;
-    fake_log(
-        "choose gpu %d %ldx%ldx%ld type %ld %s\n", current, (long)y->data[CUBLASLT_MATRIX_LAYOUT_COLS],
-        (long)y->data[CUBLASLT_MATRIX_LAYOUT_ROWS],
-        (long)a->data[d->data[CUBLASLT_MATMUL_DESC_TRANSA] ? CUBLASLT_MATRIX_LAYOUT_ROWS : CUBLASLT_MATRIX_LAYOUT_COLS],
-        (long)y->data[CUBLASLT_MATRIX_LAYOUT_TYPE], epilogue_text(e, text));
-    *nfound = none || fake_is_said("noway") ? 0 : 1;
-    found->state = CUBLAS_STATUS_SUCCESS;
-    found->workspaceSize = SCRATCH;
-    return *nfound ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
-}
-
-static double
-get(uint64_t type, const void *data, int64_t i)
-{
-    float f;
-    uint32_t bits = type == CUDA_R_16BF ? (uint32_t)((const uint16_t *)data)[i] << 16 : 0;
-    memcpy(&f, &bits, sizeof f);
-    return type == CUDA_R_32F   ? ((const float *)data)[i]
-           : type == CUDA_R_64F ? ((const double *)data)[i]
-           : type == CUDA_R_16F ? (double)((const _Float16 *)data)[i]
-                                : f;
-}
-
-static void
-put(uint64_t type, void *data, int64_t i, double v)
-{
-    float f = (float)v;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    if (type == CUDA_R_32F) ((float *)data)[i] = f;
-    if (type == CUDA_R_64F) ((double *)data)[i] = v;
-    if (type == CUDA_R_16F) ((_Float16 *)data)[i] = (_Float16)f;
-    if (type == CUDA_R_16BF) ((uint16_t *)data)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* Where element (i, j) of matrix `batch` lies. */
-static int64_t
-at(const cublasLtMatrixLayoutOpaque_t *l, int64_t batch, int64_t i, int64_t j)
-{
-    return batch * (int64_t)l->data[CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET] + i +
-           j * (int64_t)l->data[CUBLASLT_MATRIX_LAYOUT_LD];
-}
-
-static double
-gelu(double v, bool slope)
-{
-    double scale = sqrt(2 / M_PI), t = tanh(scale * (v + 0.044715 * v * v * v));
-    return slope ? (1 + t) / 2 + v / 2 * (1 - t * t) * scale * (1 + 3 * 0.044715 * v * v) : v / 2 * (1 + t);
-}
-
-/* What comes behind the sum v at (i, j). */
-static double
-finish(const cublasLtMatmulDescOpaque_t *d, uint64_t type, int64_t i, int64_t j, double v)
-{
-    uint64_t e = d->data[CUBLASLT_MATMUL_DESC_EPILOGUE];
-    void *aux = (void *)d->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER];
-    int64_t place = i + j * (int64_t)d->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD];
-    if (e == CUBLASLT_EPILOGUE_DGELU) return v * gelu(get(type, aux, place), true);
-    if (e & CUBLASLT_EPILOGUE_BIAS) v += get(type, (void *)d->data[CUBLASLT_MATMUL_DESC_BIAS_POINTER], i);
-    if (e & 128) put(type, aux, place, v);
-    return e & CUBLASLT_EPILOGUE_GELU ? gelu(v, false) : v;
-}
-
-/* A factor's element as tensor cores see it under TF32: 10 bits of fraction, to the nearest, ties to even. */
-static double
-rounded(const cublasLtMatmulDescOpaque_t *d, double v)
-{
-    int e;
-    if (d->data[COMPUTE] != CUBLAS_COMPUTE_32F_FAST_TF32 || !isfinite(v)) return v;
-    double fraction = frexp(v, &e);
-    return ldexp(rint(ldexp(fraction, 11)), e - 11);
-}
-
-static bool
-computes(uint64_t compute, bool doubles, uint64_t type)
-{
-    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return type == CUDA_R_32F;
-    return compute == (doubles ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F);
-}
-
-static void
-compute_product(const struct product *p)
-{
-    const cublasLtMatmulDescOpaque_t *d = &p->d;
-    uint64_t type = p->yl.data[CUBLASLT_MATRIX_LAYOUT_TYPE], from = p->al.data[CUBLASLT_MATRIX_LAYOUT_TYPE];
-    int64_t rows = (int64_t)p->yl.data[CUBLASLT_MATRIX_LAYOUT_ROWS];
-    int64_t cols = (int64_t)p->yl.data[CUBLASLT_MATRIX_LAYOUT_COLS];
-    bool ta = d->data[CUBLASLT_MATMUL_DESC_TRANSA], tb = d->data[CUBLASLT_MATMUL_DESC_TRANSB];
-    int64_t k = (int64_t)p->al.data[ta ? CUBLASLT_MATRIX_LAYOUT_ROWS : CUBLASLT_MATRIX_LAYOUT_COLS];
-    memset(p->scratch, 0x55, SCRATCH);
-    for (int64_t e = 0; e < rows * cols * (int64_t)p->yl.data[CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT]; e++) {
-        int64_t i = e % rows, j = e / rows % cols, of = e / rows / cols;
-        double v = 0;
-        for (int64_t l = 0; l < k; l++)
-            v += rounded(d, get(from, p->a, at(&p->al, of, ta ? l : i, ta ? i : l))) *
-                 rounded(d, get(from, p->b, at(&p->bl, of, tb ? j : l, tb ? l : j)));
-        put(type, p->y, at(&p->yl, of, i, j), finish(d, type, i, j, v));
-    }
-}
-
-cublasStatus_t
-cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha, const void *a, cublasLtMatrixLayout_t al,
-               const void *b, cublasLtMatrixLayout_t bl, const void *beta, const void *c, cublasLtMatrixLayout_t cl,
-               void *y, cublasLtMatrixLayout_t yl, const cublasLtMatmulAlgo_t *algo, void *scratch, size_t bytes,
-               cudaStream_t stream)
-{
-    char text[32];
-    bool doubles = d->data[SCALE] == CUDA_R_64F;
-    bool one = doubles ? *(const double *)alpha == 1 && *(const double *)beta == 0
-                       : *(const float *)alpha == 1 && *(const float *)beta == 0;
-    uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)y | d->data[CUBLASLT_MATMUL_DESC_BIAS_POINTER] |
-                     d->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER];
-    (void)c, (void)cl, (void)algo;
-    if (!one || bits % 16 || (uintptr_t)scratch % 256 || bytes != SCRATCH || !scratch || h->gpu != current ||
-        stream != cudaStreamPerThread || !computes(d->data[COMPUTE], doubles, al->data[CUBLASLT_MATRIX_LAYOUT_TYPE]))
-        return CUBLAS_STATUS_INVALID_VALUE;
-    struct launch *l;
-    if (put_off(&l)) return CUBLAS_STATUS_EXECUTION_FAILED;
-    fake_log("multiply gpu %d %s\n", current, epilogue_text(d->data[CUBLASLT_MATMUL_DESC_EPILOGUE], text));
-    l->product = (struct product){*d, *al, *bl, *yl, a, b, y, scratch};
-    return CUBLAS_STATUS_SUCCESS;
 }

@@ -13,7 +13,7 @@ cp "$own" "$rille"
 
 make_toolkit() {
   cc -std=gnu11 -Wall -Wextra -Werror -shared -fPIC -DSHIM="\"$root\"" -I"$root" -isystem "$headers" -o "$dir/libtoolkit.so" \
-    t/host/toolkit.c $([ ! -f "$headers/nccl.h" ] || echo t/host/nccl.c) -ldl -lm
+    t/host/toolkit.c t/host/cublaslt.c $([ ! -f "$headers/nccl.h" ] || echo t/host/nccl.c) -ldl -lm
 }
 make_plugin() {
   for file in kernels/cuda/*.cu; do set -- "$@" -x c++ "$file"; done
