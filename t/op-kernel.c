@@ -1,6 +1,7 @@
 /* op-kernel.c - every way of computing a call equals its reference: each kernel variant, the element-wise engine,
  * copies of views; on dense, strided, repeated, overlapping and unaligned operands, of the dtypes of the samples and
- * others, with NaN, infinities, zeros of either sign and numbers too small for full precision; twice the same bits.
+ * others, of dimensions of no and of one element, with NaN, infinities, zeros of either sign and numbers too small for
+ * full precision; twice the same bits.
  *
  * A variant is tried alone, by a copy of the record that has no other. Each must take some sample: where it takes none
  * the reference would be compared with itself. */
@@ -230,6 +231,60 @@ others(uint64_t seed)
         for (int m = 0; m < NMEMORY; m++) try_sample(op_find(text[i][0]), text[i][1], (enum memory)m, seed + i);
 }
 
+/* ---- dimensions of no and of one element ---- */
+
+/* The sample with `to`, a digit, where a dimension, or the bound of ids, is `from`; false: there is none. */
+static bool
+resize(const char *text, int from, int to, char *resized, size_t room)
+{
+    bool inside = false, any = false;
+    size_t n = 0;
+    for (char before = 0; *text && n + 1 < room; before = text[-1]) {
+        size_t digits = (inside && (before == '{' || before == ',')) || before == '<' ? strspn(text, "0123456789") : 0;
+        bool hit = digits > 0 && strtol(text, NULL, 10) == from;
+        any |= hit;
+        inside = *text == '{' || (inside && *text != '}');
+        resized[n++] = hit ? (char)('0' + to) : *text;
+        text += hit ? digits : 1;
+    }
+    resized[n] = 0;
+    return any;
+}
+
+/* Of no rows no id is one. Gradients of windows are told their result's size: with another they are of no forward. */
+static bool
+is_call(const struct op *op, const char *text)
+{
+    struct arena a = {0};
+    struct sample s;
+    struct rule rule;
+    bool good = sample_read(op, text, &s) && (op->rule || op->make_rule) && op_attr_find(op, "size") < 0;
+    good = good && !strstr(text, "<0") && !call_infer(&a, &s.call, &rule);
+    err_clear();
+    arena_fini(&a);
+    return good;
+}
+
+/* Of every sample of every record each size is made none and one, where that is still a call. */
+static void
+edges(uint64_t seed)
+{
+    static const enum memory memory[] = {DENSE, GAPS, REPEATED};
+    char text[256];
+    int tried = 0;
+    for (int i = 0; i < op_count; i++)
+        for (int k = 0; k < OP_SAMPLE && op_table[i]->sample[k]; k++)
+            for (int to = 0; to < 2; to++)
+                for (int from = to + 1; from < 64; from++) {
+                    if (!resize(op_table[i]->sample[k], from, to, text, sizeof text)) continue;
+                    if (!is_call(op_table[i], text)) continue;
+                    for (size_t m = 0; m < countof(memory); m++)
+                        try_sample(op_table[i], text, memory[m], seed + (uint64_t)k);
+                    tried++;
+                }
+    ok(tried > 500, "dimensions of no and of one element were tried: %d calls", tried);
+}
+
 /* Whether these take anything depends on the processor and the library: those of halves where it has none, and its
  * means of windows. */
 static bool
@@ -269,6 +324,7 @@ main(int argc, char **argv)
     reductions(seed);
     strange_values(seed);
     others(seed);
+    edges(seed);
     all_reached();
     return done();
 }
