@@ -66,9 +66,9 @@ static const struct range {
     {"gelu", vec_gelu, gelu, -13, 6, 6.5, 0, true},
     {"gelu", vec_gelu, gelu, 0, 6, 3.8, 0, false},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 4, 0, true},
-    {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 4e-7, false},
+    {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 5e-8, false},
     {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 1.7e-7, false},
-    {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -10, 20, 0, 4e-7, false},
+    {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -10, 20, 0, 2.3e-7, false},
 };
 
 /* How many times the allowed error y is off. */
