@@ -1,9 +1,11 @@
 /* plan-promela.c - small random plans and the bus's doorbells as models, checked by spin in every order of events: no
- * register is written too early, every run ends, every register comes back, an interrupt stops all updates or none.
- * Mistakes that are planted in models are found. */
+ * register is written too early, every run ends, every register comes back, an interrupt stops all updates or none; the
+ * same of training steps in stages. Mistakes that are planted in models are found. */
 #include "t/plans.h"
 
 #include "actors/plan/promela.h"
+#include "actors/session/compiled.h"
+#include "t/must.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -120,6 +122,123 @@ plant(struct plan *p, struct count *c)
     str_free(&s);
 }
 
+/* ---- pipelines that have names ---- */
+
+static struct rille_tensor *
+called(struct rille_session *s, const char *op, struct rille_tensor *a, struct rille_tensor *b)
+{
+    struct rille_tensor *out;
+    struct rille_arg arg[2] = {{.kind = RILLE_ARG_TENSOR, .tensor = a}, {.kind = RILLE_ARG_TENSOR, .tensor = b}};
+    must(rille_call(s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, &out), op);
+    return out;
+}
+
+static const struct rille_layout *
+whole_on(struct rille_session *s, int32_t device)
+{
+    const struct rille_place *p;
+    const struct rille_layout *l;
+    int32_t one = 1;
+    must(rille_place(s, "cpu", 1, &one, &device, &p), "placement");
+    must(rille_layout(s, p, 1, (const char *[]){"B"}, NULL, -1, &l), "layout");
+    return l;
+}
+
+enum { MOST_STAGES = 4, WIDE = 2 };
+
+/* A step of n stages, each with a weight: forward, backward, and updates of the weights. */
+struct staged {
+    int n;
+    struct rille_tensor *x, *w[MOST_STAGES];
+    struct rille_graph *graph;
+};
+
+static void
+trace_stages(struct rille_session *s, struct staged *p, struct rille_tensor *piece)
+{
+    struct rille_tensor *h = rille_tensor_hold(piece), *next;
+    for (int q = 0; q < p->n; q++) {
+        if (q > 0) {
+            must(rille_tensor_to_global(h, whole_on(s, q), &next), "to_global");
+            rille_tensor_free(&h);
+            h = next;
+        }
+        next = called(s, "mul", h, p->w[q]);
+        rille_tensor_free(&h);
+        h = next;
+    }
+    struct rille_tensor *y = called(s, "square", h, NULL), *loss = called(s, "sum", y, NULL);
+    must(rille_tensor_backward(loss), "backward");
+    for (int q = 0; q < p->n; q++) {
+        struct rille_tensor *g = rille_tensor_grad(p->w[q]);
+        struct rille_arg arg[4] = {{.kind = RILLE_ARG_TENSOR, .tensor = p->w[q]},
+                                   {.kind = RILLE_ARG_NONE},
+                                   {.kind = RILLE_ARG_TENSOR, .tensor = g},
+                                   {.kind = RILLE_ARG_FLOAT, .f = 1}};
+        must(rille_update(s, rille_op_find("sgd"), 4, arg, 0, NULL), "sgd");
+        must(rille_tensor_set_grad(p->w[q], NULL), "gradient");
+        rille_tensor_free(&g);
+    }
+    must(rille_step(s), "step");
+    rille_tensor_free(&h);
+    rille_tensor_free(&y);
+    rille_tensor_free(&loss);
+}
+
+static void
+staged_open(struct rille_session *s, const char *schedule, int pieces, struct staged *p)
+{
+    float ones[16] = {0};
+    struct rille_tensor *piece;
+    struct rille_graph_options o = {.micro_batches = pieces, .schedule = schedule};
+    must(rille_tensor_from_host(s, "f32", 2, (int64_t[]){pieces, WIDE}, ones, whole_on(s, 0), &p->x), "x");
+    for (int q = 0; q < p->n; q++) {
+        must(rille_tensor_from_host(s, "f32", 1, (int64_t[]){WIDE}, ones, whole_on(s, q), &p->w[q]), "weight");
+        must(rille_tensor_set_requires_grad(p->w[q], true), "weight");
+    }
+    must(rille_trace_begin(s, &o, 1, &p->x, &piece), "trace");
+    trace_stages(s, p, piece);
+    rille_tensor_free(&piece);
+    must(rille_trace_end(s, 0, NULL, &p->graph), "graph");
+}
+
+static void
+staged_close(struct staged *p)
+{
+    rille_graph_free(&p->graph);
+    rille_tensor_free(&p->x);
+    for (int q = 0; q < p->n; q++) rille_tensor_free(&p->w[q]);
+}
+
+/* A thread a stage; the user may interrupt at any moment. */
+static void
+pipelines(void)
+{
+    static const struct pipelined {
+        const char *schedule;
+        int stages, pieces;
+    } list[] = {{"1f1b", 2, 2}, {"1f1b", 2, 4}, {"1f1b", 3, 2}, {"gpipe", 2, 3}, {"zb-h1", 2, 3}, {"zb-h2", 2, 3}};
+    for (size_t k = 0; k < countof(list); k++) {
+        struct rille_options o = {.devices = "cpu:4", .threads = list[k].stages, .bus = "zmq"};
+        struct rille_session *s;
+        struct staged p = {.n = list[k].stages};
+        struct str text = {0};
+        must(rille_open(&o, &s), "open");
+        staged_open(s, list[k].schedule, list[k].pieces, &p);
+        const struct plan *plan = p.graph->runner->plan;
+        plan_promela(plan, &text);
+        ok(check(str_text(&text)) == 0 && plan->nthread == p.n,
+           "%s, %d stages, %d pieces: a step that is interrupted at any moment updates all or nothing, and ends",
+           list[k].schedule, p.n, list[k].pieces);
+        char *open = replaced(str_text(&text), "gate = 1; ", "");
+        if (k == 0) is_int(check(open), 1, "an update after which the user may still interrupt is found");
+        free(open);
+        str_free(&text);
+        staged_close(&p);
+        rille_close(&s);
+    }
+}
+
 /* The model in t/models. */
 static void
 doorbells(void)
@@ -153,6 +272,7 @@ main(void)
     alarm(3000);
     if (rille_open(&o, &s)) return 1;
     doorbells();
+    pipelines();
     for (int i = 0; i < 20000 && (c.models < want || c.pieces == 0); i++) {
         struct plan *p = random_plan(s, &seed, i % 2);
         if (!p) continue;
