@@ -57,6 +57,16 @@ full='local p = rille.placement("cuda", {0})
 ok "a GPU that is full says so, the session goes on" prints "" $'false\tcuda:0 wanted 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
 ok "also where others have taken half of it" prints shared $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
+tenants='local step = rille.graph(function(x)
+    local y = x:exp()
+    return (y:matmul(y):softmax(1) + y):sum()
+  end)
+  local at = {placement = rille.placement("cuda", {0})}
+  local ok, e = pcall(function() return step(rille.rand({3000, 3000}, at)):item() end)
+  for name in tostring(e):gmatch("(%a+) f32{3000, 3000} 36000000 B %(%(command line%):%d+%)") do print(name) end
+  print(ok, rille.ones({8}, at):sum():item())'
+ok "when a step does not fit, what would hold most of the memory is named, with its lines" prints "" $'exp\nmatmul\nsoftmax\nfalse\t8.0' "$tenants"
+
 # ---- a GPU that is lost in the middle: at the line, by the same words ever after, and cpus go on
 
 lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: invalid device context; this process cannot use devices of this kind any more"
@@ -71,6 +81,26 @@ lost='local p, said = rille.placement("cuda", {0}), "(command line):%d: cuda: in
 for at in 1 2 3 5 8 13; do
   ok "a GPU that is lost at call $at is told, and cpus go on" prints lost=$at $'false\ttrue\tfalse\ttrue\nfalse\ttrue\t8.0' "$lost"
 done
+
+two='local nn, p = rille.nn, rille.placement("cuda", {0, 1})
+  local ok, e = pcall(function()
+    local net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Linear(16, 5)):to_global{placement = p, sbp = "B"}
+    local opt = rille.optim.AdamW(net:parameters(), {lr = 0.05})
+    local x, labels = rille.randn(12, 6):to_global{placement = p, sbp = "S(0)"}, (rille.arange(12) % 5):to_global{placement = p, sbp = "S(0)"}
+    local step = rille.graph(function(x, labels)
+      local loss = net(x):cross_entropy(labels)
+      loss:backward() opt:step() opt:zero_grad()
+      return loss
+    end)
+    for i = 1, 3 do step(x, labels):item() end
+  end)
+  print(ok, tostring(e):find("invalid device context; this process cannot use devices of this kind any more", 1, true) ~= nil or e, rille.ones({8}):sum():item())'
+for at in 20 50 80 110; do
+  ok "two GPUs, and a step in the middle: lost at call $at, the run ends" prints lost=$at $'false\ttrue\t8.0' "$two" cpu:1,cuda:0,cuda:1
+done
+uncaught() { FAKE_CUDA=lost=1 timeout 60 "$rille" -d cpu:1,cuda:0 -e "$1" 2>"$dir/err"; [ $? = 1 ] && grep -qF "(command line):2: cuda: invalid device context" "$dir/err"; }
+ok "an error that nobody catches ends the program with 1" uncaught 'local at = {placement = rille.placement("cuda", {0})}
+  print(rille.tensor({1, 2}, at):sum():item())'
 
 # ---- between cpu and GPUs: large values by copies that are launched, small ones, which lie in pageable memory, by the host
 
