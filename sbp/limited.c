@@ -373,9 +373,10 @@ begin_prices(struct limited *m, const int32_t *time, int32_t ntime, int32_t end,
 static void
 tell_prices(const struct limited *m, const struct net *n, const int32_t *time, int64_t *price)
 {
+    int64_t finer = MAX(1, m->scale / cfn_scale(n));
     memset(price, 0, sizeof *price * (size_t)net_times(n));
     for (int32_t t = 0; t < m->limit.ntime && m->best_bound > -NET_NEVER; t++)
-        price[time[m->merged.time[t]]] = m->best_price[t] / MAX(1, m->scale / cfn_scale(n));
+        price[time[m->merged.time[t]]] = m->best_price[t] / finer;
 }
 
 void

@@ -14,7 +14,11 @@
 
 #include <string.h>
 
-enum { GLANCE = 4 }; /* looks at what a limit may not allow */
+enum {
+    GLANCE = 4, /* looks at what a limit may not allow */
+    LARGE =
+        20000, /* nodes; a net of more is not made better at a glance, nor squeezed: it takes longer than all else */
+};
 
 /* ---- without a memory limit ---- */
 
@@ -115,7 +119,7 @@ static bool
 is_over(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
 {
     const struct net *plain = copies ? copies->net : n;
-    solve_free(plain, o, false, GLANCE, NULL, r);
+    solve_free(plain, o, plain->nnode > LARGE, GLANCE, NULL, r);
     settle(copies, r);
     if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* which a glance may not see */
     return net_peak(n, r->choice) > n->memory_limit;
@@ -130,7 +134,7 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     const int32_t *start = arena_dup(a, r->choice, sizeof *start * (size_t)n->nnode);
     int64_t *price = ARENA_ARRAY(a, int64_t, net_times(n) + 1), *best_price = ARENA_ARRAY(a, int64_t, net_times(n) + 1);
     r->cost = NET_NEVER;
-    squeeze(plain, o, start, r, price, least_peak);
+    if (plain->nnode <= LARGE) squeeze(plain, o, start, r, price, least_peak);
     settle(copies, r);
     if (!o->quick) limited_solve(n, copies, o, r, price, least_peak, best_price);
     str_clear(&out->proof);
@@ -153,7 +157,8 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
     if (n->memory_limit && optimal) over = is_over(n, copies, o, &all);
-    if (!over) solve_free(n, o, !optimal, 0, o->proof ? &out->proof : NULL, &all);
+    bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
+    if (!over && !closed) solve_free(n, o, !optimal, 0, o->proof ? &out->proof : NULL, &all);
     settle(copies, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
     out->certified = all.bound;

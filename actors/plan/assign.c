@@ -698,6 +698,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     int64_t start = computed_ns();
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;
+    if (!status) a->solved.bound = MIN(a->solved.cost, MAX(a->solved.bound, o->bound));
     if (!status) {
         a->form = ARENA_ARRAY(&a->arena, const struct layout *const *, a->net.nnode);
         memcpy(a->form, w->form, sizeof *a->form * (size_t)a->net.nnode);

@@ -39,8 +39,9 @@ struct assign_options {
     int64_t *least;                   /* takes the least possible found where nothing meets the limit; or NULL */
     const int32_t *known;             /* a choice of such a net, nknown nodes, that may be worth a try; NULL */
     int32_t nknown;
-    bool quick; /* as solve.h has it: the choice does not depend on the clock */
-    bool proof; /* somebody may want a certificate */
+    int64_t bound; /* no choice within the limit costs less: that is known; 0 */
+    bool quick;    /* as solve.h has it: the choice does not depend on the clock */
+    bool proof;    /* somebody may want a certificate */
     bool (*stop)(void *arg);
     void *arg;
 };

@@ -101,12 +101,15 @@ planned_is_late(void *deadline)
     return computed_ns() > *(int64_t *)deadline;
 }
 
-/* What it chose before, within another limit perhaps. */
+/* What it chose before, within another limit perhaps; what nothing costs less than within a wider one, within this one
+ * nothing does. */
 static void
 remember(struct rille_graph *g, struct assign_options *a)
 {
     if (!g->assigned) return;
     const struct net *n = &g->assigned->net;
+    if (a->memory_limit && (!n->memory_limit || n->memory_limit >= a->memory_limit))
+        a->bound = g->assigned->solved.bound;
     a->nknown = n->nnode;
     a->known = arena_dup(&g->arena, g->assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
 }
