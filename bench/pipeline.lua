@@ -2,15 +2,16 @@
 -- and where all take exactly SLEEP - and the bound of all schedules.
 --
 --   RILLE_THREADS=8 rille -d cpu:8 bench/pipeline.lua          bench/pipeline.sh runs it beside PyTorch's pipeline
---   KIND=late RILLE_THREADS=8 rille -d late:8 bench/pipeline.lua          on devices with streams, which do the sleeping
+--   KIND=late RILLE_THREADS=2 rille -d late:8 bench/pipeline.lua          on devices with streams, which do the sleeping
 --
 -- A sleeping kernel wants no core, so that eight devices work at once on two. F, B and W take SLEEP each on every stage:
 -- on the first, B is for what is added to its input. SLEEP and ROUNDS come from the environment. Prints lines "schedule,
 -- devices, pieces, least of ROUNDS, measured costs, SLEEP, bound" in milliseconds.
 
 local rille = require "rille"
-local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonumber(os.getenv("ROUNDS")) or 2
+local SLEEP <const>, ROUNDS <const> = tonumber(os.getenv("SLEEP")) or 0.01, tonumber(os.getenv("ROUNDS")) or 6
 local KIND <const> = os.getenv("KIND") or "cpu"
+local WHERE <const> = KIND == "cpu" and "" or ("%s/%s "):format(KIND, os.getenv("RILLE_THREADS"))
 
 -- devices: by stage. skip: the last stage reads what the first made, too.
 local function pipeline(devices, pieces, schedule, skip)
@@ -61,7 +62,7 @@ for _, p in ipairs{4, 8} do
       local time, chart = least(step, x), step:chart()
       local ideal = step:chart{forward = SLEEP, backward = SLEEP, weight = SLEEP}
       local bound = case[2] * m * 3 * SLEEP + (p - 1) * SLEEP
-      print(("%s%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f"):format(KIND == "cpu" and "" or KIND .. " ", case[1], p, m, 1e3 * time, 1e3 * chart.planned.time,
+      print(("%s%s\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.1f"):format(WHERE, case[1], p, m, 1e3 * time, 1e3 * chart.planned.time,
         1e3 * ideal.planned.time, 1e3 * bound))
     end
   end

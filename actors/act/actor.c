@@ -595,14 +595,15 @@ say_doing(struct worker *w, int task, int over)
     if (w->doing) atomic_store_explicit(w->doing, doing, memory_order_relaxed);
 }
 
-static void
-act_of(struct worker *w, struct lane *l, int i)
+void
+worker_act(struct worker *w, struct lane *l, int i)
 {
     if (w->plan->task[l->ready[i]].updates && !worker_may_update(w)) {
         w->stopped = true;
         return;
     }
-    int task = lane_take(w, l, i);
+    int task = lane_take(l, i);
+    w->nready--;
     say_doing(w, task, 0);
     struct flow *f = flow_of(w, &w->plan->task[task]);
     if (f)
@@ -611,22 +612,6 @@ act_of(struct worker *w, struct lane *l, int i)
         act_now(w, task);
     say_doing(w, task, DOING_OVER);
     if (w->run->rows && !f) l->free_ns = now_ns();
-}
-
-bool
-worker_act(struct worker *w)
-{
-    struct lane *l = lanes_next(w);
-    if (l) act_of(w, l, 0);
-    return l;
-}
-
-void
-worker_act_any(struct worker *w, int i)
-{
-    struct lane *l = w->lane;
-    for (; i >= l->nready; l++) i -= l->nready;
-    act_of(w, l, i);
 }
 
 bool

@@ -98,7 +98,8 @@ struct worker {
     int64_t asked; /* must_count() when the run began */
     int32_t on;    /* the device that the thread works for since `since_ns`, -1: it has nothing to do */
     int64_t since_ns;
-    int64_t until_ns; /* all that is ready waits so long for what is next in rows; 0: something does not */
+    int64_t until_ns; /* all that is ready waits so long for what is next in rows, INT64_MAX: until a stream has gone
+                         on; 0: something does not */
     int status;
     int32_t blame; /* program node whose act failed, -1 */
     char text[2048];
@@ -123,11 +124,8 @@ void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
 void worker_receive(struct worker *w, const struct msg *m);
 /* From now on the thread works for this device; -1: it has nothing to do. */
 void worker_bill(struct worker *w, int32_t device);
-/* Of what is ready, the first by priority acts once. False: all that waits for what is next in rows, until until_ns or,
- * INT64_MAX, until a stream has gone on. A failure sets w->status and w->text. */
-bool worker_act(struct worker *w);
-/* The same of any that is ready, number i, whatever rows say. */
-void worker_act_any(struct worker *w, int i);
+/* Ready actor number i of a lane (0: the first) acts once. A failure sets w->status and w->text. */
+void worker_act(struct worker *w, struct lane *l, int i);
 /* May the run write over variables from now on? false: somebody cancelled it before. In engine.c. */
 bool worker_may_update(struct worker *w);
 /* Lets whoever stops the run stop this thread's kernels too; in engine.c. */

@@ -210,7 +210,9 @@ play(struct worker *w, struct bus *b)
     uint64_t choice = bus_choose(b, (uint64_t)(w->nready > 0) + 2 * streams);
     if (streams && choice == 0) return worker_step(w, b->kind->choose, b);
     if (streams && choice == 1) return worker_complete(w);
-    worker_act_any(w, (int)bus_choose(b, (uint64_t)w->nready));
+    int i = (int)bus_choose(b, (uint64_t)w->nready);
+    struct lane *l = lanes_at(w, &i);
+    worker_act(w, l, i);
     return true;
 }
 
@@ -225,10 +227,13 @@ work(struct worker *w)
     bool any = w->nunder > 0 && worker_complete(w);
     if (w->nready == 0 || w->stopped) return any;
     int n = w->plan->nthread == 1 ? ALONE : 1;
-    bool acts;
-    do any = (acts = worker_act(w)) || any;
-    while (acts && --n > 0 && w->nready > 0 && !w->stopped);
-    if (!acts) relax();
+    while (n-- > 0 && w->nready > 0 && !w->stopped) {
+        struct lane *l = w->run->rows ? lanes_next(w) : w->lane;
+        if (!l) break;
+        worker_act(w, l, 0);
+        any = true;
+    }
+    if (!any) relax();
     return any;
 }
 

@@ -52,20 +52,16 @@ lanes_push(struct worker *w, int task)
     heap_up(l, i);
 }
 
-int
-lane_take(struct worker *w, struct lane *l, int i)
+void
+lane_mend(struct lane *l, int i)
 {
-    int task = l->ready[i];
-    int last = --l->nready;
-    w->nready--;
-    if (i == last) return task;
-    heap_swap(l, i, last);
+    heap_swap(l, i, l->nready);
     heap_up(l, i);
     for (;;) {
         int least = i, c = 2 * i + 1;
         if (c < l->nready && l->key[c] < l->key[least]) least = c;
         if (c + 1 < l->nready && l->key[c + 1] < l->key[least]) least = c + 1;
-        if (least == i) return task;
+        if (least == i) return;
         heap_swap(l, i, least);
         i = least;
     }
@@ -100,13 +96,20 @@ bides(struct worker *w, struct lane *l)
 struct lane *
 lanes_next(struct worker *w)
 {
-    if (!w->run->rows) return w->lane;
     struct lane *next = NULL;
     w->until_ns = INT64_MAX;
     for (struct lane *l = w->lane; l < w->lane + w->nlane; l++)
         if (l->nready > 0 && (!next || l->key[0] < next->key[0]) && !bides(w, l)) next = l;
     if (next) w->until_ns = 0;
     return next;
+}
+
+struct lane *
+lanes_at(struct worker *w, int *i)
+{
+    struct lane *l = w->lane;
+    for (; *i >= l->nready; l++) *i -= l->nready;
+    return l;
 }
 
 /* ---- a run ---- */

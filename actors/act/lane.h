@@ -26,12 +26,22 @@ void lanes_reset(struct worker *w);
 
 /* The task is ready. */
 void lanes_push(struct worker *w, int task);
+/* The last of a heap, which was taken off, goes where number i was. */
+void lane_mend(struct lane *l, int i);
 /* Takes ready task number i of the heap, 0: the first. */
-int lane_take(struct worker *w, struct lane *l, int i);
-/* Where something is ready gives the lane whose first is to act now: of those that do not wait the one whose turn it is
- * by the virtual clock, so that what a thread enqueues to several streams is in the order in which it will begin. NULL:
- * all wait, as w->until_ns says. */
+static inline int
+lane_take(struct lane *l, int i)
+{
+    int task = l->ready[i];
+    if (i < --l->nready) lane_mend(l, i);
+    return task;
+}
+/* Where there are rows, and something is ready, gives the lane whose first is to act now: of those that do not wait the
+ * one whose turn it is by the virtual clock, so that what a thread enqueues to several streams is in the order in which
+ * it will begin. NULL: all wait, as w->until_ns says. */
 struct lane *lanes_next(struct worker *w);
+/* Gives the lane of ready task number *i of all, which becomes its number there. */
+struct lane *lanes_at(struct worker *w, int *i);
 /* Work of the task, on a stream, was found done. */
 void lanes_ended(struct worker *w, int task, int64_t now);
 
