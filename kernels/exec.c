@@ -265,7 +265,7 @@ take_chain(struct exec *e)
 {
     struct fuse_step step = {.call = e->call};
     for (int i = 0; i < e->nin; i++) step.arg[i].index = i;
-    TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, e->k.threads, &e->elt));
+    TRY(elt_new(&e->arena, 1, &step, e->nin, e->in, 1, e->out, e->k.threads, e->k.unread, &e->elt));
     e->name = "eltwise";
     e->scratch_bytes = aligned(elt_scratch(e->elt));
     return 0;
@@ -354,6 +354,7 @@ exec_of(const struct kcall *k)
     e->k = (struct kcall){.call = e->call, .in = e->seen_in, .out = e->seen_out};
     e->k.pieces = k->pieces;
     e->k.adds = e->made.adds = k->adds;
+    e->k.unread = k->unread;
     e->k.threads = MAX(k->threads, 1);
     struct fuse_step whole = {.call = e->call};
     for (int i = 0; i < MIN(e->nin, OP_OPERAND); i++) whole.arg[i].index = i;
@@ -429,7 +430,7 @@ take_steps(struct exec *e, int device, int threads)
         e->name = e->launch->source.engine;
         return 0;
     }
-    TRY(elt_new(&e->arena, nstep, e->made.step, e->nin, e->in, e->nout, e->out, threads, &e->elt));
+    TRY(elt_new(&e->arena, nstep, e->made.step, e->nin, e->in, e->nout, e->out, threads, false, &e->elt));
     e->scratch_bytes = aligned(elt_scratch(e->elt));
     return 0;
 }

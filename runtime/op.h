@@ -134,6 +134,7 @@ struct kcall {
     struct pieces pieces; /* for messages, which tell positions in what the user gave */
     int threads;          /* how many threads the kernel may use (oneDNN) */
     bool adds;            /* result 0, f32, is a sum over the pieces: those after the first are added to it */
+    bool unread;          /* nothing of the run reads the results: they need not stay in caches */
     struct finding *find; /* comes as zeros; operators that have say() write it */
 };
 

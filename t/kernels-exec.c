@@ -253,6 +253,32 @@ test_nan(void)
     ok(!e, "freeing clears the pointer");
 }
 
+/* Results that nobody reads soon go past the caches from a megabyte on, wherever they begin and end. */
+static void
+test_unread(void)
+{
+    enum { MOST = (1 << 18) + 40 };
+    _Alignas(64) static float x[MOST], y[MOST + 32];
+    _Alignas(64) char scratch[1 << 14];
+    for (int i = 0; i < MOST; i++) x[i] = (float)(i % 8191);
+    for (int64_t n = (1 << 18) - 1; n <= MOST; n += 13)
+        for (int skip = 0; skip <= 16; skip += 5) {
+            struct type t[] = {type_of(DT_F32, 1, &n), type_of(DT_F32, 1, &n)}, out = t[0];
+            struct call call = {.op = op_find("add"), .nin = 2, .nout = 1, .in = t, .out = &out};
+            struct view view[3] = {view_dense(&t[0], NULL), view_dense(&t[1], NULL), view_dense(&out, NULL)};
+            struct kcall k = {.call = &call, .in = view, .out = view + 2, .threads = 1, .unread = true};
+            struct exec *e;
+            memset(y, 0xff, sizeof y);
+            bool good = !exec_new(&k, DEV_CPU, &e) && exec_scratch(e) <= sizeof scratch &&
+                        !exec_run(e, (void *[]){x, x}, (void *[]){y + skip}, scratch, 0);
+            for (int64_t i = 0; good && i < n; i++) good = y[skip + i] == 2 * x[i];
+            for (int64_t i = 0; good && i < MOST + 32; i++) good = (i >= skip && i < skip + n) || isnan(y[i]);
+            if (!good) ok(false, "%lld elements from %d on", (long long)n, skip);
+            if (e) exec_free(&e);
+        }
+    ok(true, "results that nobody reads are whole");
+}
+
 /* A reshape of a transpose has no strides: it is copied. */
 static void
 test_window(void)
@@ -286,5 +312,6 @@ main(void)
     test_edges();
     test_nan();
     test_window();
+    test_unread();
     return done();
 }

@@ -84,6 +84,16 @@ parts_of(struct lower *lower, const struct layout *l, const struct type *t, int3
     }
 }
 
+static bool *
+nodes_read(const struct program *g, struct arena *a)
+{
+    bool *read = ARENA_ARRAY(a, bool, g->nnode + 1);
+    for (int32_t i = 0; i < g->nnode; i++)
+        for (int32_t k = 0; k < g->node[i].nin; k++)
+            if (g->node[i].in[k].kind == REF_NODE) read[g->node[i].in[k].index] = true;
+    return read;
+}
+
 static void
 plan_parts(struct lower *l)
 {
@@ -95,6 +105,7 @@ plan_parts(struct lower *l)
     p->shared = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
     l->shares = replica_updates(g, &l->tmp);
     l->checks = program_checks(g, &l->tmp);
+    l->read = nodes_read(g, &l->tmp);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
         p->nleaf_part += mine_of(&l->mines, g->leaf[i].layout->place)->n;

@@ -89,6 +89,7 @@ make_kernel(struct lower *l, const struct computing *c, struct exec **e)
     const struct prog_node *n = &l->program->node[c->node];
     struct kcall k = {.call = c->call, .in = c->kernels.at, .out = c->kernels.at + n->nin, .threads = c->threads};
     k.adds = c->to != c->node;
+    k.unread = !l->read[c->to];
     k.pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
     for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(c->in[i] && varies(l, c->in[i])) << i;
     return exec_new(&k, n->layout[0]->place->kind, e);

@@ -61,6 +61,7 @@ struct lower {
     struct outline *outline;
     bool *shares; /* by node: replica_updates */
     bool *checks; /* by node: program_checks */
+    bool *read;   /* by node: another node reads a result of it */
     struct mines mines;
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */

@@ -9,7 +9,7 @@ enum { SHORT_ROW = 128 }; /* below it a block is always whole rows */
 /* Elements of a block; it is long where it takes no scratch. */
 enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
 /* Scratch: half of a first-level cache. Operands that are fetched ahead; results that pass the caches. */
-enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, PAST_BYTES = 32 << 20 };
+enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
 enum { INSTRUCTIONS = 6 }; /* of a step, at most: three fetches, two moves, itself */
 
 /* ---- calls ---- */
@@ -116,15 +116,16 @@ chain_lanes(struct elt *e, const struct view *walk, const struct view *const *vi
     e->rows = e->numel > 0 && e->nloop > 1 && e->row < SHORT_ROW && linear_out;
 }
 
-/* Which lanes are large, and which outputs so large that little of them would wait in the last cache for a reader. */
+/* Which lanes are large, and which outputs so large that little of them would wait in the last cache for a reader, or
+ * less large where there is none. */
 static void
-mark_far(struct elt *e)
+mark_far(struct elt *e, bool unread)
 {
     for (int i = 0; i < e->nin + e->nout; i++) {
         struct lane *l = &e->lane[i];
         size_t bytes = (size_t)e->numel * l->bytes;
         l->far = l->linear && bytes >= FAR_BYTES;
-        l->passes = i >= e->nin && l->linear && bytes >= PAST_BYTES;
+        l->passes = i >= e->nin && l->linear && bytes >= (unread ? UNREAD_BYTES : PAST_BYTES);
     }
 }
 
@@ -436,7 +437,7 @@ emit_parts(struct elt *e)
 
 int
 elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-        const struct view *out, int threads, struct elt **made)
+        const struct view *out, int threads, bool unread, struct elt **made)
 {
     int nlane = nin + nout, nslot = 0;
     for (int i = 0; i < nstep; i++) nslot += step[i].call->nin;
@@ -456,7 +457,7 @@ elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const
     const struct view **view = ARENA_ARRAY(a, const struct view *, nlane);
     for (int i = 0; i < nlane; i++) view[i] = i < nin ? &in[i] : &out[i - nin];
     chain_lanes(e, &out[0], view);
-    mark_far(e);
+    mark_far(e, unread);
     make_slots(a, e, step);
     make_parts(e);
     find_readers(e);

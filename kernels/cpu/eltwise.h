@@ -12,9 +12,9 @@
 
 struct elt;
 /* Makes all of it in arena a; copies calls and views, whose data may be NULL. All outputs have the same local sizes, to
- * which every operand broadcasts. */
+ * which every operand broadcasts. unread: nobody reads them soon. */
 int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-            const struct view *out, int threads, struct elt **e);
+            const struct view *out, int threads, bool unread, struct elt **e);
 size_t elt_scratch(const struct elt *e);
 void elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch);
 

@@ -2,8 +2,8 @@
  *
  * A tokenizer comes from tokenizer.json (Hugging Face; byte-level BPE alone, it refuses anything else by name) or
  * *.tiktoken (a line a token: base64 and rank), or from training. Text is any bytes; decoding what encoding gave is the
- * same bytes, unless the tokenizer has a normal form, or drops spaces around a special token. Errors name the file. One
- * owner and one thread: it caches pieces. */
+ * same bytes, unless the tokenizer has a normal form, drops spaces around a special token, puts one before a piece or
+ * drops what lies between pieces. Errors name the file. One owner and one thread: it caches pieces. */
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
