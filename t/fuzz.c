@@ -458,7 +458,7 @@ take_acts(struct carrier *c, const struct channel *channel)
 {
     static char to[ACT];
     const struct transport *t = carrying_transport(c->carrying);
-    const struct lane *l = &c->carrying->lane[0];
+    const struct carry_lane *l = &c->carrying->lane[0];
     struct msg m;
     while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK)) {
         if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue; /* as an engine does */
@@ -492,7 +492,7 @@ fuzz_carrier(const uint8_t *bytes, size_t n)
     struct carrier c = {0};
     struct plan p;
     open_carrier(&c, &p);
-    const struct lane *l = &c.carrying->lane[0];
+    const struct carry_lane *l = &c.carrying->lane[0];
     while (in.n) {
         struct head h;
         zmq_msg_t body;

@@ -127,7 +127,7 @@ static void
 released(void *data, void *hint)
 {
     struct parcel *parcel = hint;
-    struct lane *l = parcel->lane;
+    struct carry_lane *l = parcel->lane;
     struct carrier *c = l->of->carrier;
     uint32_t from = parcel->m.from;
     struct peer *p = &c->peer[addr_process(l->far_addr)];
@@ -246,7 +246,7 @@ send_far(void *of, const struct msg *m)
 {
     struct carrier *c = of;
     struct carrying *k = c->carrying;
-    struct lane *l = k && m->kind == MSG_FULL && m->out == MSG_FAR ? carrying_find(k, m) : NULL;
+    struct carry_lane *l = k && m->kind == MSG_FULL && m->out == MSG_FAR ? carrying_find(k, m) : NULL;
     struct item i = {.m = *m, .parcel = l ? &l->parcel[l->told++ % l->c->nreg] : NULL};
     if (i.parcel) i.parcel->m = *m;
     if (!send_now(c, &i)) carrier_post(c, &i);
@@ -266,7 +266,7 @@ take_next(struct carrier *c, enum road road)
 }
 
 /* Where what is sent for a task of the run arrives; NULL: for none that there is. */
-static struct lane *
+static struct carry_lane *
 lane_for(const struct carrier *c, const struct head *h)
 {
     const struct carrying *k = h->m.run == c->run ? c->carrying : NULL;
@@ -290,7 +290,7 @@ take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
     bool known = h->m.kind == MSG_FULL || h->m.kind == MSG_FREE || h->m.kind == MSG_STOP;
     if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
     if (run_after(h->m.run, c->run)) return FATE_LATER;
-    const struct lane *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
+    const struct carry_lane *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
     if (l && l->piece) return FATE_STRANGE; /* it comes behind its bytes */
     return bus_host_bring(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
 }
@@ -301,7 +301,7 @@ take_piece(struct carrier *c, const struct head *h, zmq_msg_t *body)
     if (h->m.kind == CARRY_BROUGHT) return carrier_take_brought(c, h, body);
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     if (h->m.run != c->run || !c->carrying) return FATE_DONE;
-    struct lane *l = lane_for(c, h);
+    struct carry_lane *l = lane_for(c, h);
     if (!l || !l->piece || h->m.kind != MSG_FULL || h->m.out != MSG_FAR) return FATE_STRANGE;
     size_t want = (size_t)MIN(l->c->bytes - l->offset, (int64_t)PIECE);
     if (h->offset != (uint64_t)l->offset || zmq_msg_size(body) != want ||

@@ -35,7 +35,7 @@ struct head {
 /* What one act of a SEND sends. */
 struct parcel {
     struct parcel *next; /* in the line of its peer */
-    struct lane *lane;
+    struct carry_lane *lane;
     struct msg m; /* the FULL behind it */
     const char *bytes;
     int64_t sent;
@@ -43,7 +43,7 @@ struct parcel {
 };
 
 /* A channel with bytes, as this end sees it: a ring of as many acts as it has registers. */
-struct lane {
+struct carry_lane {
     struct carrying *of;
     const struct channel *c;
     uint32_t far_addr;
@@ -61,8 +61,8 @@ struct lane {
 struct carrying {
     struct carrier *carrier;
     const struct plan *plan;
-    struct lane *lane; /* by channel */
-    struct lane **to;  /* those that send, by address and task of the other end */
+    struct carry_lane *lane; /* by channel */
+    struct carry_lane **to;  /* those that send, by address and task of the other end */
     int32_t nto;
     struct transport transport;
 };
@@ -156,7 +156,7 @@ void carrier_post(struct carrier *c, const struct item *i);
 /* A message of the carrier's own to another worker's. */
 struct msg carrier_speech(const struct carrier *c, int kind, int rank);
 /* Finds the lane of a FULL; NULL: its channel has no bytes. */
-struct lane *carrying_find(const struct carrying *k, const struct msg *m);
+struct carry_lane *carrying_find(const struct carrying *k, const struct msg *m);
 /* Makes the carrier's thread look around. Any thread. */
 void carrier_wake(struct carrier *c);
 /* Waits until ZeroMQ has nothing in its hands any more. */

@@ -13,12 +13,12 @@ enum { COPIED = 1 << 16 /* what is smaller is copied, so that its register goes 
 /* ---- lanes ---- */
 
 static int
-by_end(const struct lane *l, uint32_t addr, int32_t task)
+by_end(const struct carry_lane *l, uint32_t addr, int32_t task)
 {
     return l->far_addr != addr ? (l->far_addr < addr ? -1 : 1) : (l->far_task > task) - (l->far_task < task);
 }
 
-struct lane *
+struct carry_lane *
 carrying_find(const struct carrying *k, const struct msg *m)
 {
     uint32_t addr = m->to;
@@ -41,7 +41,7 @@ carrying_find(const struct carrying *k, const struct msg *m)
 static int
 put(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket)
 {
-    struct lane *l = &((struct carrying *)of)->lane[channel];
+    struct carry_lane *l = &((struct carrying *)of)->lane[channel];
     if (c->bytes == 0) return 0;
     int64_t act = l->put++;
     struct parcel *parcel = &l->parcel[act % c->nreg];
@@ -63,14 +63,14 @@ put(void *of, int32_t channel, const struct channel *c, const char *from, int64_
 static bool
 taken(void *of, int64_t ticket)
 {
-    struct lane *l = &((struct carrying *)of)->lane[(ticket >> 32) - 1];
+    struct carry_lane *l = &((struct carrying *)of)->lane[(ticket >> 32) - 1];
     return !run_after((uint32_t)ticket, (uint32_t)atomic_load(&l->gone));
 }
 
 static int
 take_bytes(void *of, int32_t channel, const struct channel *c, char *to)
 {
-    struct lane *l = &((struct carrying *)of)->lane[channel];
+    struct carry_lane *l = &((struct carrying *)of)->lane[channel];
     int64_t act = atomic_load_explicit(&l->taken, memory_order_relaxed);
     for (int32_t i = 0; i < l->npiece; i++) {
         zmq_msg_t *piece = &l->piece[act % c->nreg * l->npiece + i];
@@ -113,9 +113,9 @@ is_dense(const struct channel *c)
 static void
 make_lane(struct carrying *k, int32_t channel, const struct channel_far *far)
 {
-    struct lane *l = &k->lane[channel];
+    struct carry_lane *l = &k->lane[channel];
     const struct channel *c = &k->plan->channel[channel];
-    *l = (struct lane){.of = k, .c = c, .far_addr = far->addr, .far_task = far->task};
+    *l = (struct carry_lane){.of = k, .c = c, .far_addr = far->addr, .far_task = far->task};
     l->npiece = (int32_t)((c->bytes + PIECE - 1) / PIECE);
     if (c->bytes == 0) return;
     if (!c->sends) {
@@ -133,7 +133,7 @@ make_lane(struct carrying *k, int32_t channel, const struct channel_far *far)
 static int
 compare_ends(const void *a, const void *b)
 {
-    const struct lane *x = *(struct lane *const *)a, *y = *(struct lane *const *)b;
+    const struct carry_lane *x = *(struct carry_lane *const *)a, *y = *(struct carry_lane *const *)b;
     return by_end(x, y->far_addr, y->far_task);
 }
 
@@ -153,7 +153,7 @@ carrying_new(struct carrier *c, const struct plan *p, const struct channel_far *
 }
 
 static void
-reset_lane(struct lane *l)
+reset_lane(struct carry_lane *l)
 {
     l->put = l->told = l->came = l->offset = 0;
     atomic_store(&l->gone, 0);
