@@ -5,14 +5,14 @@
 -- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
 -- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
 -- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
--- there, and on up to 100,000 of them (whatif); and stacks of 105 and 525 layers. bench/predict.lua measures such steps.
+-- there, and on up to 100,000 of them (whatif); the same within memory limits; and stacks of 105 and 525 layers. bench/predict.lua measures such steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
 
-local function planned(step, mode, limit, ...)
-  local graph, begin = rille.graph(step, {auto_parallel = mode, time_limit = limit}), os.clock()
+local function planned(step, mode, limit, memory, ...)
+  local graph, begin = rille.graph(step, {auto_parallel = mode, time_limit = limit, memory_limit = memory}), os.clock()
   graph(...)
   return graph, os.clock() - begin
 end
@@ -27,7 +27,7 @@ for _, e in ipairs(programs) do
     local cost, bound, seconds = {}, nil, nil
     for k, mode in ipairs(modes) do
       local step, x, y = make(e)
-      local graph, took = planned(step, mode, 2, x, y)
+      local graph, took = planned(step, mode, 2, nil, x, y)
       local told = graph:explain()
       cost[k], bound, seconds = told.cost, told.bound, took
     end
@@ -71,8 +71,9 @@ local clusters = {
   {mesh = {100000}, bandwidth = 25e9, latency = 5e-6, flops = 4e14},
 }
 
--- The record of a training step planned in so many seconds at most; its graph; seconds of a core from the call to the plan.
-local function step_of(o, mesh, sbp, limit)
+-- The record of a training step planned in so many seconds at most, in so much memory; its graph; seconds of a core from the call to
+-- the plan.
+local function step_of(o, mesh, sbp, limit, memory)
   local P = rille.placement("meta", mesh)
   local net = Model(o)
   net:to_global{placement = P, sbp = "auto"}
@@ -83,7 +84,7 @@ local function step_of(o, mesh, sbp, limit)
     local loss = net(x):reshape{rows, o.vocabulary}:cross_entropy(x:reshape{rows})
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, true, limit, ids)
+  end, true, limit, memory, ids)
   return graph:explain(), graph, took
 end
 
@@ -107,6 +108,17 @@ large("GPT-2 124M on 8", gpt2, line, "S(0)", 0.7)
 large("GPT-2 124M on 2 x 4", gpt2, grid, {"S(0)", "B"}, 0.7)
 large("Llama 8B on 8", llama, line, "S(0)", 0.5)
 large("Llama 8B on 2 x 4", llama, grid, {"S(0)", "B"}, 0.5)
+
+-- ---- within memory limits ----
+
+print(("\n%-24s %8s %8s %12s %8s"):format("within a memory limit", "of free", "plan", "ms of a step", "gap"))
+for _, at in ipairs{{line, "S(0)", "GPT-2 124M on 8"}, {grid, {"S(0)", "B"}, "GPT-2 124M on 2 x 4"}} do
+  local free, name = step_of(gpt2, at[1], at[2], 2), at[3]
+  for _, part in ipairs{0.95, 0.9, 0.8} do
+    local good, e, _, took = pcall(step_of, gpt2, at[1], at[2], 2, math.floor(part * free.memory))
+    print(good and ("%-24s %8.2f %7.2fs %12.3f %7.3f%%"):format(name, part, took, e.cost / 1e6, 100 * e.gap) or name .. ": " .. e)
+  end
+end
 
 -- ---- deep stacks: what the search alone takes ----
 

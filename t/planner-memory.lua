@@ -12,7 +12,7 @@ local function held_by(step)
 end
 
 -- What the fullest device holds, what the planner counted, the scratch memory of kernels beside it, what is held in the first call.
-local function train(program, hint, limit)
+local function train(program, hint, limit, seconds)
   rille.manual_seed(5)
   local net = program[1]()
   lay(net, program, hint)
@@ -21,7 +21,7 @@ local function train(program, hint, limit)
     local loss = net(x, ids):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {auto_parallel = true, time_limit = limit and 1 or 0.3, memory_limit = limit})
+  end, {auto_parallel = true, time_limit = seconds or limit and 1 or 0.3, memory_limit = limit})
   local at = {placement = hint[1], sbp = hint[2]}
   local x, ids = rille.randn({ROWS, table.unpack(program[2])}, at), rille.randint(0, 24, {ROWS}, at)
   local y = rille.randint(0, 8, {ROWS}, at)
@@ -52,6 +52,8 @@ for _, how in ipairs{"tp", "fsdp"} do
   local good, why = pcall(train, programs.mlp, hints[how], held // 4)
   local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
   tap.ok(least and least < held, ("%s: a quarter of %d bytes is too little, and the least is told"):format(how, held), why)
+  local _, soon = pcall(train, programs.mlp, hints[how], held // 4, 1e-9)
+  tap.is(math.tointeger(tostring(soon):match("found is (%d+)$")), least, how .. ": the same least in no time")
   local again, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: with the least, %d bytes, there is a plan of %d"):format(how, least, again))
 end
