@@ -5,7 +5,8 @@
  * caller. The loader picks before a sanitizer's run-time is ready: there is one version then.
  *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3, and only
- * when it may compare in lanes whose result nobody takes. clang does so by itself. Macros; any thread. */
+ * when it may compare in lanes whose result nobody takes. clang does so by itself; before 19 it has one level, that of
+ * its options (-march). Macros; any thread. */
 #ifndef RILLE_RUNTIME_SIMD_H
 #define RILLE_RUNTIME_SIMD_H
 
