@@ -151,6 +151,50 @@ updates_last(struct collection *c)
     free(tail);
 }
 
+/* Does n fold a value of this walk to little? */
+static bool
+folds_to_little(const struct node *n)
+{
+    enum { LITTLE = 16 }; /* of so many elements one */
+    const struct val *x = n->op->folds != RED_NONE && n->nin == 1 ? n->in[0] : NULL;
+    return x && !x->is_number && x->index < 0 && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
+}
+
+/* hosted[i]: the first node that comes after node i, next[j] the one after that; -1: none. */
+static void
+emit(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next, struct node **order, int32_t *n)
+{
+    order[(*n)++] = c->node[i];
+    for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit(c, j, hosted, next, order, n);
+}
+
+/* Folds come after what they read, and the element-wise operators that follow it: a walk comes to the gradient of a
+ * bias when that is due, after many others, and what it sums up has left the caches. It is little: it may lie there. */
+static void
+folds_early(struct collection *c)
+{
+    int32_t n = 0, first = 0;
+    while (first < c->nnode && !folds_to_little(c->node[first])) first++;
+    if (first == c->nnode) return;
+    int32_t *hosted = must_alloc(sizeof *hosted * 2 * (size_t)c->nnode), *next = hosted + c->nnode;
+    struct node **order = must_alloc(sizeof *order * (size_t)c->nnode);
+    bool *moves = must_alloc((size_t)c->nnode);
+    for (int32_t i = 0; i < c->nnode; i++) hosted[i] = -1, moves[i] = folds_to_little(c->node[i]);
+    for (int32_t i = c->nnode; i-- > 0;) {
+        if (!moves[i]) continue;
+        int32_t host = c->node[i]->in[0]->node->index;
+        while (c->node[host + 1]->op->flags & OP_ELTWISE) host++;
+        next[i] = hosted[host];
+        hosted[host] = i;
+    }
+    for (int32_t i = 0; i < c->nnode; i++)
+        if (!moves[i]) emit(c, i, hosted, next, order, &n);
+    for (int32_t i = 0; i < n; i++) c->node[i] = order[i], order[i]->index = i;
+    free(hosted);
+    free(order);
+    free(moves);
+}
+
 /* A variable's present version that is computed on the way is a root, and so is a result with a handle that was
  * computed before and not kept: they would be computed again and again else. */
 static void
@@ -209,6 +253,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
         add_root(c, root[i]);
     }
     updates_last(c);
+    folds_early(c);
     if (mode == COLLECT_RUN) add_variables(c);
     if (mode == COLLECT_RUN) add_saved(c, mark);
     unique_roots(c, s);
