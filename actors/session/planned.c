@@ -122,9 +122,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     int64_t deadline;
     g->search_ns = rounds_limit_ns(o->time_limit);
     deadline = s->rounds ? rounds_deadline(s) : computed_ns() + g->search_ns;
-    /* Where its plan holds too much others follow: of the time that is left a quarter without a limit, half with one.
-     */
-    if (o->memory_limit) deadline -= MAX(0, deadline - computed_ns()) * (limit ? 2 : 3) / 4;
+    /* Where its plan holds too much others follow: of the time that is left a quarter without a limit, 5/8 with one. */
+    if (o->memory_limit) deadline -= MAX(0, deadline - computed_ns()) * (limit ? 3 : 6) / 8;
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = limit, .stop = planned_is_late};
