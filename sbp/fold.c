@@ -37,7 +37,6 @@ compact(struct folded *f, const struct cfn *c, struct fate *fate)
     *to = (struct cfn){.constant = c->constant, .scale = c->scale};
     to->var = must_alloc(sizeof *to->var * (size_t)(c->nvar + 1));
     to->rank = must_alloc(sizeof *to->rank * (size_t)(c->nvar + 1));
-    f->was = ARENA_ARRAY(&f->arena, int32_t, c->nvar + 1);
     for (int32_t v = 0; v < c->nvar; v++) {
         const struct cfn_var *x = &c->var[v];
         if (!x->n) continue;
@@ -48,7 +47,6 @@ compact(struct folded *f, const struct cfn *c, struct fate *fate)
         memcpy(y->cost, x->cost, sizeof *y->cost * (size_t)x->n);
         memcpy(y->value, x->value, sizeof *y->value * (size_t)x->n);
         to->rank[to->nvar] = c->rank[v];
-        f->was[to->nvar] = v;
         fate[v] = (struct fate){.left = to->nvar++};
     }
     for (int32_t k = 0; k < c->nedge; k++)
@@ -76,21 +74,22 @@ bool
 fold_begin(struct folded *f, const struct net *n, int64_t scale)
 {
     struct cfn *c = cfn_new(n, scale, NULL);
-    *f = (struct folded){.net = n, .nwas = c->nvar};
-    c->trail = &f->trail;
+    struct trail trail = {0};
+    *f = (struct folded){.net = n};
+    c->trail = &trail;
     c->fate = must_alloc(sizeof *c->fate * (size_t)MAX(1, c->nvar));
-    f->value = ARENA_ARRAY(&f->arena, int32_t, c->nvar + 1);
     bool possible = cfn_fold(c);
     if (possible) {
         struct fate *fate = must_alloc(sizeof *fate * (size_t)MAX(1, c->nvar));
         compact(f, c, fate);
-        for (int32_t k = f->trail.ngone - 1; k >= 0; k--)
-            fate[f->trail.gone[k].v] = fate_of(f, c->fate, fate, &f->trail.gone[k]);
+        for (int32_t k = trail.ngone - 1; k >= 0; k--)
+            fate[trail.gone[k].v] = fate_of(f, c->fate, fate, &trail.gone[k]);
         list_nodes(f, n, fate);
         free(fate);
     }
     for (int32_t v = 0; v < c->nvar; v++) free(c->fate[v].to);
     free(c->fate);
+    trail_cut(&trail, 0);
     cfn_free(&c);
     return possible;
 }
@@ -98,7 +97,6 @@ fold_begin(struct folded *f, const struct net *n, int64_t scale)
 void
 fold_end(struct folded *f)
 {
-    trail_cut(&f->trail, 0);
     cfn_free(&f->c);
     arena_fini(&f->arena);
 }
@@ -129,11 +127,14 @@ fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c)
 }
 
 void
-fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice)
+fold_choice(const struct folded *f, const int32_t *candidate, int32_t *choice)
 {
-    for (int32_t v = 0; v < f->c->nvar; v++) f->value[f->was[v]] = candidate[v];
-    trail_restore(&f->trail, f->value);
-    memcpy(choice, f->value, sizeof *choice * (size_t)f->net->nnode);
+    for (int32_t v = 0; v < f->c->nvar; v++)
+        for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) {
+            const struct fold_node *m = &f->node[k];
+            choice[m->node] = m->to ? m->to[candidate[v]] : candidate[v];
+        }
+    for (int32_t k = 0; k < f->nsure; k++) choice[f->sure[k].node] = f->sure[k].candidate;
 }
 
 /* Does candidate c of variable v mean what the choice has? */

@@ -23,9 +23,6 @@ struct folded {
     struct fold_node *node; /* the nodes that it decides */
     struct fold_sure *sure; /* nodes with one candidate left */
     int32_t nsure;
-    int32_t *was; /* by variable: its number before */
-    int32_t nwas, *value;
-    struct trail trail;
     struct arena arena;
 };
 /* False: no choice is possible. */
@@ -36,7 +33,7 @@ struct cfn *fold_priced(const struct folded *f, int64_t *const *extra);
 /* Gives c, which fold_priced made, other costs. Its messages stay. */
 void fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c);
 /* What candidates of the variables mean for the net: a candidate for each node. */
-void fold_choice(struct folded *f, const int32_t *candidate, int32_t *choice);
+void fold_choice(const struct folded *f, const int32_t *candidate, int32_t *choice);
 /* And back, from a possible choice of the net. False: what it has was folded away. */
 bool fold_find(const struct folded *f, const int32_t *choice, int32_t *candidate);
 
