@@ -36,8 +36,11 @@ end
 local ids, tokens = o.tokens, nil
 if o.ids ~= "" then
   ids = {}
-  for id in read(o.ids):gmatch("%d+") do ids[#ids + 1] = math.tointeger(tonumber(id)) end
+  for word in read(o.ids):gmatch("[^%s,]+") do
+    ids[#ids + 1] = math.tointeger(tonumber(word)) or error(("%s: '%s' is no id"):format(o.ids, word), 0)
+  end
 elseif o.tokens == "" then
+  if o.text == "" then error("something to learn is wanted: --text, --ids or --tokens", 0) end
   tokens = rille.tokenizer(from .. "/tokenizer.json")
   ids = tokens:encode(read(o.text))
 end

@@ -26,7 +26,9 @@ if o.devices > 1 then rille.parallel(model, {tensor = 0}) end
 
 local tokens = o.ids == "" and rille.tokenizer(dir .. "/tokenizer.json")
 local prompt = tokens and tokens:encode(o.prompt) or {}
-for id in o.ids:gmatch("%d+") do prompt[#prompt + 1] = math.tointeger(tonumber(id)) end
+for word in o.ids:gmatch("[^%s,]+") do
+  prompt[#prompt + 1] = math.tointeger(tonumber(word)) or error(("--ids: '%s' is no id"):format(word), 0)
+end
 local function say(ids)
   io.write(tokens and tokens:decode(ids) or " " .. table.concat(ids, " "))
   io.flush()
@@ -41,4 +43,4 @@ model:generate({prompt}, {max_new_tokens = o.count, temperature = o.greedy and 0
     say(ids)
   end})
 print()
-io.stderr:write(("%.1f ids/s\n"):format((o.count - 1) / (rille.clock() - start)))
+if o.count > 1 then io.stderr:write(("%.1f ids/s\n"):format((o.count - 1) / (rille.clock() - start))) end

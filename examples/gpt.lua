@@ -16,6 +16,9 @@ local optim = rille.optim
 local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
   ["micro-batches"] = 1, steps = 1400, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
+for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0} do -- told before anything is learned
+  if not (o[name] >= least) then error(("--%s is at least %g, not %g"):format(name, least, o[name]), 0) end
+end
 rille.manual_seed(o.seed)
 
 -- ---- recipes: a mesh, and what its axes are for ----
@@ -46,9 +49,9 @@ end
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
+  local text, why = file:read("a")
   file:close()
-  return text
+  return text or error(path .. ": " .. why, 0)
 end
 
 if o.resume and o.checkpoint == "" then error("--resume wants a folder: --checkpoint DIR", 0) end
@@ -156,6 +159,11 @@ local flops = 6 * (count - model.wpe.weight:numel()) + 12 * o.layers * o.width *
 local line = rille.train.progress{total = o.steps, step = step, unit = "tokens", flops = flops}
 local log = o.log ~= "" and assert(io.open(o.log, "w"))
 local losses, checks = {}, {}
+local function draw()
+  if o.plot == "" then return end
+  rille.plot(o.plot, {learned = losses, ["held back"] = checks},
+    {title = "loss of examples/gpt.lua", x = "step", y = o.bpe > 0 and "nats an id" or "nats a character"})
+end
 local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
 local t, total, start = 0, o.steps, nil
 local timed = true -- what fits in --minutes is yet to be found out
@@ -165,9 +173,12 @@ if o.resume then
   local note
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
+  held:load_state(note.held) -- tests go on with the windows that would have come
   if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- it was not at its end
+  for i = 1, log and t or 0 do log:write(("%.6f\n"):format(losses[i])) end
   print(("goes on after step %d"):format(t))
 end
+draw() -- where it cannot be written is told before anything is learned
 local lr, begun = schedule(total), t
 line.total = total
 
@@ -187,16 +198,13 @@ while t < total do
   if t % o.every == 0 or t == total then checks[#checks + 1] = {t - 1, validate()} end
   if o.checkpoint ~= "" and (t % o.every == 0 or t == total) then
     rille.checkpoint.save(o.checkpoint, {model = model, optimizer = opt, data = data, step = t,
-      note = {steps = o.steps, total = total, losses = losses, checks = checks}}, {async = true, keep = 2})
+      note = {steps = o.steps, total = total, losses = losses, checks = checks, held = held:state()}}, {async = true, keep = 2})
   end
 end
 line:finish()
 if log then log:close() end
 print(("loss %.4f, on text that was held back %.4f"):format(losses[t], checks[#checks][2]))
-if o.plot ~= "" then
-  rille.plot(o.plot, {learned = losses, ["held back"] = checks},
-    {title = "loss of examples/gpt.lua", x = "step", y = o.bpe > 0 and "nats an id" or "nats a character"})
-end
+draw()
 
 -- ---- and it writes: when its context is full, it goes on from the second half of it ----
 

@@ -8,6 +8,7 @@ local check = require "rille.check"
 local WIDTH, HEIGHT = 720, 400
 local LEFT, RIGHT, TOP, BOTTOM = 64, 24, 36, 48
 local MOST = 2000 -- points drawn of a series: as many as one can see
+local FARTHEST = 1e300 -- from 0; what lies beyond is as good as infinite
 
 -- Told apart by brightness too (Okabe & Ito 2008): on light, on dark.
 local colours = {{"#0072b2", "#56b4e9"}, {"#d55e00", "#e69f00"}, {"#009e73", "#4fd1a5"}, {"#aa4499", "#cc79a7"},
@@ -25,11 +26,21 @@ local function style()
     table.concat(light), table.concat(dark))
 end
 
-local function escaped(s) return (s:gsub("[&<>\"]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"})) end
+-- As XML has it; bytes that no XML may hold are '?'.
+local function escaped(s)
+  s = s:gsub("[\0-\8\11\12\14-\31\127]", "?")
+  while true do
+    local _, bad = utf8.len(s)
+    if not bad then break end
+    s = s:sub(1, bad - 1) .. "?" .. s:sub(bad + 1)
+  end
+  return (s:gsub("[&<>\"]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}))
+end
 
 -- ---- points ----
 
-local function is_finite(v) return type(v) == "number" and v == v and math.abs(v) < math.huge end
+-- Whether it can be drawn: differences of such numbers are finite.
+local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
 
 -- {{x, y}, ...} of finite numbers; what is none is left out.
 local function points_of(name, series, log)
@@ -39,7 +50,7 @@ local function points_of(name, series, log)
     local x, y = i - 1, v
     if type(v) == "table" then x, y = v[1], v[2] end
     check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' is no number and no {x, y}", i, name)
-    if is_finite(x) and is_finite(y) and (not log or y > 0) then points[#points + 1] = {x, log and math.log(y, 10) or y} end
+    if is_finite(x) and is_finite(y) and (not log or y > 0) then points[#points + 1] = {x + 0.0, log and math.log(y, 10) or y + 0.0} end
   end
   return points
 end
@@ -63,7 +74,11 @@ local function bounds(all, axis)
     for _, p in ipairs(s.points) do low, high = math.min(low, p[axis]), math.max(high, p[axis]) end
   end
   if low > high then return 0, 1 end
-  if low == high then return low - 0.5, high + 0.5 end
+  local size = math.max(math.abs(low), math.abs(high))
+  if high - low <= math.max(1e-12 * size, 1e-290) then -- as good as one number
+    local half = math.max(0.5, 1e-6 * size)
+    return low - half, high + half
+  end
   return low, high
 end
 

@@ -46,6 +46,22 @@ refuses() { # options, words of the complaint; nothing is learned before
 ok "gpt.lua: what it cannot begin with is told before it learns" refuses "--prompt 日" "the text has no '日'"
 ok "gpt.lua: so is a text that is none" refuses "--text $dir/bytes" "no UTF-8"
 ok "gpt.lua: and an empty one" refuses "--text $dir/empty" "the text is empty"
+ok "gpt.lua: and a folder" refuses "--text $dir" "Is a directory"
+ok "gpt.lua: so is a picture that cannot be written" refuses "--plot $dir/no/x.svg" "No such file"
+ok "gpt.lua: so are windows in which nothing is foretold" refuses "--length 1" "--length is at least 2, not 1"
+ok "gpt.lua: and tests that never come" refuses "--every 0" "--every is at least 1, not 0"
+
+resumes() { # a training that was interrupted goes on as if it had not been: losses, tests, log
+  local call="$rille -d cpu:2 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1"
+  $call --steps 12 --log "$dir/whole" --checkpoint "$dir/one" >"$dir/whole.out" 2>/dev/null
+  $call --steps 12 --checkpoint "$dir/two" >/dev/null 2>&1
+  rm "$(ls "$dir"/two/*12.safetensors)" && $call --steps 12 --log "$dir/part" --checkpoint "$dir/two" --resume >"$dir/part.out" 2>/dev/null
+  grep -q "goes on after step 10" "$dir/part.out" && cmp "$dir/whole" "$dir/part" &&
+    diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
+}
+ok "gpt.lua: with --resume losses, tests and log are those of a training that was not interrupted" resumes
+is "generate.lua: of no new ids there is no speed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 0 2>&1)" " 3 1"
+is "generate.lua: what is no id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: 'x' is no id"
 
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 is "a layout that is not there is an error" $? 1

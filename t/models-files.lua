@@ -51,6 +51,13 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     half:save(at)
     tap.is({load(at):parameters()[1].dtype, load(at, {dtype = "f32"}):parameters()[1].dtype}, {"bf16", "f32"},
       kind .. ": the file's dtype is kept, unless another is asked for")
+    local mixed = rille.load(at .. "/model.safetensors")
+    for name, x in pairs(mixed) do mixed[name] = x.ndim > 1 and x or x:to("f32") end
+    rille.save(at, mixed, {max_shard_size = "1GB"})
+    local found = {}
+    for i = 1, 8 do found[i] = load(at):parameters()[1].dtype end
+    tap.is(table.concat(found, " "), ("f32 "):rep(7) .. "f32", kind .. ": a file of several dtypes gives the one that holds all, always")
+    half:save(at)
     rewrite(at, function(c) c.dtype, c.bos_token_id = "bfloat16", 7 end)
     load(at, {dtype = "f32"}):save(at)
     local saved = json.load(at .. "/config.json")

@@ -56,10 +56,14 @@ tap.group("awkward", function()
   for i = 1, 100000 do long[i] = i % 7 end
   tap.ok(#points(draw{long = long})[1] <= 2000, "a long series is thinned")
   for name, series in pairs{empty = {}, ["no values"] = {a = {}}, one = {a = {5}}, flat = {a = {2, 2, 2}},
-    ["not numbers"] = {a = {0 / 0, 1 / 0, 3}}, ["named by a number"] = {[3] = {1, 2}}} do
+    ["not numbers"] = {a = {0 / 0, 1 / 0, 3}}, ["named by a number"] = {[3] = {1, 2}}, ["far apart"] = {a = {1.7e308, -1.7e308, 1e299, -1e299, 2}},
+    tiny = {a = {5e-324, 0}}, ["flat and large"] = {a = {1e17, 1e17}}, ["nearly one"] = {a = {1e17, 1e17 + 32}},
+    ["large integers"] = {a = {math.maxinteger, math.mininteger}}} do
     local text = draw(series)
     tap.ok(well_formed(text) and not text:find("nan") and not text:find("inf"), name)
   end
+  tap.ok(not draw{["a\0b\27c\xff\xc3\x28 ü"] = {1}}:find("[^ü\n\32-\126]") and draw{["\xffa"] = {1}}:find(">?a<", 1, true),
+    "what no XML may hold is a question mark in names")
   local text = draw({a = {1, 10, 100, 0, -1}}, {log = true})
   local p = points(text)[1]
   tap.is(#p, 3, "by powers, what is not above 0 is left out")

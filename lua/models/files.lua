@@ -117,6 +117,16 @@ local function read_folder(kind, path, options, complete)
   return config, files.state(kind, config, rille.load(path, read_options(kind, options)), path), theirs
 end
 
+-- The dtype of a model: that of its tensors; f32, or f64, where some have another.
+local function dtype_of(state)
+  local dtype
+  for _, value in pairs(state) do
+    if dtype and dtype ~= value.dtype then dtype = (dtype == "f64" or value.dtype == "f64") and "f64" or "f32" end
+    dtype = dtype or value.dtype
+  end
+  return dtype
+end
+
 function files.load(kind, path, options, complete)
   local who = "models." .. kind.name .. ".load"
   check.that(type(path) == "string", "%s takes a path, not %s", who, check.shown(path))
@@ -124,8 +134,7 @@ function files.load(kind, path, options, complete)
     check.shown(options.quantize))
   local read = path:find("%.bin$") and kind.read_bin or read_folder
   local config, state, theirs = read(kind, path, options, complete)
-  local _, first = next(state)
-  local model = kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = options.dtype or first.dtype})
+  local model = kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = options.dtype or dtype_of(state)})
   model.theirs = theirs
   model:load_state_dict(state)
   if options.quantize then require("rille.models.quantize")(model) end
