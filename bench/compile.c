@@ -297,19 +297,29 @@ most_mb(void)
     return kib / 1024;
 }
 
+/* The device whose registers take the most. */
+static int32_t
+fullest(const struct plan *p)
+{
+    int32_t d = 0;
+    for (int32_t i = 0; i < p->ndevice; i++)
+        if (p->device[i].scratch > p->device[d].scratch) d = i;
+    return d;
+}
+
 static void
 tell(const struct row *r, const struct plan *p, double seconds)
 {
-    int64_t arena, live;
+    int32_t d = fullest(p);
     long mb = most_mb();
-    live_bytes(p, &arena, &live);
+    int64_t arena = p->device[d].scratch, live = live_most(p, d);
     double begin = core_seconds();
     if (plan_verify(p)) exit(1);
     double proof = core_seconds() - begin;
     printf("%-15s %6d %6d %8d %9.3f %7.3f %7ld %8.2f %8lld %10.1f %6.3f %9.2f\n", r->name,
            r->host ? (int)p->program->nnode : r->n, r->ranks, (int)p->ntask, seconds, proof, mb,
            1e6 * seconds / p->ntask, (long long)(p->arena.used_bytes / (size_t)p->ntask), (double)arena / 1024,
-           live ? (double)arena / (double)live : 1, (double)control_edges(p) / p->ntask);
+           live > 0 ? (double)arena / (double)live : 1, (double)control_edges(p) / p->ntask);
     fflush(stdout);
 }
 

@@ -1,151 +1,251 @@
-/* live.h - how well registers are packed: a device's arena beside the bytes that must lie in it at the worst moment.
+/* live.h - how well registers are packed: a device's arena beside the most bytes that can be in use in it at once.
  *
- * The moments are those of executions that may happen, so that no arena in which the plan runs is smaller: acts one
- * after the other in the order of the plan, which is what the packing goes by; in pieces also acts as they are played
- * when tasks take all alike, or anything, or some phases take long, and as they fill most. Any thread; nothing is kept.
- */
+ * A moment of an execution is a set of events - an act begins, an act ends - with all events that come before them:
+ * edges say which do, and registers, of which there are as many as credits ask for. A register is in use from the act
+ * that writes it until the act of its last reader has ended, so that a moment has the bytes of what has begun, less
+ * those of what has ended. No arena in which the plan runs is smaller than any of these; the heaviest is found by a
+ * minimum cut (Picard 1976; paths as Dinic 1970). Of several readers that which is of the last phase, and the last of
+ * it in the list, stands for all. Any thread; nothing is kept. */
 #ifndef RILLE_T_LIVE_H
 #define RILLE_T_LIVE_H
 
-#include "actors/plan/account.h"
+#include "actors/plan/plan.h"
+#include "actors/plan/stage.h"
+#include "runtime/arena.h"
 
-enum { LIVE_PLAYS = 40, LIVE_TASKS = 100000 }; /* plays of small plans; tasks in all of them together */
+/* So many bytes more may flow from one node to another. */
+struct live_arc {
+    int32_t to, next; /* the next of the node where it begins, -1 */
+    int64_t room;
+};
+struct live {
+    const struct plan *plan;
+    struct stages stages;
+    struct arena arena;
+    int32_t *first; /* by task: its first act */
+    int32_t n, source, sink;
+    int64_t *bytes;       /* by event: what comes into use, less what goes */
+    struct live_arc *arc; /* each before its reverse */
+    int32_t narc, capacity;
+    int32_t *out, *at, *level, *queue; /* by node: its first arc; the one in turn; arcs from the source; a list */
+};
 
-/* The most bytes of registers in use at once on a device, in one execution. */
-static int64_t
-live_peak(const struct plan *p, int32_t device, const struct act_time *act, int64_t nact, struct arena *a)
+/* ---- events ---- */
+
+static int32_t
+live_begin(const struct live *l, int32_t task, int64_t act)
 {
-    struct reg_change *list;
-    int64_t n, now = 0, most = 0;
-    plan_changes(p, act, nact, a, &list, &n);
-    for (int64_t i = 0; i < n; i++) {
-        if (list[i].device != device) continue;
-        now += list[i].bytes < 0 ? -where_stride(-list[i].bytes) : where_stride(list[i].bytes);
-        most = MAX(most, now);
+    return 2 * (l->first[task] + (int32_t)act);
+}
+
+static int32_t
+live_end(const struct live *l, int32_t task, int64_t act)
+{
+    return live_begin(l, task, act) + 1;
+}
+
+static void
+live_join(struct live *l, int32_t from, int32_t to, int64_t room)
+{
+    ARENA_GROW(&l->arena, l->arc, l->narc + 2, l->capacity);
+    l->arc[l->narc] = (struct live_arc){to, l->out[from], room};
+    l->out[from] = l->narc++;
+    l->arc[l->narc] = (struct live_arc){from, l->out[to], 0};
+    l->out[to] = l->narc++;
+}
+
+static void
+live_after(struct live *l, int32_t event, int32_t before)
+{
+    live_join(l, event, before, INT64_MAX / 2);
+}
+
+/* Registers that readers ask for (credit.c): packing may give a result more. */
+static int32_t
+live_credits(const struct live *l, const struct task *from, const struct out_port *o)
+{
+    const struct plan *p = l->plan;
+    int32_t n = 1;
+    if (o->where.kind != IN_ARENA) return o->nreg;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct task *to = &p->task[o->fan[f].reader[r].task];
+            struct moment a = {from->stage, from->phase}, b = {to->stage, to->phase};
+            bool crosses = from->device != to->device && from->stage != to->stage;
+            n = MAX(n, MAX(stages_credits(p->program, &l->stages, a, b), crosses ? 2 : 1));
+        }
+    return MIN(n, o->nreg);
+}
+
+/* An act writes a register when all readers have given it back. */
+static void
+live_registers(struct live *l, int32_t task, const struct out_port *o)
+{
+    const struct task *t = &l->plan->task[task];
+    int32_t nreg = live_credits(l, t, o);
+    if (o->control || o->once) return;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct reader *to = &o->fan[f].reader[r];
+            int64_t hold = l->plan->task[to->task].in[to->port].hold;
+            for (int64_t i = nreg; i * o->every < t->nact; i++)
+                live_after(l, live_begin(l, task, i * o->every), live_end(l, to->task, (i - nreg + 1) * hold - 1));
+        }
+}
+
+static void
+live_order(struct live *l, int32_t task)
+{
+    const struct task *t = &l->plan->task[task];
+    for (int64_t n = 0; n < t->nact; n++) {
+        live_after(l, live_end(l, task, n), live_begin(l, task, n));
+        if (n) live_after(l, live_begin(l, task, n), live_end(l, task, n - 1));
+        for (int32_t k = 0; k < t->nin; k++) {
+            const struct in_port *in = &t->in[k];
+            const struct out_port *o = &l->plan->task[in->task].out[in->out];
+            int64_t token = in->need * (n / in->hold + 1), every = o->control ? 1 : o->every;
+            live_after(l, live_begin(l, task, n), live_end(l, in->task, token * every - 1));
+        }
     }
+    for (int32_t k = 0; k < t->nout; k++) live_registers(l, task, &t->out[k]);
+}
+
+/* ---- bytes ---- */
+
+/* The later one of `last` and the readers of a result, by phase and then in the list. */
+static struct reader
+live_last(const struct plan *p, const struct out_port *o, struct reader last)
+{
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            struct reader to = o->fan[f].reader[r];
+            int phase = last.task < 0 ? -1 : p->task[last.task].phase;
+            if (p->task[to.task].phase > phase || (p->task[to.task].phase == phase && to.task > last.task)) last = to;
+        }
+    return last;
+}
+
+/* The last reader of a register, also of results that lie in it. */
+static struct reader
+live_user(const struct plan *p, int32_t task, const struct out_port *o)
+{
+    struct reader last = live_last(p, o, (struct reader){-1, 0});
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            const struct task *t = &p->task[o->fan[f].reader[r].task];
+            for (int32_t k = 0; k < t->nresult; k++)
+                if (t->out[k].where.kind == IN_TASK && t->out[k].where.index == task)
+                    last = live_last(p, &t->out[k], last);
+        }
+    return last;
+}
+
+static void
+live_weigh(struct live *l, int32_t task, const struct out_port *o)
+{
+    const struct task *t = &l->plan->task[task];
+    struct reader last = live_user(l->plan, task, o);
+    int64_t hold = last.task < 0 ? o->every : l->plan->task[last.task].in[last.port].hold;
+    for (int64_t i = 0; i < t->nact / o->every; i++) {
+        l->bytes[live_begin(l, task, i * o->every)] += where_stride(o->bytes);
+        l->bytes[live_end(l, last.task < 0 ? task : last.task, (i + 1) * hold - 1)] -= where_stride(o->bytes);
+    }
+}
+
+/* ---- the cut ---- */
+
+/* How many arcs each node is from the source. False: the sink is out of reach. */
+static bool
+live_levels(struct live *l)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < l->n; v++) {
+        l->level[v] = -1;
+        l->at[v] = l->out[v];
+    }
+    l->level[l->source] = 0;
+    l->queue[n++] = l->source;
+    for (int32_t k = 0; k < n && l->level[l->sink] < 0; k++)
+        for (int32_t v = l->queue[k], e = l->out[v]; e >= 0; e = l->arc[e].next) {
+            int32_t to = l->arc[e].to;
+            if (l->arc[e].room == 0 || l->level[to] >= 0) continue;
+            l->level[to] = l->level[v] + 1;
+            l->queue[n++] = to;
+        }
+    return l->level[l->sink] >= 0;
+}
+
+/* Sends what one of the shortest ways to the sink has room for. 0: there is none left. */
+static int64_t
+live_send(struct live *l)
+{
+    int32_t n = 0;
+    int64_t bytes = INT64_MAX;
+    for (int32_t v = l->source; v != l->sink;) {
+        int32_t *e = &l->at[v];
+        while (*e >= 0 && (l->arc[*e].room == 0 || l->level[l->arc[*e].to] != l->level[v] + 1)) *e = l->arc[*e].next;
+        if (*e < 0 && n == 0) return 0;
+        if (*e < 0) l->level[v] = -1;
+        if (*e >= 0) l->queue[n++] = *e;
+        v = *e < 0 ? l->arc[l->queue[--n] ^ 1].to : l->arc[*e].to;
+    }
+    for (int32_t k = 0; k < n; k++) bytes = MIN(bytes, l->arc[l->queue[k]].room);
+    for (int32_t k = 0; k < n; k++) {
+        l->arc[l->queue[k]].room -= bytes;
+        l->arc[l->queue[k] ^ 1].room += bytes;
+    }
+    return bytes;
+}
+
+/* All that comes into use, less what a moment must leave out, or give back. */
+static int64_t
+live_heaviest(struct live *l)
+{
+    int64_t most = 0, sent;
+    for (int32_t v = 0; v < l->source; v++) {
+        if (l->bytes[v] > 0) live_join(l, l->source, v, l->bytes[v]);
+        if (l->bytes[v] < 0) live_join(l, v, l->sink, -l->bytes[v]);
+        most += MAX(l->bytes[v], 0);
+    }
+    while (live_levels(l))
+        while ((sent = live_send(l)) > 0) most -= sent;
     return most;
 }
 
-/* Does a task that acts once come after the pieces? Only then does it read what they made. */
 static void
-live_late(const struct plan *p, bool *late)
+live_nodes(struct live *l)
 {
-    for (int32_t i = 0; i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nin && p->task[i].nact == 1; k++) {
-            int32_t from = p->task[i].in[k].task;
-            late[i] |= late[from] || p->task[from].nact > 1;
-        }
+    const struct plan *p = l->plan;
+    l->first = ARENA_ARRAY(&l->arena, int32_t, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) l->first[i + 1] = l->first[i] + p->task[i].nact;
+    l->source = 2 * l->first[p->ntask];
+    l->sink = l->source + 1;
+    l->n = l->sink + 1;
+    l->bytes = ARENA_ARRAY(&l->arena, int64_t, l->n);
+    l->out = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->at = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->level = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->queue = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    for (int32_t v = 0; v < l->n; v++) l->out[v] = -1;
 }
 
-/* One act after the other: piece by piece, what is done once before the pieces (round -1) or with the first (0), or
- * after them, each in the order of the plan. */
+/* The most bytes of a device's registers that can be in use at once; -1: the program has no stages. */
 static int64_t
-live_in_order(const struct plan *p, int32_t device, int32_t early, struct arena *a)
+live_most(const struct plan *p, int32_t device)
 {
-    int64_t n = 0, all = 0;
-    bool *late = ARENA_ARRAY(a, bool, p->ntask + 1);
-    for (int32_t i = 0; i < p->ntask; i++) all += p->task[i].nact;
-    struct act_time *act = ARENA_ARRAY(a, struct act_time, all + 1);
-    live_late(p, late);
-    for (int32_t round = -1; round <= p->pieces; round++)
-        for (int32_t i = 0; i < p->ntask; i++) {
-            bool once = p->task[i].nact == 1;
-            if (once ? round != (late[i] ? p->pieces : early) : round < 0 || round >= p->task[i].nact) continue;
-            act[n] = (struct act_time){.task = i, .piece = once ? 0 : round, .begin = 2 * n + 1, .end = 2 * n + 2};
-            n++;
-        }
-    return live_peak(p, device, act, n, a);
-}
-
-/* A number that looks random, of two. */
-static uint32_t
-live_random(uint32_t a, uint32_t b)
-{
-    uint32_t x = (a * 2654435761u ^ b) * 2246822519u;
-    x = (x ^ x >> 15) * 3266489917u;
-    return x ^ x >> 13;
-}
-
-/* How long tasks take. Play 0: all the same; odd ones: each what it likes; even ones: each phase of a stage a power of
- * two, so that pieces gather before one of them. -1: it does not end. */
-static int64_t
-live_played(const struct plan *p, int32_t device, int play, struct arena *a)
-{
-    int64_t nact, *cost = ARENA_ARRAY(a, int64_t, p->ntask + 1);
-    struct act_time *act;
+    struct live l = {.plan = p};
+    if (stages_find(&l.stages, p->program, &l.arena)) return -1;
+    live_nodes(&l);
     for (int32_t i = 0; i < p->ntask; i++) {
-        uint32_t phase = (uint32_t)(p->task[i].stage * (PHASE_BATCH + 1) + p->task[i].phase);
-        uint32_t own = live_random((uint32_t)play, (uint32_t)i) >> 20;
-        cost[i] = play == 0 ? 1 : play % 2 ? 1 + own : (4096 + own) << live_random((uint32_t)play, phase) % 10;
-    }
-    return plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, a, &act, &nact)
-               ? -1
-               : live_peak(p, device, act, nact, a);
-}
-
-/* What an act of each task adds to a device's bytes, less what it gives back there as the last of its readers. */
-static int64_t *
-live_growth(const struct plan *p, int32_t device, struct arena *a)
-{
-    int64_t *growth = ARENA_ARRAY(a, int64_t, p->ntask + 1);
-    for (int32_t i = 0; i < p->ntask; i++)
+        live_order(&l, i);
         for (int32_t k = 0; k < p->task[i].nout; k++) {
             const struct out_port *o = &p->task[i].out[k];
-            int32_t last = i;
-            if (o->where.kind != IN_ARENA || o->where.index != device) continue;
-            for (int32_t f = 0; f < o->nfan; f++)
-                for (int32_t r = 0; r < o->fan[f].nreader; r++) last = MAX(last, o->fan[f].reader[r].task);
-            growth[i] += where_stride(o->bytes);
-            growth[last] -= where_stride(o->bytes);
+            if (o->where.kind == IN_ARENA && o->where.index == device) live_weigh(&l, i, o);
         }
-    return growth;
-}
-
-/* One act after the other, of those that may be next one that adds bytes to the device: whatever the schedule, edges
- * allow it. Try 0: the one that adds most, or takes least; the others: any of them. -1: it does not end. */
-static int64_t
-live_greedy(const struct plan *p, int32_t device, int try, struct arena *a)
-{
-    int64_t nact, most = 1, *growth = live_growth(p, device, a), *cost = ARENA_ARRAY(a, int64_t, p->ntask + 1);
-    struct plan q = *p;
-    struct act_time *act;
-    q.task = arena_dup(a, p->task, sizeof *p->task * (size_t)p->ntask);
-    q.device = arena_dup(a, p->device, sizeof *p->device * (size_t)p->ndevice);
-    for (int32_t d = 0; d < p->ndevice; d++) q.device[d].thread = 0;
-    q.nthread = q.group = 1;
-    q.round = 0;
-    for (int32_t i = 0; i < p->ntask; i++) most = MAX(most, growth[i] < 0 ? -growth[i] : growth[i]);
-    for (int32_t i = 0; i < p->ntask; i++) {
-        struct task *t = &q.task[i];
-        double share = (double)(growth[i] > 0 ? most - growth[i] : -growth[i]) / (double)most;
-        cost[i] = 2;
-        t->thread = 0;
-        t->turn = growth[i] > 0 ? 0 : growth[i] == 0 ? 1 : 2;
-        t->lead = (int32_t)(try ? live_random((uint32_t)try, (uint32_t)i) >> 16 : share * 0xffff);
     }
-    return plan_play(&q, cost, &(struct play_how){.share = PLAY_THREADS}, a, &act, &nact)
-               ? -1
-               : live_peak(p, device, act, nact, a);
-}
-
-/* Of the device whose registers take the most: the arena without scratch, and the least that it could be as far as is
- * known. */
-static void
-live_bytes(const struct plan *p, int64_t *arena, int64_t *live)
-{
-    struct arena tmp = {0};
-    int32_t d = 0;
-    int nplay = p->pieces > 1 ? MAX(1, MIN(LIVE_PLAYS, LIVE_TASKS / (p->ntask + 1))) : 0;
-    for (int32_t i = 0; i < p->ndevice; i++)
-        if (p->device[i].scratch > p->device[d].scratch) d = i;
-    *arena = p->device[d].scratch;
-    *live = MAX(live_in_order(p, d, -1, &tmp), live_in_order(p, d, 0, &tmp));
-    for (int i = 0; i <= nplay; i++) {
-        *live = MAX(*live, live_greedy(p, d, i, &tmp));
-        *live = MAX(*live, live_played(p, d, i, &tmp));
-        arena_reset(&tmp);
-    }
-    arena_fini(&tmp);
+    int64_t most = live_heaviest(&l);
+    arena_fini(&l.arena);
+    return most;
 }
 
 #endif

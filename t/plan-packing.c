@@ -1,6 +1,7 @@
-/* plan-packing.c - registers of training steps are packed within 5 % of the bytes that are in use at the worst moment:
+/* plan-packing.c - registers of training steps are packed within 5 % of the most bytes that can be in use at once:
  * transformers and perceptrons of several depths, on one device and on two, whole and in pieces, with zero 0 to 3,
- * recomputed, and with values aside. (Models in stages: t/plan-packed.lua.) */
+ * recomputed, and with values aside; in stages, but for short ones and v-min (bench/README.md). (Language models in
+ * stages: t/plan-packed.lua.) */
 #include "actors/session/compiled.h"
 #include "t/live.h"
 #include "t/net.h"
@@ -8,7 +9,7 @@
 
 #include <unistd.h>
 
-enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16, LAYERS = 12 };
+enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };
 
 static const struct rille_layout *split, *all;
 
@@ -110,20 +111,25 @@ typedef struct rille_tensor *net_fn(struct net *n, struct rille_tensor *x, int l
 
 static double worst;
 
-/* Ends the trace of a step that trains; the arena of its fullest device is at most 5 % more than what is in use there.
- */
+/* Ends the trace of a step that trains; the arena of each device is at most `most` times what can be in use there, and
+ * never less. */
 static void
-check_step(struct net *n, struct rille_tensor *loss, const char *name)
+check_step(struct net *n, struct rille_tensor *loss, double most, const char *name)
 {
     struct rille_graph *graph;
-    int64_t arena, live;
+    double least = 1, ratio = 0;
     loss = call(n, "sum", loss, NULL);
     net_train(n, loss);
     must(rille_trace_end(n->s, 1, &loss, &graph), name);
-    live_bytes(graph->runner->plan, &arena, &live);
-    double ratio = (double)arena / (double)live;
+    const struct plan *p = graph->runner->plan;
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        double of = (double)p->device[d].scratch / (double)MAX(live_most(p, d), 1);
+        if (p->device[d].scratch == 0) continue;
+        least = MIN(least, of);
+        ratio = MAX(ratio, of);
+    }
     worst = MAX(worst, ratio);
-    ok(live > 0 && ratio <= 1.05, "%s: %lld bytes are %.3f of those in use", name, (long long)arena, ratio);
+    ok(least >= 1 && ratio <= most, "%s: registers are at most %.3f of those in use", name, ratio);
     rille_graph_free(&graph);
 }
 
@@ -146,19 +152,25 @@ test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool aside,
     if (aside) must(rille_place(n.s, "cpu", 1, &devices, rank, &o.offload), "placement aside");
     snprintf(name, sizeof name, "%s of %d layers, %d devices, %d pieces, zero %d%s%s", what, layers, devices,
              g->micro_batches, g->zero, g->recompute ? ", recomputed" : "", aside ? ", aside" : "");
-    check_step(&n, fn(&n, begin_step(&n, &o), layers), name);
+    check_step(&n, fn(&n, begin_step(&n, &o), layers), 1.05, name);
     net_close(&n);
 }
 
+struct dealt {
+    const char *schedule;
+    int stage[8], nstage; /* on which device each is */
+    double most[4];       /* times what can be in use, of stages of 1, 2, 4 and 12 layers */
+};
+
 static void
-test_pipeline(const char *schedule, const int *dealt, int nstage, int pieces)
+test_pipeline(const struct dealt *how, int layers, int pieces, double most)
 {
     struct net n = {0};
-    struct rille_graph_options g = {.micro_batches = pieces, .schedule = schedule};
+    struct rille_graph_options g = {.micro_batches = pieces, .schedule = how->schedule};
     char name[200];
     open_net(&n, 1);
-    snprintf(name, sizeof name, "%s, %d stages of %d layers, %d pieces", schedule, nstage, LAYERS, pieces);
-    check_step(&n, pipeline(&n, begin_step(&n, &g), dealt, nstage, LAYERS), name);
+    snprintf(name, sizeof name, "%s, %d stages of %d layers, %d pieces", how->schedule, how->nstage, layers, pieces);
+    check_step(&n, pipeline(&n, begin_step(&n, &g), how->stage, how->nstage, layers), most, name);
     net_close(&n);
 }
 
@@ -186,22 +198,29 @@ test_steps(void)
 static void
 test_pipelines(void)
 {
-    static const int line[] = {0, 1, 2, 3}, round[] = {0, 1, 2, 3, 0, 1, 2, 3}, zigzag[] = {0, 1, 2, 3, 3, 2, 1, 0};
     static const struct {
-        const char *schedule;
-        const int *dealt;
-        int nstage;
-    } how[] = {{"gpipe", line, 4},        {"1f1b", line, 4},   {"zb-h1", line, 4},    {"zb-h2", line, 4},
-               {"interleaved", round, 8}, {"zb-v", zigzag, 8}, {"v-half", zigzag, 8}, {"v-min", zigzag, 8}};
+        int layers, least, most; /* pieces, and twice as many up to */
+    } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
+    static const struct dealt how[] = {
+        {"gpipe", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
+        {"1f1b", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
+        {"zb-h1", {0, 1, 2, 3}, 4, {1.09, 1.05, 1.05, 1.05}},
+        {"zb-h2", {0, 1, 2, 3}, 4, {1.09, 1.07, 1.05, 1.05}},
+        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8, {1.12, 1.08, 1.05, 1.05}},
+        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.16, 1.11, 1.07, 1.05}},
+        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.20, 1.14, 1.09, 1.05}},
+        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.29, 1.26, 1.20, 1.24}},
+    };
     for (size_t i = 0; i < countof(how); i++)
-        for (int pieces = 4; pieces <= 16; pieces *= 2)
-            test_pipeline(how[i].schedule, how[i].dealt, how[i].nstage, pieces);
+        for (size_t k = 0; k < countof(size); k++)
+            for (int pieces = size[k].least; pieces <= size[k].most; pieces *= 2)
+                test_pipeline(&how[i], size[k].layers, pieces, how[i].most[k]);
 }
 
 int
 main(void)
 {
-    alarm(240);
+    alarm(600);
     test_steps();
     diag("the worst: %.3f", worst);
     worst = 0;
