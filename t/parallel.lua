@@ -18,9 +18,12 @@ local sizes = {
   moe = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16, experts = 4},
 }
 local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" end; return t end
-local function new(kind, place)
+local function new(kind, place, layers)
   rille.manual_seed(7)
-  local m = rille.models[kind].new(sizes[kind])
+  local given = {}
+  for name, size in pairs(sizes[kind]) do given[name] = size end
+  given.layers = layers or given.layers
+  local m = rille.models[kind].new(given)
   return m:to_global{placement = place, sbp = whole(place)}
 end
 
@@ -32,7 +35,7 @@ end
 local function ids(t, how) return rille.tensor(t, {dtype = "i64"}):to_global(how) end
 
 -- Losses of three steps with clipping; then two prompts go on.
-local function train(m, pieces)
+local function train(m, pieces, schedule)
   local x, y = ids(rows, rille.parallel.input(m)), ids(labels, rille.parallel.labels(m))
   local opt, out = optim.AdamW(m:parameters(), {lr = 1e-2}), {}
   local function step(a, b)
@@ -43,7 +46,7 @@ local function train(m, pieces)
     opt:step(); opt:zero_grad()
     return loss
   end
-  local run = pieces and rille.graph(step, {micro_batches = pieces}) or step
+  local run = pieces and rille.graph(step, {micro_batches = pieces, schedule = schedule or "1f1b"}) or step
   for i = 1, long and 3 or 2 do out[i] = run(x, y):item() end
   return out, opt
 end
@@ -99,6 +102,38 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     end
   end)
 end
+
+-- Schedules that are looked for reckon with what stages hold, be it a part of a view.
+tap.group("schedules of stages that are split", function()
+  local dealings = {
+    {{1, 2}, {"auto", "gpipe", "zb-h1", "zb-h2", {memory = 1}, {lag = 3, split_backward = true}}},
+    {{1, 2, 1, 2}, {"interleaved", "auto"}},
+    {{1, 2, 2, 1}, {"zb-v", "v-half", "v-min"}},
+  }
+  local split = {
+    {"1D", {P2, mesh{2, 3}}, {tensor = 0}},
+    {"1D with sequence", {P2, mesh{2, 3}}, {tensor = 0, sequence = true}},
+    {"data x 1D", {P22, Q22}, {data = 0, tensor = 1}},
+    {"2D", {P22, Q22}, {tensor = {0, 1}}},
+  }
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local want = train(new(kind, P1, 4))
+    for i, how in ipairs(split) do
+      for _, dealing in ipairs(kind == "gpt2" and dealings or long and dealings or {dealings[i % 3 + 1]}) do
+        for k, schedule in ipairs(dealing[2]) do
+          if kind == "gpt2" and i == 1 or long or k == 1 then
+            local recipe = {stages = {}, tensor = how[3].tensor, data = how[3].data, sequence = how[3].sequence}
+            for n, stage in ipairs(dealing[1]) do recipe.stages[n] = how[2][stage] end
+            local m = new(kind, how[2][1], 4)
+            rille.parallel(m, recipe)
+            tap.near(train(m, 2, schedule), want, ("%s: stages x %s, %s of %d"):format(kind, how[1],
+              type(schedule) == "table" and "limits" or schedule, #dealing[1]), 2e-4, 1e-5)
+          end
+        end
+      end
+    end
+  end
+end)
 
 tap.group("what lies where", function()
   local m = new("gpt2", P22)

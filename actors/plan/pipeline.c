@@ -116,6 +116,15 @@ by_value(const void *x, const void *y)
     return (a->until < b->until) - (a->until > b->until);
 }
 
+/* A rank's bytes of an operand as its reader wants it; of a view's, as much of the whole as that is of the view. */
+static int64_t
+kept_bytes(const struct program *p, const struct prog_node *n, int32_t k, const struct type *whole)
+{
+    struct type type = ref_type(p, n->in[k]), local = layout_shard(n->want[k], &type, 0);
+    double views = (double)type_numel(whole) / (double)MAX(1, type_numel(&type));
+    return (int64_t)((double)type_bytes(&local) * views);
+}
+
 static int32_t
 list_kept(const struct describing *f, struct kept **list)
 {
@@ -128,9 +137,9 @@ list_kept(const struct describing *f, struct kept **list)
             struct ref r = program_whole(p, p->node[i].in[k]);
             if (r.kind != REF_NODE || !p->node[r.index].piece || !p->node[i].want[k]) continue;
             if (st->phase[i] >= NACT || st->phase[r.index] >= st->phase[i]) continue;
-            struct type local = layout_shard(p->node[i].want[k], &p->node[r.index].type[r.out], 0);
+            int64_t bytes = kept_bytes(p, &p->node[i], k, &p->node[r.index].type[r.out]);
             GROW(*list, n + 1, capacity);
-            (*list)[n++] = (struct kept){r.index, r.out, st->stage[i], st->phase[i], type_bytes(&local)};
+            (*list)[n++] = (struct kept){r.index, r.out, st->stage[i], st->phase[i], bytes};
         }
     return n;
 }
