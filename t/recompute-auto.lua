@@ -59,6 +59,32 @@ tap.group("memory", function()
   tap.fails(function() meta(0.001, "auto") end, {"memory = 0.001", "the least is", "recompute-auto.lua:"}, "memory that nothing can meet")
 end)
 
+-- Stages from which data go back are two, each of which has a share of its own that is computed again.
+tap.group("of stages round some devices, or there and back, the least is told", function()
+  local dealt = dofile("t/lib/dealt.lua")
+  local function place(d) return rille.placement("meta", {d}) end
+  local function chart(devices, memory, recompute)
+    local weight = {}
+    for i, d in ipairs(devices) do weight[i] = rille.ones({WIDTH, WIDTH}, {placement = place(d), requires_grad = true}) end
+    local step = rille.graph(function(x)
+      for i, d in ipairs(devices) do x = x:to_global{placement = place(d), sbp = "B"}:matmul(weight[i]):relu():matmul(weight[i]):tanh() end
+      x:mean():backward()
+    end, {micro_batches = PIECES, schedule = {memory = memory}, recompute = recompute})
+    step(rille.ones({2 * PIECES, WIDTH}, {placement = place(devices[1])}))
+    return step:chart()
+  end
+  for _, devices in ipairs{dealt(2, 2), dealt(3, 2), dealt(2, 2, true), dealt(4, 2, true), dealt(4, 1)} do
+    local name = table.concat(devices, " ") .. ": "
+    local function least(recompute)
+      return tonumber(tostring(select(2, pcall(chart, devices, 0.001, recompute))):match("the least is (%d+) bytes"))
+    end
+    local some = least("auto")
+    tap.ok(some <= math.min(least(false), least(true)), name .. "no more than where all is kept, or all is computed again", some)
+    tap.is(chart(devices, some, "auto").activations, some, name .. "there is a plan with it")
+    tap.fails(function() chart(devices, some - 1, "auto") end, {"the least is " .. some}, name .. "a byte less cannot be")
+  end
+end)
+
 -- What is tried in shares of memory, whoever has more tries too. From stage to stage ways to choose parts are followed that
 -- begin elsewhere: half a percent is left.
 local NEARLY <const> = 1.005

@@ -591,6 +591,7 @@ nothing_fits(struct search *s, const struct dial_wish *w)
     TRY(seek_least(s));
     if ((!most || s->best.bytes <= most) && (!contexts || s->best.contexts <= contexts)) return 0;
     tell(s, &least);
+    if (w->possible) *w->possible = least.bytes;
     double factor = s->base ? (double)least.bytes / (double)s->base : 1;
     fail(E_MEMORY,
          "graph: no schedule of %d stage%s and %d pieces holds its activations in %lld bytes a device "

@@ -19,6 +19,7 @@ struct dial_wish {
     int64_t most;     /* bytes of activations that a device may hold besides; 0: any */
     bool least;       /* what holds least, whatever it takes and the memory is */
     int64_t *base; /* bytes that 1F1B holds, of which memory is a factor: given if it is not 0, told if it is; NULL */
+    int64_t *possible;              /* told: where nothing fits, the bytes of the least that there is; NULL */
     int64_t *allowed;               /* told: the bytes of activations that this comes to, 0: any; NULL */
     const struct dial_costs *costs; /* NULL: reckoned, or one for all where the wish is a name */
 };

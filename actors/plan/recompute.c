@@ -224,7 +224,7 @@ recompute_stages(const struct program *p)
 }
 
 int
-recompute_parts(struct program *p, const int32_t *parts)
+recompute_parts(struct program *p, const int32_t *parts, int32_t n)
 {
     struct recomputer r;
     recomputer_init(&r, p);
@@ -233,7 +233,8 @@ recompute_parts(struct program *p, const int32_t *parts)
         r.passage = ARENA_ARRAY(&r.tmp, struct passage, r.stages.n);
         find_passages(&r);
     }
-    for (int32_t q = 0; !status && q < r.stages.n; q++) {
+    assert(status || r.stages.n == n);
+    for (int32_t q = 0; !status && q < n; q++) {
         const struct passage *s = &r.passage[q];
         if (parts[q] >= RECOMPUTE_PARTS)
             for (int32_t k = 0; k < s->n; k++) r.part[s->node[k]] = 0;

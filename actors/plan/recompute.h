@@ -13,9 +13,9 @@ enum { RECOMPUTE_PARTS = 8 }; /* of a stage, at most */
 
 /* Returns how many virtual stages the program has: 1 where nothing comes in pieces. */
 int32_t recompute_stages(const struct program *p);
-/* Lets backward compute again so many parts of each stage, 0 to RECOMPUTE_PARTS (all as one), those first that leave
- * most. */
-int recompute_parts(struct program *p, const int32_t *parts);
+/* Lets backward compute again so many parts of each of the n stages, 0 to RECOMPUTE_PARTS (all as one), those first
+ * that leave most. */
+int recompute_parts(struct program *p, const int32_t *parts, int32_t n);
 /* What is computed again begins on each stage with what forward left there, also where stages are parts of one
  * device's. */
 int recompute_apart(struct program *p);

@@ -24,14 +24,15 @@ struct fitter {
     int64_t limit;                  /* bytes a device; 0: none */
     int64_t base;                   /* what 1F1B holds when all is kept, once that is known */
     int64_t allowed;                /* what activations might take in the last plan; 0: not said */
-    int64_t least;                  /* what was held, where that was too much at the least; 0: it was not */
+    int64_t least;                  /* what would be held, where that is too much at the least; 0: it is not */
     const struct dial_costs *costs; /* NULL: reckoned */
     int64_t reckoned;               /* the limit of a planner, which counts less than a plan holds */
     bool quick;                     /* as solve.h has it */
     int64_t possible;               /* what it could do with, where that was too little; 0: it was not */
     struct program *planned; /* as a planner laid it out: once, however many plans are made of it; NULL: none did */
     struct arena tmp;
-    bool searched; /* for its schedule */
+    bool searched;  /* for its schedule */
+    int32_t nstage; /* of which each has a part that is computed again; 0: none has */
 };
 
 /* ---- one plan ---- */
@@ -41,6 +42,12 @@ static const char *
 schedule_of(const struct fitter *f)
 {
     return f->o->schedule && dial_knows(f->o->schedule) ? f->o->schedule : "memory";
+}
+
+static bool
+folds(const struct fitter *f)
+{
+    return f->searched && dial_folds(schedule_of(f));
 }
 
 static int
@@ -56,9 +63,9 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
     struct program *p = f->planned ? program_copy(f->planned) : f->from->program(f->from->arg);
     *status = f->planned ? 0 : lay_out(f, p);
     if (!*status && f->o->auto_parallel && f->searched && !f->planned) f->planned = program_copy(p);
-    p->fold = f->searched && dial_folds(schedule_of(f));
+    p->fold = folds(f);
     if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p); /* plans of layouts name nodes */
-    if (!*status && parts) *status = recompute_parts(p, parts);
+    if (!*status && parts) *status = recompute_parts(p, parts, f->nstage);
     if (!*status) *status = planned_bring(f->g, p, f->o);
     if (*status) program_free(&p);
     return p;
@@ -79,6 +86,7 @@ turn_dial(struct fitter *f, struct program *p, struct search how)
                                             .most = how.most,
                                             .least = how.least,
                                             .costs = f->costs,
+                                            .possible = &f->least,
                                             .allowed = &f->allowed,
                                             .base = &f->base});
 }
@@ -415,7 +423,8 @@ static int
 plan_auto(struct fitter *f, struct plan **out)
 {
     struct program *p = f->from->program(f->from->arg);
-    int32_t n = recompute_stages(p), smallest = RECOMPUTE_PARTS;
+    p->fold = folds(f);
+    int32_t n = f->nstage = recompute_stages(p), smallest = RECOMPUTE_PARTS;
     struct found best = {.parts = ARENA_ARRAY(&f->tmp, int32_t, n)};
     int64_t least = INT64_MAX;
     int status = 0;
