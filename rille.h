@@ -146,7 +146,8 @@ bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
 /* Requests cancellation of the run in progress: it fails with "interrupted" at its next act, and gives its random
- * numbers back. A run that has begun to update variables finishes. Safe in a signal handler, and from any thread. */
+ * numbers back. A run that has begun to update variables finishes. A planner's search ends too. Safe in a signal
+ * handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);
 /* Writes what the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as
  * rille_interrupt(). */

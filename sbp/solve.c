@@ -189,7 +189,6 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     if (o->mode == SOLVE_GREEDY && !o->start) return fail(E_PLAN, "cost network: greedy needs a choice to start from");
     struct copies *copies = ARENA_NEW(a, struct copies);
     struct solve_options as = *o;
-    if (as.quick) as.stop = NULL;
     bool apart = copies_begin(a, n, copies);
     if (apart) TRY(net_check(&copies->apart));
     if (apart && o->start) as.start = with_copies(a, copies, o->start);

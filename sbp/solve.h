@@ -23,7 +23,7 @@ struct solve_options {
     const int32_t *other;    /* another one, which "optimal" tries too; NULL */
     bool (*stop)(void *arg); /* the search asks now and then: true ends it; NULL: never */
     void *arg;
-    bool quick; /* under a limit: what is found at once (squeeze.h), without stop() */
+    bool quick; /* under a limit: what is found at once (squeeze.h); stop() then knows no clock */
     bool proof; /* write a certificate's steps */
 };
 struct solved {

@@ -264,7 +264,7 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
 /* Where the clock ends in vain: what is found at once, for what takes any memory and up to twice the least that it
  * knows of. That depends neither on the clock nor on the limit, so whoever asks for the least that is told finds it
  * again. */
-static void
+static int
 lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 {
     enum { STEPS = 4 };
@@ -277,6 +277,7 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
         *least = MIN(*least, held);
     }
     f->quick = false;
+    return status;
 }
 
 /* A plan that a planner lays out, within the limit: the one that it makes without, if that keeps it. A plan holds more
@@ -288,7 +289,8 @@ lay_within(struct fitter *f, struct plan **out)
     int status = lay_once(f, 0, out, &least);
     if (!status && !*out) status = lay_below(f, least, out);
     if (*out || (status && !f->possible)) return status;
-    lay_at_once(f, out, &least);
+    status = lay_at_once(f, out, &least);
+    if (status == E_CANCEL) return status;
     if (*out) err_clear();
     if (*out) return 0;
     least = rounds_least(f->g->s, least);

@@ -32,13 +32,13 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
 {
     struct program q = *g->traced;
     struct arena tmp = {0};
-    int64_t deadline = computed_ns() + HINT_NS;
+    struct planned_clock clock = planned_begin(g->s, computed_ns() + HINT_NS);
     q.arena = (struct arena){0};
     q.dry_run = true;
     q.node = arena_dup(&q.arena, q.node, sizeof *q.node * (size_t)q.nnode);
     q.leaf = arena_dup(&q.arena, q.leaf, sizeof *q.leaf * (size_t)q.nleaf);
     q.root = arena_dup(&q.arena, q.root, sizeof *q.root * (size_t)q.nroot);
-    struct assign_options o = {.mode = SOLVE_OPTIMAL, .stop = planned_is_late, .arg = &deadline};
+    struct assign_options o = {.mode = SOLVE_OPTIMAL, .stop = planned_is_late, .arg = &clock};
     struct assign_leaf *leaves = ARENA_ARRAY(&tmp, struct assign_leaf, q.nleaf + 1);
     struct assign_root *roots = ARENA_ARRAY(&tmp, struct assign_root, q.nroot + 1);
     o.leaf = leaves;

@@ -95,10 +95,18 @@ planned_keep(struct rille_graph *g, const struct program *p)
     g->traced = program_copy(p);
 }
 
-bool
-planned_is_late(void *deadline)
+struct planned_clock
+planned_begin(struct rille_session *s, int64_t deadline)
 {
-    return computed_ns() > *(int64_t *)deadline;
+    atomic_store(&s->interrupted, 0);
+    return (struct planned_clock){s, deadline};
+}
+
+bool
+planned_is_late(void *clock)
+{
+    const struct planned_clock *c = clock;
+    return atomic_load(&c->s->interrupted) || computed_ns() > c->deadline;
 }
 
 /* What it chose before, within another limit perhaps; what nothing costs less than within a wider one, within this one
@@ -127,7 +135,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = limit, .stop = planned_is_late};
-    a.arg = &deadline;
+    struct planned_clock clock = planned_begin(s, quick ? INT64_MAX : deadline);
+    a.arg = &clock;
     a.proof = true;
     a.least = least;
     *least = 0;
@@ -138,7 +147,10 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.rates = s->rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
-    return assign_layouts(p, s->atlas, &a, &g->assigned);
+    int status = assign_layouts(p, s->atlas, &a, &g->assigned);
+    if (!atomic_load(&s->interrupted)) return status;
+    *least = 0;
+    return fail(E_CANCEL, "interrupted");
 }
 
 /* By root: the leaf whose new version it is, -1. */
@@ -201,21 +213,22 @@ planned_settle(struct rille_graph *g)
 /* So many looks, fewer the larger the net is: what is left then is an interval, and the same one on every machine that
  * takes less than the time limit. */
 struct patience {
-    int64_t left, deadline;
+    int64_t left;
+    struct planned_clock clock;
 };
 
 static bool
 is_tired(void *arg)
 {
     struct patience *p = arg;
-    return --p->left < 0 || planned_is_late(&p->deadline);
+    return --p->left < 0 || planned_is_late(&p->clock);
 }
 
 int
 planned_regret(struct rille_graph *g)
 {
     enum { LOOKS = 400000, SMALL = 50 };
-    struct patience p = {.deadline = computed_ns() + g->search_ns};
+    struct patience p = {.clock = planned_begin(g->s, computed_ns() + g->search_ns)};
     if (!g->assigned) return 0;
     p.left = LOOKS / (g->assigned->net.nnode + SMALL);
     return assign_regret(g->assigned, is_tired, &p);

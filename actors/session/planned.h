@@ -23,9 +23,14 @@ void planned_freedom(const struct rille_graph *g, const struct program *p, int32
                      struct assign_root *root);
 /* Returns the leaf that a value is but for moves, -1. */
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
-/* Has this thread computed until *(int64_t *)deadline (computed_ns)? What else the machine does takes nothing from a
- * search. */
-bool planned_is_late(void *deadline);
+/* When a search ends: when this thread has computed until then (computed_ns) - what else the machine does takes nothing
+ * from it - or at rille_interrupt() after it began. */
+struct planned_clock {
+    struct rille_session *s;
+    int64_t deadline;
+};
+struct planned_clock planned_begin(struct rille_session *s, int64_t deadline);
+bool planned_is_late(void *clock);
 /* Finds how much worse each other candidate would be, once; does nothing for a step without a planner. */
 int planned_regret(struct rille_graph *g);
 struct assigned *graph_assigned(struct rille_graph *g);

@@ -378,6 +378,7 @@ void
 rille_interrupt(struct rille_session *s)
 {
     if (face_given(s, "the session", __func__)) return;
+    atomic_store(&s->interrupted, 1);
     engine_interrupt(s->engine);
     if (s->cluster) cluster_interrupt(s->cluster);
 }

@@ -671,7 +671,7 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     if (again && status) status = (err_clear(), 0);
     rounds_end(s, false);
     trace_fini(s);
-    if (status && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */
+    if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */
     if (!again) rounds_end(s, true);
     if (!status && !again) status = planned_settle(*gp);
     return build_settle(s, status);

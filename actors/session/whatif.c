@@ -112,7 +112,7 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
 {
     const struct rille_cluster *c = k->c;
     struct box_cost was = k->s->cost;
-    int64_t deadline = computed_ns() + SEARCH_NS;
+    struct planned_clock clock = planned_begin(k->s, computed_ns() + SEARCH_NS);
     struct assign_leaf *leaf = ARENA_ARRAY(&k->arena, struct assign_leaf, q->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&k->arena, struct assign_root, q->nroot + 1);
     struct assign_links links;
@@ -130,11 +130,11 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
         .mode = SOLVE_OPTIMAL, .links = &links, .leaf = leaf, .root = root, .stop = planned_is_late};
     o.rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
     o.memory_limit = c->memory;
-    o.arg = &deadline;
+    o.arg = &clock;
     q->cost.gamma_ns_per_byte /= speed;
     q->cost.copy_ns_per_byte /= speed;
     int status = assign_layouts(q, k->s->atlas, &o, &a);
-    if (!status) status = assign_regret(a, planned_is_late, &deadline);
+    if (!status) status = assign_regret(a, planned_is_late, &clock);
     k->s->cost = q->cost;
     if (!status) status = explain_program(k->s, q, a, out);
     k->s->cost = was;
