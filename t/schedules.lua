@@ -299,6 +299,9 @@ tap.group("a stage that no data feeds", function()
   tap.ok(tostring(why):find("t/schedules.lua:" .. at .. ": graph: nothing feeds the stage on meta[1]", 1, true),
     "where data come nowhere to its devices, a loss of weights alone is an error with its line", why)
   tap.fails(function() stages(function() own:sum():backward() end) end, {"nothing feeds", "micro_batches = 4"}, "also when data are not read at all")
+  local batch = rille.empty({8, 8}, {placement = own.placement})
+  tap.fails(function() stages(function(x) batch:matmul(own):sum():backward() return x:sum() end) end, {"nothing feeds", "no argument of the step", "reaches its loss"},
+    "nor is a batch that is no argument cut: the error says what is missing")
   tap.is(stages(function(x)
     own:square():sum():backward()
     return x:to_global{placement = own.placement, sbp = "B"}:sum()

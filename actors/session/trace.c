@@ -118,7 +118,7 @@ trace_loss(struct rille_session *s, const struct val *y)
     r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->at};
 }
 
-/* Where data come, a loss of parameters alone is a regulariser; elsewhere it is a stage that nothing feeds. */
+/* Where data come, a loss that no argument reaches is a regulariser; elsewhere it is a stage that nothing feeds. */
 static int
 all_fed(const struct trace *r)
 {
@@ -129,7 +129,9 @@ all_fed(const struct trace *r)
         if (fed) continue;
         struct str place = {0};
         place_print(u->place, &place);
-        fail(E_ARG, "graph: nothing feeds the stage on %s: its loss is of parameters alone, with micro_batches = %d",
+        fail(E_ARG,
+             "graph: nothing feeds the stage on %s: no argument of the step, of which micro_batches = %d makes pieces, "
+             "reaches its loss",
              str_text(&place), (int)r->pieces);
         str_free(&place);
         if (u->line.file) err_note("%s:%d", u->line.file, u->line.line);

@@ -128,7 +128,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
     text = [[
 step(x, y) traces fn once, then runs the plan. step:explain(), step:plan(), step:stats(), step:trace(file)
 A stage begins where data goes on to other devices, also where it was before (a, b, a: three); so no stages wait for each
-other in a circle. A loss of parameters alone on devices to which no data come is a stage that nothing feeds: an error.
+other in a circle. A loss that no argument reaches, on devices to which none comes, is a stage that nothing feeds: an error.
 schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the
 devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
 activations a device; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
