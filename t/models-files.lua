@@ -93,6 +93,16 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end)
 end
 
+tap.group("words that are not there", function()
+  local at = dir .. "words"
+  for kind, says in pairs{gpt2 = {word = "layer_norm_epsilon", eps = 1e-5}, llama = {word = "rms_norm_eps", eps = 1e-6}} do
+    new(kind):save(at)
+    rewrite(at, function(c) c[says.word] = nil end)
+    tap.is(rille.models[kind].load(at).config.eps, says.eps, kind .. ": a config.json without an eps means that of its format")
+    os.execute(("rm -rf '%s'"):format(at))
+  end
+end)
+
 tap.group("names", function()
   local m, at = new("gpt2"), dir .. "names"
   local want = logits(m)

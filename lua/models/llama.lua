@@ -81,7 +81,7 @@ local function from_config(c)
   local rope = c.rope_parameters or {}                             -- where newer files have both
   local scaling = c.rope_scaling or (rope.rope_type and rope.rope_type ~= "default" and rope) or nil
   return {vocab = c.vocab_size, length = c.max_position_embeddings, layers = c.num_hidden_layers, heads = c.num_attention_heads,
-    kv_heads = c.num_key_value_heads, width = c.hidden_size, hidden = c.intermediate_size, eps = c.rms_norm_eps,
+    kv_heads = c.num_key_value_heads, width = c.hidden_size, hidden = c.intermediate_size, eps = c.rms_norm_eps or 1e-6,
     theta = c.rope_theta or rope.rope_theta, tied = c.tie_word_embeddings, rope_scaling = scaling}
 end
 
