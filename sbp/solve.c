@@ -153,6 +153,7 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     bool optimal = o->mode == SOLVE_OPTIMAL, over = false;
     for (int mode = 0; mode < SOLVE_OPTIMAL; mode++)
         if (optimal ? o->start != NULL : mode == (int)o->mode) by_rule(n, copies, (enum solve_mode)mode, o->start, &r);
+    if (r.cost >= NET_NEVER && !optimal && o->start) by_rule(n, copies, SOLVE_GREEDY, o->start, &r);
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);

@@ -4,9 +4,9 @@
  * branching on what is left (reduce.h, dual.h). It always returns a choice and a bound; where nothing stopped it they
  * are equal. "propagate" goes outward from what it has decided, each node by the least conversion to decided
  * neighbours; "recursive" decides one mesh axis after the other, heavy nodes first (MindSpore's double recursion: Cai
- * et al. 2021); "greedy" keeps the choice that it starts from. A memory limit has prices: each time's bytes cost what a
- * Lagrangian says, so the bound holds under the limit. There converted copies are nodes of their own, so that bytes
- * that depend on several choices have their price too.
+ * et al. 2021); "greedy" keeps the choice that it starts from, and so do those two where they end with none. A memory
+ * limit has prices: each time's bytes cost what a Lagrangian says, so the bound holds under the limit. There converted
+ * copies are nodes of their own, so that bytes that depend on several choices have their price too.
  *
  * Pure and deterministic, unless stop() ended it. One call, one thread. */
 #ifndef RILLE_SBP_SOLVE_H
