@@ -167,6 +167,7 @@ tap.group("files", function()
   local level = '{"type":"ByteLevel"}'
   local function sequence(...) return '{"type":"Sequence","pretokenizers":[' .. table.concat({...}, ",") .. "]}" end
   refused(with{normalizer = '{"type":"Lowercase"}'}, {"normalizer", "Lowercase"}, "a normalizer is refused by name")
+  refused(with{normalizer = '5'}, {"normalizer", "(none)"}, "so is one that is no object")
   refused(with{normalizer = '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Strip"}]}'}, {"Strip"}, "also within a sequence")
   refused(with{post_processor = '{"type":"Other"}'}, {"post_processor", "Other"}, "so is what is put around a text")
   refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"template"}, "and a template of what is no token")

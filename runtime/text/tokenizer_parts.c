@@ -153,7 +153,7 @@ read_parts(struct tokenizer *t, const char *path, const json_t *root)
     const json_t *decoder = json_object_get(root, "decoder");
     if (json_is_object(decoder) && strcmp(type_of_part(decoder), "ByteLevel"))
         return refuse(path, "decoder", type_of_part(decoder));
-    if (json_is_object(normalizer)) TRY(read_part(t, path, PART_NORMALIZER, forms, normalizer));
+    if (normalizer && !json_is_null(normalizer)) TRY(read_part(t, path, PART_NORMALIZER, forms, normalizer));
     for (int i = 0; i < NPARTS; i++) keep_part(t, root, (enum part)i);
     TRY(read_part(t, path, PART_CUTTER, cutters, cutter));
     return t->spelled ? 0 : refuse(path, "pre_tokenizer without ByteLevel", type_of_part(cutter));
