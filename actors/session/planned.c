@@ -109,6 +109,12 @@ planned_is_late(void *clock)
     return atomic_load(&c->s->interrupted) || computed_ns() > c->deadline;
 }
 
+int
+planned_end(const struct planned_clock *c, int status)
+{
+    return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
+}
+
 /* What it chose before, within another limit perhaps; what nothing costs less than within a wider one, within this one
  * nothing does. */
 static void
@@ -148,9 +154,9 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
     int status = assign_layouts(p, s->atlas, &a, &g->assigned);
-    if (!atomic_load(&s->interrupted)) return status;
-    *least = 0;
-    return fail(E_CANCEL, "interrupted");
+    status = planned_end(&clock, status);
+    if (status == E_CANCEL) *least = 0;
+    return status;
 }
 
 /* By root: the leaf whose new version it is, -1. */

@@ -31,6 +31,8 @@ struct planned_clock {
 };
 struct planned_clock planned_begin(struct rille_session *s, int64_t deadline);
 bool planned_is_late(void *clock);
+/* What a search came to: status, or E_CANCEL when it was interrupted. */
+int planned_end(const struct planned_clock *c, int status);
 /* Finds how much worse each other candidate would be, once; does nothing for a step without a planner. */
 int planned_regret(struct rille_graph *g);
 struct assigned *graph_assigned(struct rille_graph *g);

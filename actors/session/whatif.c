@@ -135,6 +135,7 @@ plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct ril
     q->cost.copy_ns_per_byte /= speed;
     int status = assign_layouts(q, k->s->atlas, &o, &a);
     if (!status) status = assign_regret(a, planned_is_late, &clock);
+    status = planned_end(&clock, status);
     k->s->cost = q->cost;
     if (!status) status = explain_program(k->s, q, a, out);
     k->s->cost = was;
