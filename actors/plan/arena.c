@@ -75,6 +75,7 @@ struct memory {
     int32_t *kernel[2];             /* by device, then by task: the position of the kernel before, behind; its own */
     bool *late;                     /* by task: once a batch, after the last piece */
     bool *wanted;                   /* by task: once a batch, and what comes of it is read for pieces */
+    bool *frugal;                   /* by stage: its backward computes values again, or has them brought */
     /* Of the device packed last. */
     struct item *item, *packed;
     int32_t nitem, npacked, period; /* period: how many tasks it has */
@@ -226,6 +227,17 @@ find_wanted(struct memory *m)
                 m->wanted[e->task] = true;
 }
 
+/* Stages that make values late, so as to hold few of them. */
+static void
+find_frugal(struct memory *m)
+{
+    const struct program *p = m->l->program;
+    const struct stages *s = &m->l->outline->stages;
+    m->frugal = ARENA_ARRAY(&m->l->pass, bool, s->n + 1);
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (p->node[i].recompute || p->node[i].again) m->frugal[s->stage[i]] = true;
+}
+
 /* Where a device has streams for moves: who computes before each of its tasks, and behind it. */
 static void
 find_kernels(struct memory *m)
@@ -314,7 +326,8 @@ leave_room_for_moves(const struct memory *m, int32_t device, const struct tenant
 }
 
 /* A run is seen as its first piece and, a period later, its last one. What is made for each piece lives from the first
- * to the last; what is made once, in either, or from one into the other. */
+ * to the last; what is made once, in either, or from one into the other. Weight gradients may wait for the end of their
+ * piece, so nobody takes the bytes of what they read before; a frugal stage has them right behind backward. */
 static struct item
 item_of(const struct memory *m, int32_t device, const struct tenant *t)
 {
@@ -339,6 +352,7 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
     it.again = !draft_once(d);
     note_users(m, t, &it);
     if (it.again && it.nreg == 1) it.group = 1 + credit_group(m->l, d);
+    if (it.group && it.waits && !m->frugal[it.stage]) it.last = period - 1;
     if (!d->piece && !early) it.first += period;
     if (!early || !goes_early(m, t)) it.last += period;
     return it;
@@ -768,6 +782,7 @@ arena_registers(struct lower *l)
     find_kernels(&m);
     find_late(&m);
     find_wanted(&m);
+    find_frugal(&m);
     int32_t most = 0;
     for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
     m.room = ARENA_ARRAY(&l->pass, struct room, l->outline->stages.n + 1);
