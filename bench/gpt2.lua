@@ -3,9 +3,11 @@
 --   rille bench/gpt2.lua [--row NAME] [--case CASE] [--steps 8] [--layers 12]      bench/gpt2.sh runs it beside the peers
 --   rille bench/gpt2.lua --list
 --
--- Prints lines "name, case, least, median, peak" (milliseconds a step or an id; the most memory that the process had, GB, which
--- is the row's where it runs alone). A case is batch x length and a dtype. The limit is measured here: every product of a step computed alone, again and again on the same memory, and AdamW's traffic (3 reads and
--- 3 writes of every parameter, and its gradient's read) at the speed of a copy. It has no attention, no norms, no loss.
+-- Prints lines "name, case, least, median, peak" (milliseconds a step or an id; the most memory that the process had,
+-- GB, which is the row's where it runs alone). A case is batch x length and a dtype. The limit is measured here: every
+-- product of a step computed alone, again and again on the same memory, of attention those of the half that the mask
+-- leaves, and AdamW's traffic (3 reads and 3 writes of every parameter, and its gradient's read) at the speed of a
+-- copy. It has no softmax, no norms, no loss.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -71,8 +73,15 @@ local function product(m, k, n)
   return times[1]
 end
 
-local function limit(name, case, tokens)
-  local sum, d = 0, WIDTH
+-- Of one layer, for all heads: two products forward and four backward, without what is masked.
+local function attention(batch, length)
+  local d = WIDTH // HEADS
+  return batch * HEADS * (2 * product(length, d, length) + 4 * product(length, length, d)) / 2
+end
+
+local function limit(name, case, batch, length)
+  local tokens, d = batch * length, WIDTH
+  local sum = o.layers * attention(batch, length)
   for _, p in ipairs{{3 * d, d, o.layers}, {d, d, o.layers}, {4 * d, d, o.layers}, {d, 4 * d, o.layers}, {VOCAB, d, 1}} do
     local out, into, times = table.unpack(p)
     sum = sum + times * (product(tokens, into, out) + product(tokens, out, into) + product(into, tokens, out))
@@ -115,16 +124,16 @@ end
 
 local two, stages = {0, 1}, {rille.placement("cpu", {0}), rille.placement("cpu", {1})}
 local rows = {
-  {limit, "limit: products, AdamW", "4x64", 256},
+  {limit, "limit: products, AdamW", "4x64", 4, 64},
   {training, "Rille", "4x64", 4, 64, {}},
   {training, "Rille, dp 2", "4x64", 4, 64, {devices = two, recipe = {data = 0}}},
   {training, "Rille, tp 2", "4x64", 4, 64, {devices = two, recipe = {tensor = 0}}},
   {training, "Rille, zero 3 over 2", "4x64", 4, 64, {devices = two, recipe = {data = 0, zero = 3}}},
   {training, "Rille, 2 stages, 4 pieces", "4x64", 4, 64, {recipe = {stages = stages}, pieces = 4}},
   {training, "Rille", "4x64 bf16", 4, 64, {bf16 = true}},
-  {limit, "limit: products, AdamW", "4x256", 1024},
+  {limit, "limit: products, AdamW", "4x256", 4, 256},
   {training, "Rille", "4x256", 4, 256, {}},
-  {limit, "limit: products, AdamW", "1x1024", 1024},
+  {limit, "limit: products, AdamW", "1x1024", 1, 1024},
   {training, "Rille", "1x1024", 1, 1024, {}},
   {writing, "Rille", "an id", {}},
   {writing, "Rille, int8", "an id", {quantize = true}},

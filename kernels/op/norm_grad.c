@@ -159,9 +159,8 @@ static const struct line_pass passes[] = {
 
 const struct op op_norm_grad = {
     .name = "norm_grad",
-    .doc = "dx = r (u - mean(u) - xhat mean(u xhat)), u = dy weight, xhat = (x - mean) r; sums over rows: dw of dy "
-           "xhat, db "
-           "of dy",
+    .doc = "dx = r (u - mean(u) - xhat mean(u xhat)), u = dy weight, xhat = (x - mean) r; over rows: "
+           "dw = sum of dy xhat, db = sum of dy",
     .in = {{"x", IN_FLOAT}, {"dy", IN_FLOAT}, {"weight", IN_FLOAT | IN_OPTIONAL}},
     .nout = 3,
     .attr = {[NORM_DIMS] = {"dims", ATTR_INT, .i = 1, .doc = "how many of the last dimensions"},
