@@ -95,9 +95,12 @@ two='local nn, p = rille.nn, rille.placement("cuda", {0, 1})
     for i = 1, 3 do step(x, labels):item() end
   end)
   print(ok, tostring(e):find("invalid device context; this process cannot use devices of this kind any more", 1, true) ~= nil or e, rille.ones({8}):sum():item())'
+asan=${ASAN_OPTIONS:-}
+export ASAN_OPTIONS=$asan:detect_leaks=0 # what a lost GPU still had to do stays on the streams of its stand-in
 for at in 20 50 80 110; do
   ok "two GPUs, and a step in the middle: lost at call $at, the run ends" prints lost=$at $'false\ttrue\t8.0' "$two" cpu:1,cuda:0,cuda:1
 done
+ASAN_OPTIONS=$asan
 uncaught() { FAKE_CUDA=lost=1 timeout 60 "$rille" -d cpu:1,cuda:0 -e "$1" 2>"$dir/err"; [ $? = 1 ] && grep -qF "(command line):2: cuda: invalid device context" "$dir/err"; }
 ok "an error that nobody catches ends the program with 1" uncaught 'local at = {placement = rille.placement("cuda", {0})}
   print(rille.tensor({1, 2}, at):sum():item())'

@@ -469,8 +469,9 @@ cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind ki
 cudaError_t
 cudaEventCreateWithFlags(cudaEvent_t *made, unsigned flags)
 {
-    *made = calloc(1, sizeof **made);
-    return flags == cudaEventDisableTiming ? state() : note(cudaErrorInvalidValue);
+    cudaError_t e = flags == cudaEventDisableTiming ? state() : note(cudaErrorInvalidValue);
+    if (!e) *made = calloc(1, sizeof **made);
+    return e;
 }
 
 cudaError_t
