@@ -500,7 +500,10 @@ build_call(struct rille_session *s, const struct op *op, int nin, struct val *co
         in = own;
     }
     int tf32 = s->tf32 ? op_attr_find(op, "tf32") : -1;
-    if (tf32 >= 0) attr[tf32].set = attr[tf32].i = true;
+    if (tf32 >= 0) {
+        attr[tf32].i = 1;
+        attr[tf32].set = true;
+    }
     TRY(attr_axes(op, attr, nin ? in[0] : NULL));
     out[0] = folded(s, op, nin, in, attr);
     if (out[0]) return 0;

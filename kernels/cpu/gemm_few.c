@@ -15,11 +15,11 @@ typedef float quarter __attribute__((vector_size(LANES)));
 
 /* In pairs: one after the other would take longer than a short column. */
 INLINE float
-sum_of(floats x)
+sum_of(const floats *x)
 {
     half h[2];
     quarter q[2];
-    memcpy(h, &x, sizeof h);
+    memcpy(h, x, sizeof h);
     h[0] += h[1];
     memcpy(q, h, sizeof q);
     q[0] += q[1];
@@ -42,7 +42,7 @@ columns(const struct few *p, int m, int n, const float *const *b, float *const *
         }
     for (int j = 0; j < n; j++)
         for (int i = 0; i < m; i++) {
-            float total = sum_of(sum[i][j]);
+            float total = sum_of(&sum[i][j]);
             for (int64_t l = even; l < p->k; l++) total += p->a[i * p->a_row + l] * b[j][l];
             c[j][i * p->c_row] = total;
         }
