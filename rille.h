@@ -415,8 +415,9 @@ struct rille_graph_options {
     const char
         *schedule; /* NULL: "1f1b"; else a name, of which an unknown one's error lists all ("gpipe", "zb-v", "auto") */
     int lag;       /* 0: of the schedule */
-    double memory; /* above 0: the schedule of the least bubble in that; up to 16: a factor of what 1F1B holds for
-                      backward on the device that holds most; above: bytes a device */
+    double memory; /* above 0: the schedule of the least bubble in that, of two pieces or more, and no other is given;
+                      up to 16: a factor of what 1F1B holds for backward on the device that holds most; above: bytes a
+                      device */
     /* What a search for a schedule goes by; NULL: reckoned. The caller keeps them until the step is made. */
     const struct rille_chart_costs *costs;
     bool split_backward, recompute;

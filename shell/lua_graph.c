@@ -96,20 +96,30 @@ bytes_at(lua_State *L, const char *who, const char *key)
     return (int64_t)v;
 }
 
+static bool
+has_option(lua_State *L, int i, const char *key)
+{
+    bool has = lua_getfield(L, i, key) != LUA_TNIL;
+    lua_pop(L, 1);
+    return has;
+}
+
 /* {lag = 2, split_backward = true} or {memory = 0.5, costs = {forward = 1e-3, ...}} */
 static void
 schedule_table(lua_State *L, int i, struct graph *g)
 {
     static const char *const keys[] = {"lag", "split_backward", "memory", "costs", NULL};
     check_keys(L, i, "graph: schedule", keys);
+    bool numbers = has_option(L, i, "lag") || has_option(L, i, "split_backward");
     g->options.lag = (int)integer_option(L, i, "lag", 1, 1 << 20, 1);
     g->options.split_backward = bool_option(L, i, "split_backward");
     g->options.memory = amount_option(L, i, "memory");
     lua_getfield(L, i, "costs");
     if (chart_costs(L, lua_gettop(L), &g->costs)) g->options.costs = &g->costs;
     lua_pop(L, 1);
-    if (g->options.memory > 0 && (g->options.lag > 1 || g->options.split_backward))
+    if (g->options.memory > 0 && numbers)
         complain(L, "graph: schedule: memory finds lag and split_backward; give one or the other");
+    if (g->options.memory > 0) g->options.lag = 0;
     if (g->options.costs && g->options.memory == 0) complain(L, "graph: schedule: costs are for memory = ...");
 }
 

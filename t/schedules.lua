@@ -138,8 +138,8 @@ end)
 
 tap.group("a single piece goes there and back", function()
   for p = 2, 16 do
-    for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 1, costs = APART}} do
-      local name = ("%s, one piece, %d devices: "):format(type(schedule) == "table" and "memory 1" or schedule, p)
+    for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto"} do
+      local name = ("%s, one piece, %d devices: "):format(schedule, p)
       local step = pipeline(chain(p), 1, schedule)
       tap.is({slots(step, JOINT), slots(step, APART)}, {3 * p, 2 * p}, name .. "p (F + B), or p (F + B) where W is not waited for")
     end
@@ -374,6 +374,14 @@ tap.group("what cannot be", function()
   tap.fails(function() pipeline({0, 1, 2, 3}, 8, {memory = 1e-6}) end, {"memory = 1e-06", "the least is", "idle"}, "nor less than a byte")
   tap.fails(function() pipeline({0, 1}, 2, {memory = -1}) end, {"memory"}, "memory is above 0")
   tap.fails(function() pipeline({0, 1}, 2, {memory = 1, lag = 2}) end, {"memory", "lag"}, "the dial or its numbers")
+  for _, numbers in ipairs{{lag = 1}, {split_backward = false}, {split_backward = true}} do
+    numbers.memory = 0.5
+    tap.fails(function() pipeline({0, 1}, 2, numbers) end, {"memory finds lag and split_backward", "stages.lua:"}, "whatever they are")
+  end
+  for _, memory in ipairs{0.5, 1, 1e6} do
+    tap.fails(function() pipeline({0, 1}, 1, {memory = memory}) end, {"memory = ", "micro_batches = 1", "memory_limit", "stages.lua:"},
+      "memory for pieces, of which there is one")
+  end
   tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {forward = 0}}) end, {"forward"}, "costs want a forward")
   tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {sideways = 1}}) end, {"sideways"}, "and no others")
   tap.fails(function() pipeline({0, 1}, 2, {costs = {forward = 1}}) end, {"memory"}, "costs are for the dial")

@@ -290,6 +290,14 @@ rille_graph_check(const struct rille_graph_options *o)
     if (o->prefetch < 0) return fail(E_ARG, "graph: prefetch is %d", o->prefetch);
     if (o->micro_batches < 0) return fail(E_ARG, "graph: micro_batches is %d", o->micro_batches);
     if (!(o->memory >= 0 && o->memory < 1e18)) return fail(E_ARG, "graph: memory is %g", o->memory);
+    if (o->memory > 0 && (o->schedule || o->lag || o->split_backward))
+        return fail(E_ARG, "graph: memory = %g finds a schedule, %s is one; give one or the other", o->memory,
+                    o->schedule ? o->schedule : "lag and split_backward");
+    if (o->memory > 0 && o->micro_batches <= 1)
+        return fail(E_ARG,
+                    "graph: memory = %g is for pieces, of which it lets so many be under way, and there is one "
+                    "(micro_batches = %d); memory_limit bounds a step of one piece",
+                    o->memory, MAX(1, o->micro_batches));
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
     if (o->auto_parallel && o->recompute_auto)

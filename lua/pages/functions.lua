@@ -131,7 +131,7 @@ A stage begins where data goes on to other devices, also where it was before (a,
 other in a circle. A loss that no argument reaches, on devices to which none comes, is a stage that nothing feeds: an error.
 schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the
 devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
-activations a device; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
+activations a device, of two pieces or more; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
 zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel).
 offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
 prefetch = 2: so many values are back, or gathered again (zero = 3), before they are read, beside the one that is; 1 of none is said.
