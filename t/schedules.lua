@@ -124,6 +124,24 @@ tap.group("two stages a device, there and back", function()
   end
 end)
 
+-- tanh(x) W: the gradient of tanh(x) reads no value that forward left, but W.
+tap.group("a stage multiplies by its own weights", function()
+  for p = 2, 4 do
+    local devices, on, weight = dealt(p, 2, true), {}, {}
+    for q, d in ipairs(devices) do
+      on[q] = rille.placement("meta", {d})
+      weight[q] = rille.empty({8, 8}, {placement = on[q], requires_grad = true})
+    end
+    local step = rille.graph(function(x)
+      for q = 1, #devices do x = (q > 1 and x:to_global{placement = on[q], sbp = "B"} or x):tanh():matmul(weight[q]) end
+      x:sum():backward()
+    end, {micro_batches = 4, schedule = "zb-v"})
+    step(rille.empty({8, 8}, {placement = on[1]}))
+    local _, together = tostring(step:plan()):gsub("matmul%+square%+sub%+mul", "")
+    tap.is(together, 2 * p - 2, ("%d devices: so the product is one task with the gradient of tanh, also where a stage follows on its device"):format(p))
+  end
+end)
+
 tap.group("stages go round the devices", function()
   for _, v in ipairs{2, 3, 4} do
     for _, p in ipairs{2, 3, 4, 8} do

@@ -3,8 +3,9 @@
  * A virtual stage is a connected piece of the forward program on one set of
  * devices, in the order of data: each time that data goes on to other devices a
  * stage begins, also when those had one before (interleaved stages). Backward
- * nodes belong to the stage whose forward values they read, moves that bring a
- * value aside or again to that of its node. Phases are three: of
+ * nodes belong to the stage whose forward values they read, or whose weights
+ * where those are of one stage alone; moves that bring a value aside or again to
+ * that of its node. Phases are three: of
  * the backward nodes those that only sums over the pieces read (the gradients of
  * weights) are phase W: nothing downstream waits for them. */
 #include "actors/plan/account.h"
@@ -112,15 +113,34 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* The stage whose forward values it reads where they were computed, else the one to which gradients come back. */
+/* By leaf: the stage whose forward reads it, for all pieces; -1: none or several do. */
+static int32_t *
+stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
+{
+    enum { NONE = -1, SEVERAL = -2 };
+    int32_t *stage = ARENA_ARRAY(a, int32_t, p->nleaf + 1);
+    for (int32_t i = 0; i < p->nleaf; i++) stage[i] = p->leaf[i].piece ? SEVERAL : NONE;
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int32_t k = 0; k < p->node[i].nin; k++) {
+            struct ref r = p->node[i].in[k];
+            if (r.kind != REF_LEAF || s->phase[i] != PHASE_FORWARD || loose[i]) continue;
+            stage[r.index] = stage[r.index] == NONE || stage[r.index] == s->stage[i] ? s->stage[i] : SEVERAL;
+        }
+    return stage;
+}
+
+/* The stage whose forward values it reads where they were computed, or whose weights; else the one to which gradients
+ * come back. */
 static int32_t
-backward_stage(const struct stages *s, const struct program *p, const bool *loose, int32_t i)
+backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {
     int32_t saved = -1, back = s->n - 1;
     if (brought(p, i) >= 0) return s->stage[brought(p, i)];
     if (repeated(p, loose, i) >= 0) return s->stage[repeated(p, loose, i)];
     for (int32_t k = 0; k < p->node[i].nin; k++) {
         struct ref r = p->node[i].in[k];
+        if (r.kind == REF_LEAF && of_leaf[r.index] >= 0 && !hops(s->place[of_leaf[r.index]], place_of(&p->node[i])))
+            saved = MAX(saved, of_leaf[r.index]);
         if (r.kind != REF_NODE) continue;
         int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
         bool forward =
@@ -280,8 +300,10 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
         forward_early(s, p, floats);
         forward_late(s, p, floats, loose, ARENA_ARRAY(a, int32_t, n));
         if (p->fold) fold_stages(s, p, a);
+        find_places(s, p, a);
+        const int32_t *of_leaf = stages_of_leaves(s, p, loose, a);
         for (int32_t i = 0; i < p->nnode; i++)
-            if (s->phase[i] != PHASE_FORWARD) s->stage[i] = backward_stage(s, p, loose, i);
+            if (s->phase[i] != PHASE_FORWARD) s->stage[i] = backward_stage(s, p, loose, of_leaf, i);
         backward_late(s, p, loose, a);
     }
     find_places(s, p, a);
