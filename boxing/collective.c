@@ -1,7 +1,8 @@
-/* collective.c - what a move is on the mesh axes that change, and whether blocks lie as a library wants them.
+/* collective.c - what a move is on the mesh axes that change, and where the blocks lie that seats exchange.
  *
  * Cuts and orders of cuts are not looked at: the boxes of all positions say where
- * blocks lie. */
+ * blocks lie. Parts that are cut along the axes of a group have nothing in common, so
+ * blocks that lie within a part, and together are as many elements, are all of it. */
 #include "boxing/collective.h"
 
 #include <string.h>
@@ -45,7 +46,7 @@ collective_pos(const struct collective *c, const struct place *p, int32_t first,
 /* ---- axes ---- */
 
 static const int8_t verb_of[3][3] = {
-    [SBP_S] = {[SBP_S] = -1, [SBP_B] = COLLECT_GATHER, [SBP_P] = -1},
+    [SBP_S] = {[SBP_S] = COLLECT_EXCHANGE, [SBP_B] = COLLECT_GATHER, [SBP_P] = -1},
     [SBP_B] = {[SBP_S] = -1, [SBP_B] = -1, [SBP_P] = -1},
     [SBP_P] = {[SBP_S] = COLLECT_SCATTER, [SBP_B] = COLLECT_REDUCE, [SBP_P] = -1},
 };
@@ -86,36 +87,44 @@ reduces(const struct collective *c)
 
 /* ---- blocks ---- */
 
-/* Is `small` block i of n of `large`, each of them one stretch of its memory? */
-static bool
-is_block(const struct box *large, const struct box *small, int ndim, int32_t i, int32_t n)
+static void
+box_of_seat(const struct collective *c, const struct type *t, const struct layout *l, int32_t pos, int32_t seat,
+            struct box *out)
 {
-    int d = 0;
-    while (d < ndim && large->hi[d] - large->lo[d] == 1) d++;
-    if (d == ndim) return false;
-    int64_t rows = (large->hi[d] - large->lo[d]) / n, lo = large->lo[d] + rows * i;
-    struct box block = *large;
-    block.lo[d] = lo;
-    block.hi[d] = lo + rows;
-    size_t bytes = sizeof *block.lo * (size_t)ndim;
-    return rows * n == large->hi[d] - large->lo[d] && !memcmp(block.lo, small->lo, bytes) &&
-           !memcmp(block.hi, small->hi, bytes);
+    int32_t first;
+    collective_seat(c, l->place, pos, &first);
+    layout_box(l, t, collective_pos(c, l->place, first, seat), out);
 }
 
-/* What the position has beside what its group has together: that of seat 0 where nothing is cut. */
-static bool
-fits(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos)
+/* What two boxes have in common: nothing, where they do not meet. */
+static void
+meet(const struct box *a, const struct box *b, int ndim, struct box *out)
 {
-    struct box has, wants, whole;
-    int32_t first, seat = collective_seat(c, from->place, pos, &first);
-    layout_box(from, t, pos, &has);
-    layout_box(to, t, pos, &wants);
-    layout_box(c->verb == COLLECT_GATHER ? to : from, t, first, &whole);
-    size_t bytes = sizeof *whole.lo * (size_t)t->ndim;
-    const struct box *uncut = c->verb == COLLECT_GATHER ? &wants : &has;
-    if (memcmp(uncut->lo, whole.lo, bytes) || memcmp(uncut->hi, whole.hi, bytes)) return false;
-    if (c->verb == COLLECT_REDUCE) return !memcmp(has.lo, wants.lo, bytes) && !memcmp(has.hi, wants.hi, bytes);
-    return is_block(&whole, c->verb == COLLECT_GATHER ? &has : &wants, t->ndim, seat, c->size);
+    if (!box_intersect(a, b, ndim, out)) *out = (struct box){0};
+}
+
+void
+collective_sent(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
+                int32_t pos, int32_t i, struct box *out)
+{
+    struct box has, wants;
+    layout_box(from, t, pos, out);
+    if (c->nsent == 1) return;
+    has = *out;
+    box_of_seat(c, t, to, pos, i, &wants);
+    meet(&has, &wants, t->ndim, out);
+}
+
+void
+collective_came(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
+                int32_t pos, int32_t i, struct box *out)
+{
+    struct box has, wants;
+    layout_box(to, t, pos, out);
+    if (c->ncame == 1) return;
+    wants = *out;
+    box_of_seat(c, t, from, pos, i, &has);
+    meet(&has, &wants, t->ndim, out);
 }
 
 int64_t
@@ -123,19 +132,74 @@ collective_numel(const struct collective *c, const struct type *t, const struct 
                  int32_t pos)
 {
     struct box block;
-    layout_box(c->verb == COLLECT_GATHER ? from : to, t, pos, &block);
+    collective_sent(c, t, from, to, pos, 0, &block);
     return box_numel(&block, t->ndim);
+}
+
+/* Do n blocks lie one behind the other, each of them one stretch of the part's memory? They are all of it. */
+static bool
+in_order(const struct box *part, int ndim, const struct box *block, int32_t i, int32_t n)
+{
+    int d = 0;
+    while (d < ndim && part->hi[d] - part->lo[d] == 1) d++;
+    if (n == 1 || d == ndim) return n == 1;
+    int64_t rows = (part->hi[d] - part->lo[d]) / n;
+    for (int k = 0; k < ndim; k++)
+        if (k != d && (block->lo[k] != part->lo[k] || block->hi[k] != part->hi[k])) return false;
+    return block->lo[d] == part->lo[d] + rows * i && block->hi[d] == block->lo[d] + rows;
+}
+
+typedef void block_fn(const struct collective *c, const struct type *t, const struct layout *from,
+                      const struct layout *to, int32_t pos, int32_t i, struct box *out);
+
+/* Are the blocks all of the part, and each of so many elements? *scattered: they do not lie in order. */
+static bool
+fills(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos,
+      block_fn *block_at, int32_t n, const struct box *part, int64_t numel, bool *scattered)
+{
+    for (int32_t i = 0; i < n; i++) {
+        struct box block, common;
+        block_at(c, t, from, to, pos, i, &block);
+        if (box_numel(&block, t->ndim) != numel) return false;
+        meet(&block, part, t->ndim, &common);
+        if (box_numel(&common, t->ndim) != numel) return false;
+        if (numel && !in_order(part, t->ndim, &block, i, n)) *scattered = true;
+    }
+    return box_numel(part, t->ndim) == numel * n;
+}
+
+/* Every seat of a group sends blocks of one length, which are all that it has, and gets all that it wants. */
+static bool
+fits(struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos)
+{
+    struct box has, wants, other;
+    int32_t first;
+    int64_t numel = collective_numel(c, t, from, to, pos);
+    collective_seat(c, from->place, pos, &first);
+    if (numel != collective_numel(c, t, from, to, first)) return false;
+    layout_box(from, t, pos, &has);
+    layout_box(to, t, pos, &wants);
+    layout_box(c->verb == COLLECT_GATHER ? to : from, t, first, &other);
+    const struct box *whole = c->verb == COLLECT_GATHER ? &wants : &has;
+    size_t bytes = sizeof *whole->lo * (size_t)t->ndim;
+    bool uncut = !memcmp(whole->lo, other.lo, bytes) && !memcmp(whole->hi, other.hi, bytes);
+    bool stays = !memcmp(has.lo, wants.lo, bytes) && !memcmp(has.hi, wants.hi, bytes);
+    if ((c->verb != COLLECT_EXCHANGE && !uncut) || (c->verb == COLLECT_REDUCE && !stays)) return false;
+    return fills(c, t, from, to, pos, collective_sent, c->nsent, &has, numel, &c->packs) &&
+           fills(c, t, from, to, pos, collective_came, c->ncame, &wants, numel, &c->unpacks);
 }
 
 bool
 collective_of(const struct type *t, const struct layout *from, const struct layout *to, struct collective *out)
 {
-    enum dtype d = layout_dtype(from, (enum dtype)t->dtype);
-    if (from->place != to->place || type_numel(t) == 0 || d != layout_dtype(to, (enum dtype)t->dtype) ||
-        !find_axes(from, to, out))
-        return false;
-    out->dtype = (uint8_t)d;
+    if (from->place != to->place || type_numel(t) == 0 || !find_axes(from, to, out)) return false;
+    bool many = out->verb == COLLECT_SCATTER || out->verb == COLLECT_EXCHANGE;
+    out->dtype = (uint8_t)layout_dtype(from, (enum dtype)t->dtype);
+    out->gives = (uint8_t)layout_dtype(to, (enum dtype)t->dtype);
+    out->nsent = many ? out->size : 1;
+    out->ncame = out->verb == COLLECT_GATHER || out->verb == COLLECT_EXCHANGE ? out->size : 1;
     for (int32_t pos = 0; pos < from->place->nrank; pos++)
         if (!fits(out, t, from, to, pos)) return false;
+    out->unpacks = out->unpacks || out->gives != out->dtype;
     return reduces(out);
 }

@@ -15,9 +15,10 @@ struct communicator {
 };
 
 enum collective_verb {
-    COLLECT_REDUCE,  /* everybody gets the reduction of all parts */
-    COLLECT_SCATTER, /* seat i gets block i of it */
-    COLLECT_GATHER,  /* everybody gets the blocks of all, in the order of the seats */
+    COLLECT_REDUCE,   /* everybody gets the reduction of all parts */
+    COLLECT_SCATTER,  /* seat i gets block i of it */
+    COLLECT_GATHER,   /* everybody gets the blocks of all, in the order of the seats */
+    COLLECT_EXCHANGE, /* seat i gets block i of everybody, in that order */
 };
 struct collective_call {
     uint8_t verb, reduce, dtype; /* enum reduce: RED_NONE where nothing is added */

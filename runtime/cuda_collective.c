@@ -69,7 +69,8 @@ cuda_collect(struct communicator *c, int32_t seat, const struct collective_call 
 {
     static const int verb[] = {[COLLECT_REDUCE] = CUDA_ALL_REDUCE,
                                [COLLECT_SCATTER] = CUDA_REDUCE_SCATTER,
-                               [COLLECT_GATHER] = CUDA_ALL_GATHER};
+                               [COLLECT_GATHER] = CUDA_ALL_GATHER,
+                               [COLLECT_EXCHANGE] = CUDA_ALL_TO_ALL};
     static const int reduce[NREDUCE] = {
         [RED_SUM] = CUDA_SUM, [RED_MAX] = CUDA_MAX, [RED_MIN] = CUDA_MIN, [RED_PROD] = CUDA_PROD};
     const struct cuda_communicator *own = (const struct cuda_communicator *)c;

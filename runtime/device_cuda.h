@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 7 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 8 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -49,7 +49,7 @@ struct cuda_factors {
 
 /* A seat's part in a collective (communicator.h): `in` and `out` lie dense, elsewhere. numel: of a block; of a part,
  * where all is reduced. */
-enum cuda_verb { CUDA_ALL_REDUCE, CUDA_REDUCE_SCATTER, CUDA_ALL_GATHER };
+enum cuda_verb { CUDA_ALL_REDUCE, CUDA_REDUCE_SCATTER, CUDA_ALL_GATHER, CUDA_ALL_TO_ALL };
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
 enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* beside enum cuda_real */
 struct cuda_collective {

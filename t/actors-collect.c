@@ -64,9 +64,11 @@ test_values(struct rille_session *s, uint64_t seed)
     ok(same == n && batched > 0, "%d programs (%d in pieces) have the bits of moves that read each other's parts", n,
        batched);
     ok(alike == n, "so they have on threads");
-    ok(ncollected[COLLECT_REDUCE] > 0 && ncollected[COLLECT_SCATTER] > 0 && ncollected[COLLECT_GATHER] > 0,
-       "with %ld all-reduces, %ld reduce-scatters and %ld all-gathers of a rank", ncollected[COLLECT_REDUCE],
-       ncollected[COLLECT_SCATTER], ncollected[COLLECT_GATHER]);
+    bool each = true;
+    for (size_t i = 0; i < countof(ncollected); i++) each = each && ncollected[i] > 0;
+    ok(each, "with %ld all-reduces, %ld reduce-scatters, %ld all-gathers and %ld all-to-alls of a rank",
+       ncollected[COLLECT_REDUCE], ncollected[COLLECT_SCATTER], ncollected[COLLECT_GATHER],
+       ncollected[COLLECT_EXCHANGE]);
     engine_free(&one);
     engine_free(&other);
     engine_free(&real);
@@ -177,8 +179,26 @@ order_port(const struct plan *p, int32_t task)
 }
 
 struct tried {
-    int orders, seats, streams, refused, wrong, events, late;
+    int orders, seats, streams, refused, wrong, events, late, ncopy, copies;
 };
+
+/* A block that is packed, or unpacked, from the wrong place. */
+static void
+try_copy(struct plan *p, struct move_seat *seat, const struct move_seat *was, struct tried *n)
+{
+    struct seat_copy copy[MEET_SEATS];
+    int32_t many = was->npack ? was->npack : was->nunpack;
+    *seat = *was;
+    if (many == 0) return;
+    memcpy(copy, was->npack ? was->pack : was->unpack, sizeof *copy * (size_t)many);
+    *(was->npack ? &seat->pack : &seat->unpack) = copy;
+    copy[many - 1].from_skip += 4;
+    n->copies += is_refused(p, "skip of a ");
+    copy[many - 1].from_skip -= 4;
+    copy[many - 1].to_skip += 4;
+    n->copies += is_refused(p, "skip of a ");
+    n->ncopy += 2;
+}
 
 static void
 try_seat(struct plan *p, int32_t i, struct tried *n)
@@ -198,8 +218,9 @@ try_seat(struct plan *p, int32_t i, struct tried *n)
     n->refused += is_refused(p, "communicator") || was->seat == 0; /* the others' is another then */
     other.n--;
     n->refused += is_refused(p, "seats");
-    t->move.seat = was;
     n->seats += 4;
+    try_copy(p, &seat, was, n);
+    t->move.seat = was;
     uint8_t stream = t->stream;
     t->stream = STREAM_MOVE;
     n->streams += is_refused(p, "on which collectives alone") ? 0 : 1;
@@ -213,7 +234,7 @@ try_verb(struct plan *p, struct plan_move *m, struct tried *n)
     if (!was) return;
     struct collective by = *was;
     m->by = &by;
-    by.verb = (uint8_t)((was->verb + 1) % 3);
+    by.verb = (uint8_t)((was->verb + 1) % 4);
     n->wrong += !is_refused(p, "no such collective");
     by = *was;
     by.dtype = DT_I32;
@@ -260,6 +281,7 @@ test_mistakes(struct rille_session *s, uint64_t seed)
         plan_free(&plain);
     }
     ok(n.seats > 0 && n.refused == n.seats, "a seat that is another's, or has more elements, is refused (%d)", n.seats);
+    ok(n.ncopy > 0 && n.copies == n.ncopy, "so is a block that is rearranged wrongly (%d)", n.ncopy);
     is_int(n.streams, 0, "so is one on the stream of other moves");
     ok(n.wrong == 0, "so are other verbs, and collectives of a device without an order (%d)", n.orders);
     ok(n.events > 0 && n.late == n.events, "and who waits on a stream for a collective (%d)", n.events);

@@ -46,10 +46,24 @@ is_node(const struct task *t)
 }
 
 static void
+copy_seat(struct arena *a, struct task_move *m)
+{
+    struct move_seat *s = COPY(a, m->seat, 1);
+    s->pack = COPY(a, s->pack, s->npack);
+    s->unpack = COPY(a, s->unpack, s->nunpack);
+    for (int32_t i = 0; i < s->npack + s->nunpack; i++) {
+        struct seat_copy *c = i < s->npack ? &s->pack[i] : &s->unpack[i - s->npack];
+        c->from = COPY(a, c->from, 1);
+        c->to = COPY(a, c->to, 1);
+    }
+    m->seat = s;
+}
+
+static void
 copy_moves(struct arena *a, struct task_move *m)
 {
     m->step = COPY(a, m->step, m->nstep);
-    if (m->seat) m->seat = COPY(a, m->seat, 1);
+    if (m->seat) copy_seat(a, m);
     for (int32_t i = 0; i < m->nstep; i++) {
         struct box_move *b = &m->step[i];
         b->view = COPY(a, b->view, 1);
@@ -251,6 +265,22 @@ chain_slots(struct slots *s, const struct plan_chain *c)
 }
 
 static void
+seat_slots(struct slots *s, const struct move_seat *m)
+{
+    SLOT(s, "move_seat.seat", m->seat);
+    SLOT(s, "move_seat.numel", m->numel);
+    SLOT(s, "move_seat.npack", m->npack);
+    SLOT(s, "move_seat.nunpack", m->nunpack);
+    for (int32_t i = 0; i < m->npack + m->nunpack; i++) {
+        const struct seat_copy *c = i < m->npack ? &m->pack[i] : &m->unpack[i - m->npack];
+        SLOT(s, "seat_copy.from_skip", c->from_skip);
+        SLOT(s, "seat_copy.to_skip", c->to_skip);
+        view_slots(s, c->from, "seat_copy.from", "seat_copy.from.stride");
+        view_slots(s, c->to, "seat_copy.to", "seat_copy.to.stride");
+    }
+}
+
+static void
 task_slots(struct slots *s, const struct task *t)
 {
     SLOT(s, "task.kind", t->kind);
@@ -276,8 +306,7 @@ task_slots(struct slots *s, const struct task *t)
         SLOT(s, "task_move.nstep", t->move.nstep);
         SLOT(s, "task_move.received", t->move.received);
         for (int32_t i = 0; i < t->move.nstep; i++) move_slots(s, &t->move.step[i]);
-        if (t->move.seat) SLOT(s, "move_seat.seat", t->move.seat->seat);
-        if (t->move.seat) SLOT(s, "move_seat.numel", t->move.seat->numel);
+        if (t->move.seat) seat_slots(s, t->move.seat);
     } else if (is_node(t)) {
         if (t->chain) chain_slots(s, t->chain);
     } else {
@@ -379,6 +408,11 @@ plan_slots(struct slots *s, const struct plan *p)
         SLOT(s, "collective.verb", by->verb);
         SLOT(s, "collective.reduce", by->reduce);
         SLOT(s, "collective.dtype", by->dtype);
+        SLOT(s, "collective.gives", by->gives);
+        SLOT(s, "collective.packs", by->packs);
+        SLOT(s, "collective.unpacks", by->unpacks);
+        SLOT(s, "collective.nsent", by->nsent);
+        SLOT(s, "collective.ncame", by->ncame);
         SLOT(s, "collective.axes", by->axes);
         SLOT(s, "collective.size", by->size);
     }

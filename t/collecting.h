@@ -18,7 +18,7 @@ static struct seats {
 } collecting[COMMUNICATORS];
 static int ncollecting;
 static bool collecting_driven; /* streams are the simulator's: they do not block */
-static long ncollected[3];     /* by verb: parts that were asked for */
+static long ncollected[4];     /* by verb: parts that were asked for */
 
 static int
 collecting_communicator(int32_t n, const int32_t *device, struct communicator **out)

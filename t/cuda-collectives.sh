@@ -18,7 +18,7 @@ go() {
   stdout=$(cat "$dir/out") stderr=$(grep -v "fully support makecontext" "$dir/err")
 }
 tell() { echo "code $code"; head -20 "$dir/out" "$dir/err"; }
-collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
+collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 
 # ---- what cannot be
 
@@ -43,7 +43,8 @@ ok "a communicator that cannot be made is told at the line" grep -qE "^false.*\(
 moves='local n, wrong, host = 0, {}, {placement = rille.placement("cpu", {0}), sbp = "B"}
   local function try(ranks, shape, from, to, dtype)
     local p = rille.placement("cuda", ranks)
-    local x = (rille.arange(24) % 7):to(dtype):reshape(shape)
+    local numel = 1 for _, n in ipairs(shape) do numel = numel * n end
+    local x = (rille.arange(numel) % 7):to(dtype):reshape(shape)
     local parts = x:to_global{placement = p, sbp = from}
     local y = parts:to_global{sbp = to}
     n = n + 1
@@ -54,17 +55,27 @@ moves='local n, wrong, host = 0, {}, {placement = rille.placement("cpu", {0}), s
   for _, dtype in ipairs(DTYPES) do
     for _, ranks in ipairs {{0, 1}, {1, 3, 0, 2}} do
       for _, move in ipairs {{"P", "B"}, {"P", "S(0)"}, {"S(0)", "B"}} do try(ranks, {8, 3}, move[1], move[2], dtype) end
+      for _, move in ipairs {{"P", "S(1)"}, {"S(1)", "B"}, {"S(0)", "S(1)"}, {"S(1)", "S(0)"}, {"S(2)", "S(1)"}} do
+        try(ranks, {4, 4, 4}, move[1], move[2], dtype)
+      end
     end
     local mesh = {{0, 1}, {2, 3}}
-    for _, move in ipairs {{{"P", "S(1)"}, {"B", "S(1)"}}, {{"S(0)", "P"}, {"S(0)", "B"}}, {{"S(0)", "B"}, {"B", "B"}}, {{"S(1)", "P"}, {"S(1)", "S(0)"}}} do
+    for _, move in ipairs {{{"P", "S(1)"}, {"B", "S(1)"}}, {{"S(0)", "P"}, {"S(0)", "B"}}, {{"S(0)", "B"}, {"B", "B"}}, {{"S(1)", "P"}, {"S(1)", "S(0)"}},
+      {{"S(0)", "B"}, {"S(1)", "B"}}, {{"S(0)", "S(1)"}, {"S(0)", "S(0)"}}, {{"P", "P"}, {"S(0)", "S(1)"}}} do
       try(mesh, {4, 6}, move[1], move[2], dtype)
     end
   end
   print(n, #wrong == 0 and "right" or table.concat(wrong, "; "))'
 all() { go gpus=4 cpu:1,cuda:0,cuda:1,cuda:2,cuda:3 "DTYPES = {$1} $moves"; echo "$stdout $stderr $(collectives)"; [ "$stdout" = "$2"$'\tright' ] && [ "$(collectives)" = "$3" ]; }
-ok "moves of f32, i32 and i64 have the values of the cpu" all '"f32", "i32", "i64"' 30 "all-gather 30, all-reduce 42, reduce-scatter 30"
-ok "so have f64 and u8" all '"f64", "u8"' 20 "all-gather 20, all-reduce 28, reduce-scatter 20"
-ok "of halves and truths a library gathers alone: their sums are rounded when they are whole" all '"bf16"' 10 "all-gather 10"
+ok "moves of f32, i32 and i64 have the values of the cpu" all '"f32", "i32", "i64"' 69 "all-gather 48, all-reduce 42, all-to-all 78, reduce-scatter 60"
+ok "so have f64 and u8" all '"f64", "u8"' 46 "all-gather 32, all-reduce 28, all-to-all 52, reduce-scatter 40"
+each="all-gather 16, all-reduce 14, all-to-all 26, reduce-scatter 20"
+for half in bf16 f16; do
+  ok "so has $half" all "\"$half\"" 23 "$each"
+  is "whose sums are asked for in f32 (7), all else in its own dtype" \
+    "$(grep -oE '^(all-reduce|reduce-scatter) .*' "$dir/told" | cut -d' ' -f5 | sort -u) $(grep -E '^(all-gather|all-to-all)' "$dir/told" | cut -d' ' -f5 | sort -u | paste -sd' ')" \
+    "7 $([ $half = bf16 ] && echo 9 || echo 6)"
+done
 
 # ---- training
 
@@ -87,10 +98,10 @@ trains() { # trains OPTIONS: on four GPUs as on one cpu, but for the last digits
   paste "$dir/out" - <<<"$want" | tee /dev/stderr | awk '{ d = $1 - $2 } NF != 2 || d > 0.0001 * $2 || -d > 0.0001 * $2 { exit 1 } END { exit NR != 3 }' && [ -n "$(collectives)" ]
 }
 ok "a network trains on four GPUs as on a cpu" trains '{}'
-ok "all seats take part in each of its collectives" test $(($(grep -cE '^(all-reduce|reduce-scatter|all-gather)' "$dir/told") % 4)) = 0
+ok "all seats take part in each of its collectives" test $(($(grep -cE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told") % 4)) = 0
 is "one communicator was made" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 1
 ok "and with its updates on slices" trains '{zero = 1}'
-again() { go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"; cp "$dir/out" "$dir/first"; go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"; cmp "$dir/first" "$dir/out"; }
+again() { go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"; cp "$dir/out" "$dir/first"; [ -s "$dir/first" ] && go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"; cmp "$dir/first" "$dir/out"; }
 ok "twice the same" again
 how=own go gpus=4 cuda:all "KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, {} $training"
 is "without the option there are none" "$(grep -cE '^(all-|reduce-|communicator)' "$dir/told")" 0

@@ -6,7 +6,9 @@
  * since stages take turns as data come: its moves read each other's parts. */
 #include "actors/plan/lower.h"
 
+#include "kernels/cuda/launch.h"
 #include "runtime/device.h"
+#include "runtime/error.h"
 
 static bool
 lies_dense(const struct pval *v)
@@ -26,19 +28,94 @@ may_collect(const struct lower *l, const struct cross *x, const struct pval *fro
            lies_dense(from);
 }
 
-/* The seat of a position. The kind gives all who ask for the same devices one communicator. */
+/* ---- seats ---- */
+
+/* A seat in the making. */
+struct seating {
+    struct lower *l;
+    const struct plan_move *move;
+    int64_t numel;
+    int32_t pos;
+    bool possible; /* its blocks are packed and unpacked by who may */
+};
+
+/* The copy between block i by itself - they lie one behind the other - and its window in the part, which begins at
+ * lo. What is launched goes before and behind what the library launches; host code would have to wait in between. */
 static int
-take_seat(struct lower *l, const struct plan_move *move, int32_t pos, const struct move_seat **out)
+make_copy(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t i, struct seat_copy *out)
 {
-    const struct place *p = move->to->place;
-    int32_t first, *device = ARENA_ARRAY(&l->tmp, int32_t, move->by->size);
-    struct move_seat s = {.seat = collective_seat(move->by, p, pos, &first),
-                          .numel = collective_numel(move->by, &move->type, move->from, move->to, pos)};
-    for (int32_t i = 0; i < move->by->size; i++) device[i] = p->rank[collective_pos(move->by, p, first, i)];
-    TRY(device_kind(p->kind)->communicator(move->by->size, device, &s.in));
-    *out = arena_dup(&l->plan->arena, &s, sizeof s);
+    const struct plan_move *move = m->move;
+    const struct collective *c = move->by;
+    const struct device_kind *kind = device_kind(move->to->place->kind);
+    struct box block;
+    int64_t skip;
+    struct cuda_launch *made = NULL;
+    (came ? collective_came : collective_sent)(c, &move->type, move->from, move->to, m->pos, i, &block);
+    struct view window = part_window(part, lo, &block, &skip);
+    struct type t = type_of((enum dtype)c->dtype, window.ndim, window.dim);
+    struct view own = view_dense(&t, NULL);
+    const struct view *from = came ? &own : &window, *to = came ? &window : &own;
+    int64_t own_skip = m->numel * i * (int64_t)dtype_bytes(own.dtype);
+    skip *= (int64_t)dtype_bytes(window.dtype);
+    if (kind->flags & COMPILES) TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, from, to, true, &made));
+    *out = (struct seat_copy){intern_view(m->l, from), intern_view(m->l, to), came ? own_skip : skip,
+                              came ? skip : own_skip, made};
+    m->possible = m->possible && (made || !kind->settle);
     return 0;
 }
+
+static int
+make_copies(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t n, struct seat_copy **out)
+{
+    *out = ARENA_ARRAY(&m->l->plan->arena, struct seat_copy, n);
+    for (int32_t i = 0; i < n; i++) TRY(make_copy(m, came, part, lo, i, &(*out)[i]));
+    return 0;
+}
+
+/* The kind gives all who ask for the same devices one communicator. */
+static int
+find_communicator(const struct seating *m, struct move_seat *s)
+{
+    const struct plan_move *move = m->move;
+    const struct place *p = move->to->place;
+    int32_t first, *device = ARENA_ARRAY(&m->l->tmp, int32_t, move->by->size);
+    s->seat = collective_seat(move->by, p, m->pos, &first);
+    for (int32_t i = 0; i < move->by->size; i++) device[i] = p->rank[collective_pos(move->by, p, first, i)];
+    return device_kind(p->kind)->communicator(move->by->size, device, &s->in);
+}
+
+static int
+take_seat(struct seating *m, const struct pval *from, struct move_seat *s)
+{
+    const struct plan_move *move = m->move;
+    const struct collective *c = move->by;
+    struct view part = part_local(move->to, &move->type, m->pos);
+    struct box box;
+    m->numel = s->numel = collective_numel(c, &move->type, move->from, move->to, m->pos);
+    s->npack = c->packs ? c->nsent : 0;
+    s->nunpack = c->unpacks ? c->ncame : 0;
+    layout_box(move->from, &move->type, m->pos, &box);
+    TRY(make_copies(m, false, from->part[mine_find(from->mine, m->pos)].view, box.lo, s->npack, &s->pack));
+    TRY(make_copies(m, true, &part, part.offset, s->nunpack, &s->unpack));
+    return m->possible ? find_communicator(m, s) : 0;
+}
+
+/* Of all positions; NULL: some cannot have one. */
+static int
+take_seats(struct lower *l, const struct plan_move *move, const struct pval *from, const struct pval *to,
+           struct move_seat **out)
+{
+    struct seating m = {.l = l, .move = move, .possible = true};
+    struct move_seat *seat = ARENA_ARRAY(&l->plan->arena, struct move_seat, to->mine->n);
+    for (int32_t k = 0; k < to->mine->n && m.possible; k++) {
+        m.pos = to->mine->pos[k];
+        TRY(take_seat(&m, from, &seat[k]));
+    }
+    *out = m.possible ? seat : NULL;
+    return 0;
+}
+
+/* ---- tasks ---- */
 
 /* Behind the device's last one. */
 static void
@@ -55,17 +132,20 @@ follow_last(struct lower *l, int32_t task)
 
 static int
 collect_task(struct lower *l, const struct plan_move *move, const struct box_plan *b, const struct pval *from,
-             struct pval *to, int32_t k)
+             struct pval *to, int32_t k, const struct move_seat *seat)
 {
+    const struct collective *c = move->by;
     const struct place *p = move->to->place;
     int32_t pos = to->mine->pos[k], rank = p->rank[pos], id;
+    int64_t block = seat->numel * (int64_t)dtype_bytes((enum dtype)c->dtype);
     struct type local = layout_shard(move->to, &move->type, pos);
     struct draft *d = draft_new(l, &kind_collect, from->node, p->kind, rank, pos, false, &id);
-    d->task.move = (struct task_move){.of = move, .received = b->received[box_rank_at(b, rank)]};
-    TRY(take_seat(l, move, pos, &d->task.move.seat));
+    d->task.move = (struct task_move){.of = move, .received = b->received[box_rank_at(b, rank)], .seat = seat};
     d->task.name = move->name;
-    d->task.nresult = 1;
+    d->task.nresult = seat_nresult(seat);
     draft_out(l, d, type_bytes(&local), 1);
+    if (seat->npack) draft_out(l, d, block * seat->npack, 1);
+    if (seat->nunpack) draft_out(l, d, block * seat->nunpack, 1);
     draft_args(l, id, 1);
     TRY(draft_reads(l, id, &from->part[mine_find(from->mine, pos)], 0, false));
     follow_last(l, id);
@@ -78,9 +158,13 @@ collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, st
               bool *done)
 {
     struct collective c;
-    *done = may_collect(l, x, from, to->layout, &c);
-    if (!*done) return 0;
+    struct move_seat *seat;
+    *done = false;
+    if (!may_collect(l, x, from, to->layout, &c)) return 0;
     move->by = arena_dup(&l->plan->arena, &c, sizeof c);
-    for (int32_t k = 0; k < to->mine->n; k++) TRY(collect_task(l, move, x->own, from, to, k));
+    TRY(take_seats(l, move, from, to, &seat));
+    *done = seat;
+    if (!seat) move->by = NULL;
+    for (int32_t k = 0; k < to->mine->n && seat; k++) TRY(collect_task(l, move, x->own, from, to, k, &seat[k]));
     return 0;
 }

@@ -132,11 +132,20 @@ struct plan_move {
     const struct collective *by;
 };
 
-/* Where a task sits in its collective. */
+/* A window of a part, and where its block lies by itself, or the other way round. */
+struct seat_copy {
+    const struct view *from, *to;
+    int64_t from_skip, to_skip;       /* bytes */
+    const struct cuda_launch *launch; /* NULL: host code does it */
+};
+/* Where a task sits in its collective. What its blocks are packed into, and what comes before it is unpacked, are
+ * results of it behind the first, in that order, which nobody reads. */
 struct move_seat {
     struct communicator *in;
     int32_t seat;
-    int64_t numel; /* collective_numel */
+    int64_t numel;          /* collective_numel */
+    int32_t npack, nunpack; /* by->nsent or ncame; 0: the library reads the argument, or writes the result */
+    struct seat_copy *pack, *unpack;
 };
 
 /* A task's part in a move. */
@@ -237,6 +246,12 @@ static inline const struct channel *
 task_channel(const struct plan *p, const struct task *t)
 {
     return t->channel >= 0 && t->channel < p->nchannel ? &p->channel[t->channel] : NULL;
+}
+/* How many results a task of a collective has. */
+static inline int32_t
+seat_nresult(const struct move_seat *s)
+{
+    return 1 + (s->npack > 0) + (s->nunpack > 0);
 }
 /* The move that a task is part of; NULL. */
 static inline const struct plan_move *

@@ -278,6 +278,7 @@ check_counts(const struct proof *v, int32_t i)
     bool node = t->kind->flags & KIND_NODE;
     int32_t nresult = t->kind->flags & (KIND_ORDER | KIND_SENDS) ? 0 : 1;
     if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
+    if (t->kind->flags & KIND_COLLECTS) nresult = seat_nresult(t->move.seat);
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
     if (t->nout < nresult || t->nout > nresult + MOST_BEYOND) return proof_fail(v, i, "nout is %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);

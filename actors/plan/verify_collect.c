@@ -2,11 +2,10 @@
  * them.
  *
  * The tasks of such a move follow one another, one at each position. Where blocks
- * lie is worked out again from the layouts (boxing/collective.h); that the library
- * does what its verb says is not proved here. On each device every collective comes
- * behind the one before it in the list by an edge, so that streams have the order of
- * the list; verify_run.c plays partners as one, so that orders which cross find no
- * end. */
+ * lie, and what packs and unpacks them, is worked out again from the layouts
+ * (boxing/collective.h); that the library does what its verb says is not proved here. On each device every collective
+ * comes behind the one before it in the list by an edge, so that streams have the order of the list; verify_run.c plays
+ * partners as one, so that orders which cross find no end. */
 #include "actors/plan/verify_value.h"
 #include "runtime/device.h"
 
@@ -19,7 +18,9 @@ begin_move(struct values *s, int32_t task)
     TRY(value_begin_move(s, task));
     bool library = device_kind(of->to->place->kind)->flags & COLLECTS && cross_is_all(s->cross) && s->cross->one_space;
     if (!library || !collective_of(&of->type, of->from, of->to, &c) || c.verb != of->by->verb ||
-        c.reduce != of->by->reduce || c.dtype != of->by->dtype || c.axes != of->by->axes || c.size != of->by->size)
+        c.reduce != of->by->reduce || c.dtype != of->by->dtype || c.gives != of->by->gives || c.axes != of->by->axes ||
+        c.size != of->by->size || c.packs != of->by->packs || c.unpacks != of->by->unpacks ||
+        c.nsent != of->by->nsent || c.ncame != of->by->ncame)
         return proof_fail(s->v, task, "its move is no such collective of a library");
     for (int32_t i = 0; i < of->to->place->nrank; i++)
         if (task + i >= p->ntask || task_hop(&p->task[task + i]) != of ||
@@ -46,6 +47,57 @@ check_seat(struct values *s, int32_t task)
     const struct task *partner = &s->v->plan->task[task_partner(t, task, 0)];
     if (partner->move.seat->in != own->in) return proof_fail(s->v, task, "its partners have another communicator");
     return 0;
+}
+
+/* The copy between block i, dense behind those before it, and its window in the part, which begins at lo. */
+static int
+check_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i, const struct seat_copy *copy)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_move *of = t->move.of;
+    const struct device_kind *kind = device_kind(of->to->place->kind);
+    struct box box, block;
+    int64_t skip;
+    layout_box(came ? of->to : of->from, &of->type, t->pos, &box);
+    (came ? collective_came : collective_sent)(of->by, &of->type, of->from, of->to, t->pos, i, &block);
+    struct view window = value_window(part, box.lo, &block, &skip);
+    struct type type = type_of((enum dtype)of->by->dtype, window.ndim, window.dim);
+    struct view own = view_dense(&type, NULL);
+    if (!view_same(came ? copy->from : copy->to, &own) || !view_same(came ? copy->to : copy->from, &window))
+        return proof_fail(s->v, task, "a window of block %d is not where it lies", (int)i);
+    TRY(proof_same(s->v, task, "skip of a window", came ? copy->to_skip : copy->from_skip,
+                   skip * (int64_t)dtype_bytes(window.dtype)));
+    TRY(proof_same(s->v, task, "skip of a block", came ? copy->from_skip : copy->to_skip,
+                   t->move.seat->numel * i * (int64_t)dtype_bytes(own.dtype)));
+    if (!copy->launch && kind->settle) return proof_fail(s->v, task, "host code rearranges what a library launches");
+    return 0;
+}
+
+/* What is packed and unpacked lies by itself, in memory of the device. */
+static int
+check_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct out_port *o = &t->out[k];
+    int64_t width = (int64_t)dtype_bytes((enum dtype)t->move.of->by->dtype);
+    TRY(proof_same(s->v, task, "where of packed blocks", o->where.kind, IN_ARENA));
+    TRY(proof_same(s->v, task, "bytes of packed blocks", o->bytes, t->move.seat->numel * nblock * width));
+    return proof_same(s->v, task, "readers of packed blocks", o->nfan, 0);
+}
+
+static int
+check_copies(struct values *s, int32_t task, const struct view *part)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct plan_move *of = t->move.of;
+    const struct move_seat *own = t->move.seat;
+    struct view whole = value_part(of->to, &of->type, t->pos);
+    TRY(proof_same(s->v, task, "blocks packed", own->npack, of->by->packs ? of->by->nsent : 0));
+    TRY(proof_same(s->v, task, "blocks unpacked", own->nunpack, of->by->unpacks ? of->by->ncame : 0));
+    for (int32_t i = 0; i < own->npack; i++) TRY(check_copy(s, task, false, part, i, &own->pack[i]));
+    for (int32_t i = 0; i < own->nunpack; i++) TRY(check_copy(s, task, true, &whole, i, &own->unpack[i]));
+    if (own->npack) TRY(check_room(s, task, 1, own->npack));
+    return own->nunpack ? check_room(s, task, seat_nresult(own) - 1, own->nunpack) : 0;
 }
 
 /* An edge from the device's last one; there is none before the first. */
@@ -85,6 +137,7 @@ value_collect(struct values *s, int32_t task)
     TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &view));
     TRY(value_version(s, task, 0, &s->box_version));
     if (!view_is_dense(&view)) return proof_fail(s->v, task, "a library does not read what has gaps");
+    TRY(check_copies(s, task, &view));
     struct type local = layout_shard(of->to, &of->type, t->pos);
     TRY(proof_same(s->v, task, "bytes of a result", t->out[0].bytes, type_bytes(&local)));
     const struct box_plan *b = s->cross->own;

@@ -23,6 +23,8 @@ struct nccl {
     decltype(&ncclAllReduce) reduce;
     decltype(&ncclReduceScatter) scatter;
     decltype(&ncclAllGather) gather;
+    decltype(&ncclSend) send;
+    decltype(&ncclRecv) receive;
     decltype(&ncclGetErrorString) text;
     char version[32];
     const char *missing;
@@ -39,7 +41,8 @@ open_nccl()
                find(file, "ncclGroupStart", &n.begin) && find(file, "ncclGroupEnd", &n.end) &&
                find(file, "ncclCommGetAsyncError", &n.state) && find(file, "ncclCommAbort", &n.give_up) &&
                find(file, "ncclAllReduce", &n.reduce) && find(file, "ncclReduceScatter", &n.scatter) &&
-               find(file, "ncclAllGather", &n.gather) && find(file, "ncclGetErrorString", &n.text) &&
+               find(file, "ncclAllGather", &n.gather) && find(file, "ncclSend", &n.send) &&
+               find(file, "ncclRecv", &n.receive) && find(file, "ncclGetErrorString", &n.text) &&
                find(file, "ncclGetVersion", &version);
     if (all) version(&v);
     if (v < OLDEST) n.missing = "libnccl.so is not there, or too old";
@@ -125,14 +128,40 @@ type_of(int element)
     return of[element];
 }
 
+static size_t
+width_of(int element)
+{
+    static const size_t of[] = {4, 8, 2, 2, 8, 4, 1};
+    return of[element];
+}
+
+/* As one: each seat sends a block to every other, itself among them, and gets one of it. */
 static ncclResult_t
-launch(const struct cuda_collective *what, ncclComm_t comm, const void *in, void *out)
+exchange(int seats, size_t numel, ncclDataType_t type, size_t width, ncclComm_t comm, const void *in, void *out)
+{
+    const nccl &n = the_nccl();
+    ncclResult_t r = n.begin();
+    if (r != ncclSuccess) return r;
+    for (int i = 0; i < seats && (r == ncclSuccess || r == ncclInProgress); i++) {
+        size_t at = width * numel * static_cast<size_t>(i);
+        r = n.send(static_cast<const char *>(in) + at, numel, type, i, comm, cudaStreamPerThread);
+        if (r == ncclSuccess || r == ncclInProgress)
+            r = n.receive(static_cast<char *>(out) + at, numel, type, i, comm, cudaStreamPerThread);
+    }
+    ncclResult_t ended = n.end();
+    return r == ncclSuccess || r == ncclInProgress ? ended : r;
+}
+
+static ncclResult_t
+launch(const struct cuda_collective *what, int seats, ncclComm_t comm, const void *in, void *out)
 {
     static const ncclRedOp_t reduce[] = {ncclSum, ncclProd, ncclMax, ncclMin};
     size_t numel = static_cast<size_t>(what->numel);
     ncclDataType_t type = type_of(what->element);
     ncclRedOp_t op = reduce[what->reduce];
     const nccl &n = the_nccl();
+    if (what->verb == CUDA_ALL_TO_ALL)
+        return exchange(seats, numel, type, width_of(what->element), comm, in, out);
     if (what->verb == CUDA_ALL_GATHER) return n.gather(in, out, numel, type, comm, cudaStreamPerThread);
     return what->verb == CUDA_ALL_REDUCE ? n.reduce(in, out, numel, type, op, comm, cudaStreamPerThread)
                                          : n.scatter(in, out, numel, type, op, comm, cudaStreamPerThread);
@@ -147,7 +176,7 @@ collectives_collect(void *made, int i, const struct cuda_collective *what, const
     if (e != cudaSuccess) return text_of(e);
     std::lock_guard<std::mutex> guard(own->lock);
     if (!own->comm) return nullptr;
-    ncclResult_t r = await(c, own->comm, launch(what, own->comm, in, out));
+    ncclResult_t r = await(c, own->comm, launch(what, c->n, own->comm, in, out));
     return r == ncclSuccess || c->cut ? nullptr : the_nccl().text(r);
 }
 

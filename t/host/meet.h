@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { MEET_SEATS = 64 };
-enum meet_verb { MEET_REDUCE, MEET_SCATTER, MEET_GATHER };
+enum meet_verb { MEET_REDUCE, MEET_SCATTER, MEET_GATHER, MEET_EXCHANGE };
 
 struct meet_call {
     int verb, what; /* enum meet_verb; dtype and reduction, for `add` */
@@ -53,7 +53,7 @@ meet_agrees(const struct meet *m)
     for (int i = 1; i < m->n; i++) {
         const struct meet_call *b = &m->call[i];
         if (a->verb != b->verb || a->numel != b->numel || a->width != b->width ||
-            (a->verb != MEET_GATHER && a->what != b->what))
+            (a->verb != MEET_GATHER && a->verb != MEET_EXCHANGE && a->what != b->what))
             return false;
     }
     return true;
@@ -76,11 +76,24 @@ meet_result(const struct meet *m)
     return all;
 }
 
+/* Block j of seat i goes to seat j. */
+static inline void
+meet_exchange(struct meet *m, size_t block)
+{
+    for (int i = 0; i < m->n; i++)
+        for (int j = 0; j < m->n; j++)
+            memcpy((char *)m->call[j].out + block * (size_t)i, (const char *)m->call[i].in + block * (size_t)j, block);
+}
+
 static inline void
 meet_carry_out(struct meet *m)
 {
     size_t block = (size_t)m->call[0].numel * m->call[0].width;
     int verb = m->call[0].verb;
+    if (verb == MEET_EXCHANGE) {
+        meet_exchange(m, block);
+        return;
+    }
     char *all = meet_result(m);
     for (int i = 0; i < m->n; i++)
         memcpy(m->call[i].out, all + (verb == MEET_SCATTER ? block * (size_t)i : 0),

@@ -45,18 +45,6 @@ ncclGetUniqueId(ncclUniqueId *id)
     return ncclSuccess;
 }
 
-ncclResult_t
-ncclGroupStart(void)
-{
-    return ncclSuccess;
-}
-
-ncclResult_t
-ncclGroupEnd(void)
-{
-    return ncclInProgress;
-}
-
 /* A GPU has one seat. */
 ncclResult_t
 ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank, ncclConfig_t *config)
@@ -173,6 +161,63 @@ ask(const char *name, int verb, const void *in, void *out, size_t numel, ncclDat
     fake_log("%s gpu %d type %d\n", name, fake_current(), (int)t);
     meet_backwards = true;
     return fake_put_off(take_part, put) ? ncclUnhandledCudaError : ncclInProgress;
+}
+
+/* ---- sends and receives: of one group, to and from every seat, blocks in the order of the seats ---- */
+
+static _Thread_local struct group {
+    int depth, nsent, nreceived;
+    ncclComm_t comm;
+    const char *in;
+    char *out;
+    size_t numel;
+    ncclDataType_t type;
+    cudaStream_t stream;
+} group;
+
+static bool
+joins(ncclComm_t comm, size_t numel, ncclDataType_t t, cudaStream_t stream)
+{
+    bool first = !group.comm;
+    if (group.depth != 1 || numel == 0) return false;
+    if (first) group.comm = comm, group.numel = numel, group.type = t, group.stream = stream;
+    return group.comm == comm && group.numel == numel && group.type == t && group.stream == stream;
+}
+
+ncclResult_t
+ncclSend(const void *in, size_t n, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    if (!joins(comm, n, t, stream)) return ncclInvalidUsage;
+    if (peer == 0) group.in = in;
+    if (peer != group.nsent++ || in != group.in + (size_t)peer * n * width(t)) return ncclInvalidArgument;
+    return ncclSuccess;
+}
+
+ncclResult_t
+ncclRecv(void *out, size_t n, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    if (!joins(comm, n, t, stream)) return ncclInvalidUsage;
+    if (peer == 0) group.out = out;
+    if (peer != group.nreceived++ || out != group.out + (size_t)peer * n * width(t)) return ncclInvalidArgument;
+    return ncclSuccess;
+}
+
+ncclResult_t
+ncclGroupStart(void)
+{
+    if (group.depth == 0) group = (struct group){0};
+    group.depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t
+ncclGroupEnd(void)
+{
+    struct group g = group;
+    if (--group.depth > 0 || !g.comm) return ncclInProgress;
+    int n = g.comm->meet->n;
+    if (g.nsent != n || g.nreceived != n) return ncclInvalidUsage;
+    return ask("all-to-all", MEET_EXCHANGE, g.in, g.out, g.numel, g.type, 0, g.comm, g.stream);
 }
 
 ncclResult_t
