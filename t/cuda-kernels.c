@@ -6,7 +6,8 @@
  * another in each turn, each for one kind of GPU.
  *
  * ONLY=matmul tries that operator alone, TURN=all compiles all texts. cuda-kernels FILE: only writes the texts to FILE.
- * cuda-kernels table: only prints the table of docs/cuda.md. */
+ * cuda-kernels table: only prints the table of docs/cuda.md. cuda-kernels names: only what ONLY may be. cuda-kernels
+ * gpu: all is run by GPU 0 instead of the host. */
 #include "boxing/box.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lookup.h"
@@ -16,6 +17,7 @@
 #include "runtime/file.h"
 #include "runtime/hash.h"
 #include "runtime/str.h"
+#include "t/gpu.h"
 #include "t/trial.h"
 
 #include <dlfcn.h>
@@ -403,6 +405,69 @@ entry(void *lib, const struct cuda_source *s)
     return fn;
 }
 
+/* ---- on a GPU ---- */
+
+static int
+list_one(const struct cuda_source *s, struct hash_table *seen, int n, const char **name, const char **text)
+{
+    uint64_t hash = hash_of(s) ^ (uint64_t)(s->room > 0);
+    uint32_t at = 0;
+    if (hash_next(seen, hash, &at)) return n;
+    hash_add(seen, hash, (void *)(uintptr_t)s);
+    name[n] = s->name;
+    text[n] = s->text;
+    return n + 1;
+}
+
+/* Each text once; how many. */
+static int
+list_texts(const char **name, const char **text)
+{
+    struct hash_table seen = {0};
+    int n = 0;
+    for (struct work *w = works; w; w = w->next) {
+        for (const struct cuda_source *s = &w->source; s; s = s->then) n = list_one(s, &seen, n, name, text);
+        if (w->many.room) n = list_one(&w->many, &seen, n, name, text);
+    }
+    hash_free(&seen);
+    return n;
+}
+
+static void
+compile_for_this(void)
+{
+    size_t room = 0;
+    for (struct work *w = works; w; w = w->next, room++)
+        for (const struct cuda_source *s = &w->source; s; s = s->then) room++;
+    const char **name = must_alloc(room * sizeof *name), **text = must_alloc(room * sizeof *text);
+    int n = list_texts(name, text);
+    ok(gpu_compile(n, name, text), "%d texts compile for %s, sm_%d%d", n, gpu_is.name, gpu_is.major, gpu_is.minor);
+    free(name);
+    free(text);
+}
+
+static void *
+kernel_of(const struct cuda_source *s)
+{
+    static struct hash_table loaded;
+    uint64_t hash = hash_of(s) ^ (uint64_t)(s->room > 0);
+    uint32_t at = 0;
+    void *kernel = hash_next(&loaded, hash, &at);
+    if (!kernel) hash_add(&loaded, hash, kernel = gpu_kernel(s->name));
+    return kernel;
+}
+
+/* lib: of the host; on a GPU NULL. */
+static void
+play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *word, int64_t nword, uint64_t seed)
+{
+    if (blocks == 0) return;
+    if (gpu_plugin)
+        gpu_launch(kernel_of(s), blocks, CUDA_BLOCK, word, nword, s->name);
+    else
+        entry(lib, s)(word, (long)blocks, seed);
+}
+
 /* All passes of a source. */
 static void
 launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
@@ -411,7 +476,7 @@ launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *c
     for (; s; s = s->then) {
         uint64_t *word = must_alloc(sizeof *word * (size_t)s->nword);
         cuda_source_fill(s, nin, in, out, scratch, piece, word);
-        if (s->blocks) entry(lib, s)(word, (long)s->blocks, seed);
+        play(lib, s, s->blocks, word, s->nword, seed);
         free(word);
     }
 }
@@ -424,15 +489,15 @@ run(struct work *w, void *lib, struct tensor *out, uint64_t seed)
     struct kcall k;
     const struct call *c = &w->trial.sample.call;
     kcall_of(&w->trial, c, out, view, data, &k);
-    void *scratch = must_alloc(w->source.scratch_bytes + 1);
+    void *scratch = trial_take(w->source.scratch_bytes + 1);
     launch(lib, &w->source, c->nin, data, data + c->nin, scratch, k.piece, seed);
-    free(scratch);
+    trial_give(scratch);
 }
 
 static void
 check_look(struct work *w, void *lib, uint64_t seed)
 {
-    struct finding *found = must_alloc(w->source.scratch_bytes + sizeof *found);
+    struct finding *found = trial_take(w->source.scratch_bytes + sizeof *found);
     void *in[SAMPLE_IN];
     const struct call *c = &w->trial.sample.call;
     int64_t n = w->source.blocks, first = 0;
@@ -443,7 +508,7 @@ check_look(struct work *w, void *lib, uint64_t seed)
     if (!ok(good, "%s %s, %s: it finds what the host finds, at %lld", c->op->name, w->text, w->memory,
             (long long)w->want.at))
         diag("at %lld: %lld", (long long)found[first].at, (long long)found[first].value[0]);
-    free(found);
+    trial_give(found);
 }
 
 static void
@@ -516,7 +581,7 @@ check_bundle(struct work *w, void *lib, uint64_t seed)
         nout[i] = fill_mate(w->mate[i], word + s->room + i * s->nword, &got[i], &want[i]);
     }
     uint64_t mode = denormals_flush();
-    if (blocks) entry(lib, s)(word, blocks, seed);
+    play(lib, s, blocks, word, (int64_t)s->room * (s->nword + 1), seed);
     denormals_restore(mode);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < nout[i]; k++)
@@ -630,10 +695,35 @@ compile_for_gpus(const char *self)
         if (all || (uint64_t)i % TURNS == turn % TURNS) compile_share(get(), compiler, i, turn);
 }
 
+static void
+check_all(void *lib, uint64_t seed)
+{
+    for (struct work *w = works; w; w = w->next) check(w, lib, seed);
+    for (struct work *w = works; w; w = w->next)
+        if (w->many.room) check_bundle(w, lib, seed);
+}
+
+static int
+print_names(void)
+{
+    for (int i = 0; i < op_count; i++)
+        if (!(op_table[i]->flags & OP_MOVE)) puts(op_table[i]->name);
+    puts("combine");
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
     uint64_t seed = seed_of(1);
+    const char *why = "no plug-in";
+    bool on_gpu = argc > 1 && !strcmp(argv[1], "gpu");
+    if (argc > 1 && !strcmp(argv[1], "names")) return print_names();
+    plugin_fn *get = on_gpu ? open_plugin(argv[0]) : NULL;
+    if (on_gpu && (!get || !gpu_open(get(), &why))) {
+        printf("1..0 # SKIP no device: %s\n", why);
+        return 0;
+    }
     for (int i = 0; i < op_count; i++)
         if (is_tried(op_table[i]->name)) add_operator(op_table[i], seed);
     add_cases(seed);
@@ -647,6 +737,12 @@ main(int argc, char **argv)
         return 0;
     }
     if (!getenv("ONLY")) check_table();
+    if (on_gpu) {
+        compile_for_this();
+        check_all(NULL, seed);
+        gpu_close();
+        return done();
+    }
     if (argc > 1) {
         FILE *f = fopen(argv[1], "w");
         for (int i = 0; f && i < SHARES; i++) write_texts(f, i);
@@ -656,9 +752,7 @@ main(int argc, char **argv)
     char dir[] = "/tmp/rille-kernels-XXXXXX", line[64];
     void *lib = mkdtemp(dir) ? compile(dir) : NULL;
     if (!lib) diag("%s", dlerror());
-    for (struct work *w = works; w && lib; w = w->next) check(w, lib, seed);
-    for (struct work *w = works; w && lib; w = w->next)
-        if (w->many.room) check_bundle(w, lib, seed);
+    if (lib) check_all(lib, seed);
     compile_for_gpus(argv[0]);
     snprintf(line, sizeof line, "rm -rf %s", dir);
     if (!getenv("KEEP") && system(line)) diag("%s stays", dir);

@@ -219,4 +219,14 @@ names='local x = rille.randn(4, 8):to_global{placement = rille.placement("cuda",
   local step = rille.graph(function(x) return x:matmul(x:transpose(0, 1)) end)
   step(x) print(tostring(step:plan{physical = true}):find("cublaslt, scratch", 1, true) ~= nil)'
 ok "a plan names the library" prints "" true "$names" cuda:0
+
+# ---- t/cuda-kernels gpu, which is for GPUs: here of one that is played
+
+mkdir -p "$dir/t/bin"
+cp "$build/t/bin/cuda-kernels" "$dir/t/bin" # it looks for the plug-in two folders above
+for op in gelu softmax embedding; do
+  ok "t/cuda-kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout 300 "$dir/t/bin/cuda-kernels" gpu
+done
+stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout 300 "$dir/t/bin/cuda-kernels" gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
+ok "and stops where the GPU is lost" stops
 finish

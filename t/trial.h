@@ -59,13 +59,28 @@ room_of(const struct view *v)
     return n;
 }
 
+/* Where operands and results of trials lie; NULL: the heap. What it gives is never given back. */
+static void *(*trial_memory)(size_t bytes);
+
+static inline void *
+trial_take(size_t bytes)
+{
+    return trial_memory ? trial_memory(bytes) : must_alloc(bytes);
+}
+
+static inline void
+trial_give(void *p)
+{
+    if (!trial_memory) free(p);
+}
+
 static inline void
 make_tensor(struct tensor *t, const struct type *type, enum memory m)
 {
     t->view = view_dense(type, NULL);
     if (!type->weak) lay_out(&t->view, m);
     size_t width = dtype_bytes(type->dtype);
-    t->memory = must_alloc((size_t)(room_of(&t->view) + 1) * width);
+    t->memory = trial_take((size_t)(room_of(&t->view) + 1) * width);
     t->view.data = (char *)t->memory + (m == ASTRAY && !type->weak ? width : 0);
 }
 
@@ -137,8 +152,12 @@ trial_open(struct trial *t, const struct op *op, const char *text, enum memory m
 static inline void
 trial_close(struct trial *t)
 {
-    for (int k = 0; k < SAMPLE_IN; k++) free(t->in[k].memory);
-    for (int k = 0; k < OP_OUT; k++) free(t->got[k].memory), free(t->again[k].memory), free(t->want[k].memory);
+    for (int k = 0; k < SAMPLE_IN; k++) trial_give(t->in[k].memory);
+    for (int k = 0; k < OP_OUT; k++) {
+        trial_give(t->got[k].memory);
+        trial_give(t->again[k].memory);
+        trial_give(t->want[k].memory);
+    }
     arena_fini(&t->arena);
 }
 
