@@ -229,4 +229,21 @@ for op in gelu softmax embedding; do
 done
 stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout 300 "$dir/t/bin/cuda-kernels" gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
 ok "and stops where the GPU is lost" stops
+
+# ---- t/gpu/run.sh, likewise: an archive of it runs by itself
+
+mkdir -p "$dir/elsewhere"
+packs() { t/gpu/run.sh pack "$dir/pack.tar.gz" && tar -C "$dir/elsewhere" -xzf "$dir/pack.tar.gz"; }
+part() { FAKE_CUDA=gpus=1 timeout 100 env -C / "$dir/elsewhere/t/gpu/run.sh" run "$dir/results" "$@"; }
+none() { CUDA_VISIBLE_DEVICES= part facts light && grep -q "^facts: no device" "$dir/results/summary.txt" && ! grep -q "^light" "$dir/results/summary.txt"; }
+there() { part facts; [ $? = 0 ] && grep -q "== fake 0" "$dir/results/summary.txt" && grep -q "there is a GPU" "$dir/results/log.txt"; }
+stopped() { LIMIT=10 FAKE_CUDA=gpus=1 part operators; [ $? = 1 ] && grep -q "^operators: stopped after" "$dir/results/summary.txt"; }
+if [ "$build" = "$root/build/release" ]; then
+  ok "what GPUs have to show is packed" packs
+  cp "$dir/librille-cuda.so" "$dir/elsewhere/build/release/lib"
+  cp "$dir/librille-cuda.so" "$dir/elsewhere/build/release"
+  ok "where there is no GPU it says so, and is done" none
+  ok "where there is one it is told" there
+  ok "a part that takes too long is stopped, what it said is kept" stopped
+fi
 finish

@@ -160,8 +160,7 @@ launch(const struct cuda_collective *what, int seats, ncclComm_t comm, const voi
     ncclDataType_t type = type_of(what->element);
     ncclRedOp_t op = reduce[what->reduce];
     const nccl &n = the_nccl();
-    if (what->verb == CUDA_ALL_TO_ALL)
-        return exchange(seats, numel, type, width_of(what->element), comm, in, out);
+    if (what->verb == CUDA_ALL_TO_ALL) return exchange(seats, numel, type, width_of(what->element), comm, in, out);
     if (what->verb == CUDA_ALL_GATHER) return n.gather(in, out, numel, type, comm, cudaStreamPerThread);
     return what->verb == CUDA_ALL_REDUCE ? n.reduce(in, out, numel, type, op, comm, cudaStreamPerThread)
                                          : n.scatter(in, out, numel, type, op, comm, cudaStreamPerThread);
