@@ -1,5 +1,5 @@
--- Replicas of a variable on devices of one memory are one buffer from its first compiled update on, of which each device
--- updates a slice (actors/plan/replica.h): the same values whoever reads or writes the variable, by whatever way.
+-- Replicas of a variable on devices of one memory are one buffer, of which each device writes a slice
+-- (actors/plan/replica.h): the same values whoever reads or writes the variable, by whatever way.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
 local optim = rille.optim
@@ -74,9 +74,72 @@ tap.group("memory", function()
     tap.ok(devices[1].peak_memory - devices[n].peak_memory >= bytes, "which the statistics of the step say")
     w:copy_(rille.zeros{ROWS, COLUMNS})
     w:sum():item()
-    local copied = live_bytes() - before
+    tap.ok(live_bytes() - before < 3 * bytes, "and after an assignment")
     run()
-    tap.ok(live_bytes() - before < 3 * bytes and copied > live_bytes() - before, "and after an assignment again, from the next step on")
+    tap.ok(live_bytes() - before < 3 * bytes, "and a step again")
+  end
+end)
+
+tap.group("first values", function()
+  local bytes = 4 * ROWS * COLUMNS
+  local function made(how)
+    rille.manual_seed(5)
+    local shape = {ROWS, COLUMNS}
+    return {rille.zeros(shape, how), rille.full(shape, 3, how), rille.rand(shape, how), rille.randn(shape, how),
+      rille.eye(ROWS, COLUMNS, how), rille.randn(shape, how) * 2 + 1}
+  end
+  local function values(tensors)
+    local out = {}
+    for i, t in ipairs(tensors) do out[i] = t:totable() end
+    return out
+  end
+  local want = values(made{placement = place{0}, sbp = "B"})
+  for _, case in ipairs{{{0, 1}, "B"}, {{2, 0, 1}, "B"}, {{{0, 1}, {2, 3}}, {"B", "S(0)"}}, {{{0, 1}, {2, 3}}, {"S(1)", "B"}}} do
+    local before = live_bytes()
+    local tensors = made{placement = place(case[1]), sbp = case[2]}
+    local what = " of a value on " .. tostring(place(case[1]))
+    tap.is(values(tensors), want, "the elements are those of one device, whoever drew them:" .. what)
+    local held = live_bytes() - before
+    tap.ok(held < (#tensors + 1) * bytes, "memory holds replicas once:" .. what, held)
+    for _, t in ipairs(tensors) do
+      for _, shard in ipairs(t:shards()) do
+        local part = t
+        for d = 1, t.ndim do part = part:slice(d - 1, shard.offset[d], shard.offset[d] + shard.shape[d]) end
+        if not tap.is(t:to_local(shard.rank):totable(), part:totable(), "rank " .. shard.rank) then return end
+      end
+    end
+  end
+end)
+
+-- The addends of a gradient live until its sum, which follows them at once, not until the updates at the end. With ZeRO
+-- each device has parameters of its own.
+tap.group("gradients", function()
+  local LAYERS <const>, SIDE <const> = 8, 160
+  local bytes = 4 * SIDE * SIDE
+  local function peak(ranks, batch, zero)
+    local how = {placement = place(ranks), sbp = "B"}
+    local w = {}
+    for i = 1, LAYERS do w[i] = whole({SIDE, SIDE}):to_global(how):detach():requires_grad_() end
+    local opt = optim.SGD(w, {lr = 1})
+    local step = rille.graph(function(x)
+      for i = 1, LAYERS do x = x:matmul(w[i]) end
+      local loss = x:sum()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {zero = zero})
+    step(whole({2 * #ranks, SIDE}):to_global{placement = how.placement, sbp = batch}):item()
+    local sum = 0
+    for _, d in ipairs(step:stats().devices) do sum = sum + d.peak_memory end
+    return sum
+  end
+  local one = peak({0}, "B", 0)
+  for n = 2, 4 do
+    for zero = 0, 2, 2 do
+      local sum = peak({table.unpack({0, 1, 2, 3}, 1, n)}, "S(0)", zero)
+      local own = zero > 0 and (n - 1) * LAYERS * bytes or 0
+      tap.ok(sum - one - own < (n + 2) * bytes, ("%d devices, zero %d: addends of one gradient beside what one device has"):format(n, zero),
+        ("%d bytes more"):format(sum - one - own))
+    end
   end
 end)
 

@@ -2,6 +2,7 @@
  *
  * A list on its way is a header, a word for each root of the program and a row for each channel, all numbers of 64
  * bits, least byte first. It may come from anybody: it is compared, number by number, with what this part expects. */
+#include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
 
 #include "runtime/error.h"
@@ -25,7 +26,10 @@ channel_print(const struct channel_name *name, struct str *s)
 {
     static const char *const side[] = {[SIDE_PART] = "part ", [SIDE_STAGE] = "stage ", [SIDE_GATE] = "memory "};
     str_addf(s, "step %d, ", (int)name->step);
-    if (name->from_side != SIDE_GATE) str_addf(s, "operand %d, hop %d: ", name->operand, name->hop);
+    if (name->from_side != SIDE_GATE) {
+        hops_side_print(name->operand, s);
+        str_addf(s, ", hop %d: ", name->hop);
+    }
     str_addf(s, "%s%d -> ", side[name->from_side], (int)name->from);
     str_addf(s, "%s%d", side[name->to_side], (int)name->to);
 }

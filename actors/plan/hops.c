@@ -1,7 +1,8 @@
 /* hops.c - by which hops the operands of all steps come to where they are wanted.
  *
  * The steps are looked at in the order in which they are lowered, and their operands in order. A value that was moved
- * to a layout lies there for all who want it later; what lies between two hops of one way is nobody else's. */
+ * to a layout lies there for all who want it later; what lies between two hops of one way is nobody else's. Sums that
+ * are owed are made right behind their addends where that saves memory. */
 #include "actors/plan/outline.h"
 
 #include "boxing/path.h"
@@ -119,6 +120,68 @@ move_operand(struct finder *f, int32_t step, int operand, struct known *v, const
     return 0;
 }
 
+/* ---- sums that are made early ---- */
+
+/* Bytes of addends on a rank. Fewer may lie there: their sum, where all ranks meet, gains nothing by coming early. */
+enum { EARLY_LEAST = 4096 };
+
+/* Bytes on the rank that has most of it, the first. */
+static int64_t
+bytes_there(const struct type *t, const struct layout *l)
+{
+    struct type local = layout_shard(l, t, 0);
+    return type_bytes(&local);
+}
+
+/* Where node i wants r, if it leaves open when that is made; NULL: else, or not everywhere the same. */
+static const struct layout *
+wants(const struct outline *o, int32_t i, struct ref r)
+{
+    const struct prog_node *n = &o->program->node[i];
+    const struct layout *want = NULL;
+    if (n->again || (n->op->flags & OP_MOVE && o->fusion.is_root[i])) return NULL;
+    for (int k = 0; k < n->nin; k++) {
+        if (n->in[k].kind != REF_NODE || n->in[k].index != r.index || n->in[k].out != r.out) continue;
+        if (want && want != hops_want(n, k)) return NULL;
+        want = hops_want(n, k);
+    }
+    return want;
+}
+
+const struct layout *
+hops_early(const struct outline *o, struct ref r)
+{
+    const struct program *p = o->program;
+    const struct fusion *f = &o->fusion;
+    const struct prog_node *n = &p->node[r.index];
+    const struct layout *from = n->layout[r.out], *to = NULL;
+    bool each_piece = p->pieces > 1 && n->piece && !n->accumulate;
+    if (!layout_has_partial(from) || each_piece || f->is_root[r.index] || n->op->flags & OP_MOVE) return NULL;
+    for (int32_t k = f->reader_first[r.index]; k < f->reader_first[r.index + 1]; k++) {
+        const struct layout *want = wants(o, f->reader[k], r);
+        if (!want || (to && to != want)) return NULL;
+        to = want;
+    }
+    if (!to || to->place != from->place || layout_has_partial(to)) return NULL;
+    int64_t bytes = bytes_there(&n->type[r.out], from);
+    return bytes >= EARLY_LEAST && bytes_there(&n->type[r.out], to) <= bytes ? to : NULL;
+}
+
+static int
+find_results(struct finder *f, int32_t step)
+{
+    int32_t member[FUSE_STEPS];
+    int n = fuse_members(&f->o->fusion, step, member);
+    for (int m = 0; m < n; m++)
+        for (int k = 0; k < f->o->program->node[member[m]].nout; k++) {
+            struct ref r = {REF_NODE, (uint8_t)k, member[m]};
+            const struct layout *to = hops_early(f->o, r);
+            struct known *there;
+            if (to) TRY(move_operand(f, step, hops_result(m, k), *known_of(f, r), to, &there));
+        }
+    return 0;
+}
+
 /* ---- steps ---- */
 
 const struct layout *
@@ -144,10 +207,9 @@ find_chain(struct finder *f, int32_t step)
 }
 
 static int
-find_step(struct finder *f, int32_t step)
+find_operands(struct finder *f, int32_t step)
 {
     const struct prog_node *n = &f->o->program->node[step];
-    if (f->o->fusion.group[step] != step) return 0; /* computed with a later one */
     if (f->o->fusion.group_size[step] > 1) return find_chain(f, step);
     for (int k = 0; k < n->nin; k++) {
         const struct layout *want = hops_want(n, k);
@@ -157,6 +219,14 @@ find_step(struct finder *f, int32_t step)
         if (n->op->flags & OP_MOVE && !n->accumulate) f->node[step * OP_OUT] = there;
     }
     return 0;
+}
+
+static int
+find_step(struct finder *f, int32_t step)
+{
+    if (f->o->fusion.group[step] != step) return 0; /* computed with a later one */
+    TRY(find_operands(f, step));
+    return find_results(f, step);
 }
 
 int

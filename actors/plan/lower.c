@@ -95,24 +95,23 @@ make_kernel(struct lower *l, const struct computing *c, struct exec **e)
     return exec_new(&k, n->layout[0]->place->kind, e);
 }
 
-/* View i of the kernel that is looked for: a part, or a number. */
-static void
-look_at(struct kernels *k, int32_t i, const struct pval *v, int32_t own, const struct part *part)
-{
-    k->view[i] = part->view;
-    k->at[i] = k->placed ? part_placed(v, own) : *part->view;
-}
-
-/* What this rank computes with, or writes, of a value: its part, or a slice of that where replicas share the work. */
+/* What this rank computes with, or writes, of a value: its part, or a slice of that where replicas share the work. It
+ * is view i of the kernel that is looked for. */
 static struct part
-part_here(struct lower *l, const struct computing *c, const struct pval *v, int32_t own)
+part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
+    struct kernels *k = &c->kernels;
     struct part part = v->part[own];
+    struct view placed = part_placed(v, own);
     int64_t skip;
-    if (!l->shares[c->node] || !shape_equal(&v->type, &l->program->node[c->node].type[0])) return part;
-    struct view slice = replica_slice(part.view, v->layout, &v->type, v->mine->pos[own], &skip);
-    part.view = intern_view(l, &slice);
-    part.skip += skip;
+    if (l->shares[c->node] && shape_equal(&v->type, &l->program->node[c->node].type[0])) {
+        struct view slice = replica_slice(part.view, v->layout, &v->type, v->mine->pos[own], &skip);
+        placed = replica_slice(&placed, v->layout, &v->type, v->mine->pos[own], &skip);
+        part.view = intern_view(l, &slice);
+        part.skip += skip;
+    }
+    k->view[i] = part.view;
+    k->at[i] = k->placed ? placed : *part.view;
     return part;
 }
 
@@ -130,8 +129,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     draft_args(l, id, n->nin);
     for (int i = 0; i < n->nin; i++) {
         if (c->in[i]) {
-            struct part part = part_here(l, c, c->in[i], own);
-            look_at(k, i, c->in[i], own, &part);
+            struct part part = part_here(l, c, i, c->in[i], own);
             TRY(draft_reads(l, id, &part, i, false));
         } else if (n->in[i].kind == REF_NUMBER) {
             k->at[i] = number_view(&c->call->in[i], NULL);
@@ -140,8 +138,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     }
     for (int o = 0; o < n->nout; o++) {
         struct pval *v = l->node_val[c->to * OP_OUT + o];
-        struct part part = part_here(l, c, v, own);
-        look_at(k, n->nin + o, v, own, &part);
+        struct part part = part_here(l, c, n->nin + o, v, own);
         draft_out(l, &l->draft[id], view_bytes(part.view), adds ? l->program->pieces : 1);
         part_is_result(&part, id, o);
         v->part[own] = part;
@@ -252,6 +249,23 @@ lower_node(struct lower *l, int32_t node)
     return 0;
 }
 
+/* Sums that are made early (hops_early). */
+static int
+lower_results(struct lower *l, int32_t node)
+{
+    const struct outline *o = l->outline;
+    int32_t member[FUSE_STEPS];
+    int n = o->fusion.group[node] == node ? fuse_members(&o->fusion, node, member) : 0;
+    for (int m = 0; m < n; m++)
+        for (int k = 0; k < l->program->node[member[m]].nout; k++) {
+            struct ref r = {REF_NODE, (uint8_t)k, member[m]};
+            const struct layout *to = hops_early(o, r);
+            struct pval *there;
+            if (to) TRY(lower_moved(l, lower_value(l, r), to, hops_result(m, k), true, &there));
+        }
+    return 0;
+}
+
 static void
 lower_leaves(struct lower *l)
 {
@@ -281,6 +295,7 @@ lower_nodes(struct lower *l)
         l->at = i;
         int status = guard_node(l, i);
         if (!status) status = lower_node(l, i);
+        if (!status) status = lower_results(l, i);
         if (!status) continue;
         const struct line *at = &p->node[i].line;
         if (at->file) err_note("%s:%d", at->file, at->line);

@@ -11,6 +11,7 @@
 
 #include "actors/plan/stage.h"
 #include "runtime/hash.h"
+#include "runtime/str.h"
 
 /* fuse.c: which element-wise nodes one task computes together, in one pass over their elements, and which updates one
  * after the other. */
@@ -39,7 +40,7 @@ bool fuse_shown(const struct fusion *f, int32_t node);
 
 /* A value goes from one layout to another at once: one collective, whoever takes part in it. */
 struct hop {
-    int32_t step;          /* the node that needs it: the first that wants the value there */
+    int32_t step;          /* the node that needs it: the first that wants the value there; or that made it */
     int16_t operand, turn; /* of that node, or of its chain, and which hop of the operand's way: they name channels */
     int32_t number;        /* among the hops that move bytes; -1: the same bytes under another layout */
     struct ref value;      /* as it was before its first hop */
@@ -72,5 +73,23 @@ int32_t outline_credits(const struct outline *o, struct moment from, struct mome
 int hops_find(struct outline *o, struct atlas *at);
 /* Returns the layout in which a node wants operand k; NULL: a number, or absent. */
 const struct layout *hops_want(const struct prog_node *n, int k);
+/* Returns the layout to which a result goes as soon as it is made, by hops of its own step: it is a sum that is still
+ * owed, all who read it want it there, and it takes no more there than its addends, which then live no longer than a
+ * step (gradients, which updates want much later). NULL: whoever wants it first asks. */
+const struct layout *hops_early(const struct outline *o, struct ref r);
+/* Which operand of a step the hops of result k of its member m are: none of those that it reads. */
+enum { HOP_RESULT = FUSE_INPUTS };
+static inline int
+hops_result(int m, int k)
+{
+    return HOP_RESULT + m * OP_OUT + k;
+}
+/* "operand 2", "result 0" */
+static inline void
+hops_side_print(int operand, struct str *s)
+{
+    bool made = operand >= HOP_RESULT;
+    str_addf(s, "%s %d", made ? "result" : "operand", made ? operand - HOP_RESULT : operand);
+}
 
 #endif

@@ -6,6 +6,7 @@
  * nothing that depends on the machine - threads, offsets, kernel variants - so that
  * the same program prints the same text everywhere. Those are the physical view. */
 #include "actors/plan/account.h"
+#include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
 
 #include "runtime/device.h"
@@ -259,7 +260,9 @@ print_moves(const struct plan *p, struct str *s)
         const struct plan_move *b = p->move[i];
         int64_t times = move_times(p, b);
         total += b->bytes * times;
-        str_addf(s, "move  step %d, operand %d, hop %d: %s  ", (int)b->step, b->operand, b->hop, b->name);
+        str_addf(s, "move  step %d, ", (int)b->step);
+        hops_side_print(b->operand, s);
+        str_addf(s, ", hop %d: %s  ", b->hop, b->name);
         type_print(&b->type, s);
         str_add(s, "  ");
         layout_print(b->from, s);

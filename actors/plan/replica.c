@@ -1,4 +1,4 @@
-/* replica.c - updates that devices of one memory share: each does a slice of rows. */
+/* replica.c - updates, and first values, that devices of one memory share: each does a slice of rows. */
 #include "actors/plan/replica.h"
 
 #include "boxing/grid.h"
@@ -12,16 +12,28 @@ has_replicas(const struct layout *l)
     return any && !layout_has_partial(l);
 }
 
+bool
+replica_in_place(const struct layout *l, const struct type *t, int64_t least)
+{
+    enum { IN_PLACE = HOST_READS | ONE_SPACE };
+    return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
+}
+
+/* An update, or what makes a value of nothing but a shape: a slice of it needs no more than a slice. */
+static bool
+has_slices(const struct op *op)
+{
+    return op->flags & OP_SOURCE || (op->flags & OP_UPDATE && op->flags & OP_INPLACE);
+}
+
 /* Host code of all its devices writes the same bytes, and there are enough of them, and rows. */
 static bool
 may_share(const struct program *p, const struct prog_node *n)
 {
-    enum { IN_PLACE = HOST_READS | ONE_SPACE };
     const struct layout *l = n->layout[0];
     const struct type *t = &n->type[0];
-    return n->op->flags & OP_UPDATE && n->op->flags & OP_INPLACE && !n->piece && has_replicas(l) &&
-           (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && t->ndim > 0 && t->dim[0] >= l->place->nrank &&
-           type_bytes(t) >= p->shared_least;
+    return has_slices(n->op) && !n->piece && t->ndim > 0 && t->dim[0] >= l->place->nrank &&
+           replica_in_place(l, t, p->shared_least);
 }
 
 /* What has the variable's shape is cut as the variable is. */
@@ -38,11 +50,12 @@ lies_alike(const struct program *p, const struct prog_node *n)
     return true;
 }
 
-/* A root that is a new version of a variable, which lies as the old one. */
+/* A root that is a first value, or a new version of a variable, which lies as the old one. */
 static bool
 is_version(const struct program *p, const struct prog_root *r)
 {
     const struct prog_node *n = &p->node[r->ref.index];
+    if (n->op->flags & OP_SOURCE) return !r->join;
     if (r->overwrites_leaf < 0 || r->join) return false;
     const struct prog_leaf *f = &p->leaf[r->overwrites_leaf];
     return !f->piece && f->layout == n->layout[r->ref.out] && type_equal(&f->type, &n->type[r->ref.out]);
@@ -80,6 +93,7 @@ replica_slice(const struct view *part, const struct layout *l, const struct type
     shard_range(v.dim[0], g.nreplica, grid_spot(&g, pos).replica, &lo, &hi);
     *skip = lo * v.stride[0];
     v.dim[0] = hi - lo;
+    if (v.global[0]) v.offset[0] += lo;
     return v;
 }
 

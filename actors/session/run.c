@@ -6,6 +6,7 @@
 #include "actors/session/session.h"
 
 #include "actors/plan/account.h"
+#include "actors/plan/replica.h"
 #include "boxing/box.h"
 
 #include <stdlib.h>
@@ -157,19 +158,38 @@ take_arenas(struct rille_session *s, struct runner *r)
     return 0;
 }
 
-/* Makes the replicas of a leaf as many buffers as the root has that takes them: they hold the same. False when a tensor
- * of its own has one of them, or when a root that wants them all finds one. */
+/* Gives a part that lies in another's buffer one of its own, with the same bytes. */
 static bool
-lies_alone(struct store *s, const struct layout *l, bool shared)
+part_from(struct rille_session *s, struct store *store, const struct layout *l, int pos)
+{
+    struct buffer *own, *other = store->part[pos];
+    struct pool *pool;
+    if (session_pool(s, l->place->kind, l->place->rank[pos], &pool) || buffer_new(pool, other->bytes, &own))
+        return false;
+    memcpy(own->data, other->data, other->bytes);
+    store->part[pos] = own;
+    buffer_drop(&other);
+    return true;
+}
+
+/* Makes the replicas of a leaf as many buffers as the root has that takes them: they hold the same. False when a tensor
+ * of its own has one of them, or when there is no memory. */
+static bool
+lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, bool shared)
 {
     bool alone = true;
-    int32_t nreplica = 0;
-    for (int pos = 0; pos < s->n; pos++) {
-        if (shared) share_first(s, l, pos);
-        nreplica += layout_origin(l, pos) == 0;
+    for (int pos = 0; pos < leaf->n && shared; pos++) share_first(leaf, l, pos);
+    for (int pos = 0; pos < leaf->n; pos++) {
+        struct buffer *b = leaf->part[pos];
+        int32_t n = 0;
+        if (!b || b->nref == 1) continue;
+        for (int i = 0; i < leaf->n; i++) n += leaf->part[i] == b;
+        alone = alone && b->nref == n;
     }
-    for (int pos = 0; pos < s->n; pos++)
-        alone = alone && (!s->part[pos] || s->part[pos]->nref == (shared ? nreplica : 1));
+    for (int pos = 0; pos < leaf->n && alone && !shared; pos++) {
+        int first = layout_origin(l, pos);
+        if (first != pos && leaf->part[pos] && leaf->part[pos] == leaf->part[first]) alone = part_from(s, leaf, l, pos);
+    }
     return alone;
 }
 
@@ -179,7 +199,7 @@ take_root(struct rille_session *s, struct runner *r, int32_t k)
     const struct program *g = r->plan->program;
     struct store *leaf = r->overwrites[k] ? r->leaf[g->root[k].overwrites_leaf] : NULL;
     r->root[k] = NULL;
-    r->donate[k] = r->donate[k] && leaf && lies_alone(leaf, ref_layout(g, g->root[k].ref), r->plan->shared[k]);
+    r->donate[k] = r->donate[k] && leaf && lies_alone(s, leaf, ref_layout(g, g->root[k].ref), r->plan->shared[k]);
     if (!r->donate[k]) return make_root(s, r, k);
     r->root[k] = leaf;
     store_hold(r->root[k]);
@@ -275,6 +295,14 @@ is_kept(const struct val *v)
     return v->keep > 0 || (v->node && node_has_gradient(v->node) && node_saves_out(v->node, v->out));
 }
 
+/* Replicas that the run wrote each for itself are one buffer from now on: they hold the same. */
+static void
+join_replicas(const struct program *g, struct store *s, const struct val *v)
+{
+    if (!s || !g->shared_least || !replica_in_place(v->layout, &v->type, g->shared_least)) return;
+    for (int pos = 0; pos < s->n; pos++) share_first(s, v->layout, pos);
+}
+
 /* Gives the roots their bytes; what the bytes were before is no more. */
 static void
 take_roots(struct collection *c, struct runner *r)
@@ -282,6 +310,7 @@ take_roots(struct collection *c, struct runner *r)
     const struct program *g = r->plan->program;
     for (int32_t k = 0; k < c->nroot; k++) {
         if (r->overwrites[k] && r->donate[k]) store_drop(&c->leaf[g->root[k].overwrites_leaf]->store);
+        if (r->root[k]->nref == 1) join_replicas(g, r->root[k], c->root[k]);
         if (is_kept(c->root[k]))
             c->root[k]->store = r->root[k];
         else
