@@ -7,6 +7,7 @@ local check = require "rille.check"
 
 local WIDTH, HEIGHT = 720, 400
 local LEFT, RIGHT, TOP, BOTTOM = 64, 24, 36, 48
+local NAMED = 16 -- series in the legend: the rest of more than that are counted there
 local MOST = 2000 -- points drawn of a series: as many as one can see
 local FARTHEST = 1e300 -- from 0; what lies beyond is as good as infinite
 
@@ -122,9 +123,12 @@ local function draw(all, o)
     for k, p in ipairs(s.points) do path[k] = ("%.1f,%.1f"):format(px(p[1]), py(p[2])) end
     if #path == 1 then add('<circle class="f%d" cx="%.1f" cy="%.1f" r="3"/>', c, px(s.points[1][1]), py(s.points[1][2])) end
     add('<polyline class="line s%d" points="%s"/>', c, table.concat(path, " "))
-    add('<rect class="f%d" x="%d" y="%d" width="14" height="4"/><text x="%d" y="%d">%s</text>', c, WIDTH - 170, TOP + 18 * i - 6,
-      WIDTH - 150, TOP + 18 * i, escaped(s.name))
+    if i <= NAMED then
+      add('<rect class="f%d" x="%d" y="%d" width="14" height="4"/><text x="%d" y="%d">%s</text>', c, WIDTH - 170, TOP + 18 * i - 6,
+        WIDTH - 150, TOP + 18 * i, escaped(s.name))
+    end
   end
+  if #all > NAMED then add('<text x="%d" y="%d">and %d more</text>', WIDTH - 150, TOP + 18 * (NAMED + 1), #all - NAMED) end
   out[#out + 1] = "</svg>\n"
   return table.concat(out, "\n")
 end

@@ -102,6 +102,16 @@ tap.group("mistakes", function()
   tap.fails(function() data.loader{x} end, {"batch"}, "no batch size")
   tap.fails(function() data.loader{x, rille.arange(9), batch = 2} end, {"9", "10"}, "different numbers of rows")
   tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"rille.data.loader", "seed"}, "a state that is none")
+  local reader = data.loader{x, batch = 4, shuffle = true}
+  reader:next()
+  for name, wild in pairs{next_epoch = {-1, 3, math.maxinteger, math.mininteger, 0.5}, running = {-2, 1, math.mininteger},
+    seed = {0.5, "5"}, at = {-1, 11}} do
+    for _, value in ipairs(wild) do
+      local state = reader:state()
+      state[name] = value
+      tap.fails(function() reader:load_state(state) end, {"rille.data.loader", name == "seed" and "'seed'" or name == "at" and "row" or "epoch"}, ("a state whose %s is %s"):format(name, value))
+    end
+  end
 end)
 
 tap.done()

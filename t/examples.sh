@@ -33,6 +33,14 @@ example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "
 example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
 example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
 example "finetune $dir/new $dir/told --text README.md --steps 3" "llama: loss 5." "saved in $dir/told"
+unsaved() {
+  local out
+  out=$("$rille" -d cpu:1 examples/finetune.lua "$dir/new" "$1" --ids "$dir/ids" --steps 1000000 2>&1) && return 1
+  grep -qF -- "$2" <<<"$out" || { echo "does not say: $2"; echo "$out"; return 1; }
+}
+touch "$dir/file"
+ok "finetune.lua: a target that is a file is told before it learns" unsaved "$dir/file" "'$dir/file' is a file; a folder is wanted"
+ok "finetune.lua: and one that is nowhere" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
 

@@ -447,6 +447,53 @@ test_lies(void)
     free(b.at);
 }
 
+/* A .gguf file of x and y, f32{8} each, at these offsets. */
+static struct bytes
+gguf_pair(uint64_t x, uint64_t y)
+{
+    static const uint8_t values[192];
+    struct bytes b = {0};
+    add(&b, "GGUF", 4);
+    add_u32(&b, 3);
+    add_u64(&b, 2);
+    add_u64(&b, 0);
+    for (int i = 0; i < 2; i++) {
+        add_text(&b, i ? "y" : "x");
+        add_u32(&b, 1);
+        add_u64(&b, 8);
+        add_u32(&b, 0);
+        add_u64(&b, i ? y : x);
+    }
+    while (b.n % 32) add(&b, "", 1);
+    add(&b, values, 128);
+    return b;
+}
+
+static void
+test_gguf_offsets(void)
+{
+    static const struct {
+        uint64_t x, y;
+        const char *why; /* NULL: it is sound */
+    } at[] = {{0, 32, NULL},
+              {32, 0, NULL},
+              {0, 96, NULL},
+              {0, 0, "'y' at"},
+              {32, 32, "lies in 'x'"},
+              {0, 16, "'y' lies at offset 16"},
+              {8, 64, "'x' lies at offset 8"},
+              {0, 128, "beyond the end"}};
+    for (size_t i = 0; i < countof(at); i++) {
+        struct bytes b = gguf_pair(at[i].x, at[i].y);
+        struct tensors *f;
+        int status = open_copy(&samples[5], b.at, b.n, &f);
+        ok(at[i].why ? status == E_IO && strstr(err_text(), at[i].why) : !status, "gguf: tensors at %d and %d are %s",
+           (int)at[i].x, (int)at[i].y, at[i].why ? "refused by name" : "read");
+        if (!status) tensors_close(&f);
+        free(b.at);
+    }
+}
+
 /* ---- tokens ---- */
 
 static void
@@ -492,6 +539,7 @@ main(void)
         test_mutations(&samples[i], seed, times);
     }
     test_lies();
+    test_gguf_offsets();
     test_tokens();
     return done();
 }

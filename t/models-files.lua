@@ -166,7 +166,7 @@ tap.group("options in config.json", function()
   local bad = {
     gpt2 = {tie_word_embeddings = {"no", 1}, layer_norm_epsilon = {"x", -1}, activation_function = {"swish", 3}},
     llama = {tie_word_embeddings = {"no"}, rms_norm_eps = {"x", -1}, rope_theta = {"x", 0}, rope_scaling = {"x", {rope_type = "yarn"}},
-      rope_parameters = {3, {rope_type = "yarn"}, {rope_theta = "x"}}},
+      rope_parameters = {3, {rope_type = "yarn"}, {rope_theta = "x"}, {partial_rotary_factor = 0.5}}, partial_rotary_factor = {0.5, "x"}},
     moe = {layer_norm_epsilon = {"x", -1}},
   }
   for _, kind in ipairs{"moe", "llama", "gpt2"} do

@@ -62,6 +62,12 @@ tap.group("awkward", function()
     local text = draw(series)
     tap.ok(well_formed(text) and not text:find("nan") and not text:find("inf"), name)
   end
+  local many = {}
+  for i = 1, 200 do many[("series %d"):format(i)] = {i, i + 1} end
+  local crowded, lowest = draw(many), 0
+  for y in crowded:gmatch('<text x="%d+" y="(%d+)">') do lowest = math.max(lowest, tonumber(y)) end
+  tap.ok(well_formed(crowded) and lowest <= 352 and crowded:find("and 184 more", 1, true) and #points(crowded) == 200,
+    "200 series are drawn, and those that the picture has room for are named", lowest)
   tap.ok(not draw{["a\0b\27c\xff\xc3\x28 ü"] = {1}}:find("[^ü\n\32-\126]") and draw{["\xffa"] = {1}}:find(">?a<", 1, true),
     "what no XML may hold is a question mark in names")
   local text = draw({a = {1, 10, 100, 0, -1}}, {log = true})

@@ -240,9 +240,9 @@ rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *w, str
     int64_t nwindow = rille_tokens_windows(t, w->length);
     struct type type = type_of(DT_I64, 2, (int64_t[]){w->n, w->length});
     *x = *y = NULL;
-    if (w->first < 0 || w->n < 1 || w->first + w->n > nwindow)
-        return fail(E_ARG, "tokens: rows %lld to %lld of an epoch of %lld", (long long)w->first,
-                    (long long)(w->first + w->n), (long long)nwindow);
+    if (w->first < 0 || w->n < 1 || w->n > nwindow || w->first > nwindow - w->n)
+        return fail(E_ARG, "tokens: %lld rows from row %lld on of an epoch of %lld", (long long)w->n,
+                    (long long)w->first, (long long)nwindow);
     const void *id;
     TRY(ahead_take(ahead_of(t), &(struct batch_at){w->seed, w->epoch, w->first, w->n, w->length}, &id));
     struct rows r = {id, w->length + 1, 0};

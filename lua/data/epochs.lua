@@ -10,6 +10,8 @@
 
 local check = require "rille.check"
 
+local LAST <const> = 1 << 53 -- the last epoch that there may be
+
 local epochs = {}
 
 local methods = {}
@@ -82,6 +84,10 @@ function methods:refuses(state)
     if there ~= nil and there ~= here then -- older states have none
       return ("its %s here: %s, in what is loaded: %s"):format(name, here, check.shown(there))
     end
+  end
+  if state.next_epoch < 0 or state.next_epoch > LAST then return ("its next_epoch is %d, not 0 to %d"):format(state.next_epoch, LAST) end
+  if state.running ~= -1 and state.running ~= state.next_epoch - 1 then
+    return ("epoch %d runs, and the next is %d"):format(state.running, state.next_epoch)
   end
   if state.at < 0 or state.at > state.size then return ("it stands at row %d of %d"):format(state.at, state.size) end
 end

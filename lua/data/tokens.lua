@@ -33,7 +33,7 @@ local function check_room(self)
   local ids, most = self.tokens:count()
   self.size = self.tokens:windows(self.length)
   self.same = {batch = self.batch, length = self.length, ids = ids, ids_digest = self.tokens:digest()}
-  check.that(self.size > 0, "%s: windows of length %d take %d ids; there are %d%s", who, self.length, self.length + 1, most,
+  check.that(self.size > 0, "%s: windows of length %d take one id more each; there are %d%s", who, self.length, most,
     ids > most and " in the longest file" or "")
   check.that(self.size >= self.batch, "%s: a batch of %d windows of length %d; %d ids have only %d windows", who, self.batch,
     self.length, ids, self.size)

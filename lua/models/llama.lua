@@ -66,9 +66,14 @@ for theirs, ours in pairs{input_layernorm = "norm1", post_attention_layernorm = 
   names[#names + 1] = {("model.layers.%%d.%s.weight"):format(theirs), ("layers.%%d.%s.weight"):format(ours)}
 end
 
+local function check_turned(who, what, part)
+  check.that(part == 1, "%s: %s is 1, since Llama turns all of a head, not %s", who, what, check.shown(part))
+end
+
 local function check_rope(who, what, rope)
   check.that(type(rope) == "table", "%s: %s is a table, not %s", who, what, check.shown(rope))
   if rope.rope_theta ~= nil then check.positive(who, what .. ".rope_theta", rope.rope_theta) end
+  if rope.partial_rotary_factor ~= nil then check_turned(who, what .. ".partial_rotary_factor", rope.partial_rotary_factor) end
   if rope.rope_type ~= nil then check_scaling(who, what, rope) end
 end
 
@@ -98,7 +103,7 @@ return language.kind{
   counts = {vocab_size = true, max_position_embeddings = true, num_hidden_layers = true, num_attention_heads = true,
     num_key_value_heads = false, hidden_size = true, intermediate_size = true},
   words = {rms_norm_eps = check.eps, rope_theta = check.positive, rope_scaling = check_scaling,
-    rope_parameters = check_rope, tie_word_embeddings = check.flag},
+    rope_parameters = check_rope, partial_rotary_factor = check_turned, tie_word_embeddings = check.flag},
   options = {kv_heads = check.none, hidden = check.none, theta = 10000, eps = 1e-5, tied = false, rope_scaling = check.none},
   complete = function(c)
     c.kv_heads = c.kv_heads or c.heads

@@ -352,7 +352,7 @@ rille.save(path, rille.ones(2))]],
     is = "tokenizer",
     sign = "rille.tokenizer(path, {pattern =, special =})",
     text = "Text to ids and back, from tokenizer.json or *.tiktoken (special: texts, or {[text] = id}): t:encode(text), "
-      .. "t:decode(ids), t.size, t:save(path).",
+      .. "t:decode(ids), t.size, t:save(path). A file's truncation and padding are not applied.",
     code = "t = rille.tokenizer.train({'aaab aaab'}, {size = 258})",
     shows = "t:decode(t:encode('ab'))",
     gives = "ab",

@@ -159,6 +159,41 @@ take_tensor(struct tensors *f, struct cursor *c, char *scratch)
     return 0;
 }
 
+static int
+by_offset(const void *x, const void *y)
+{
+    const struct entry *a = *(const struct entry *const *)x, *b = *(const struct entry *const *)y;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* Of what has no dtype here one byte is held against the others: its size is not known. */
+static int64_t
+least_bytes(const struct entry *e)
+{
+    return e->type.dtype != DT_NONE ? type_bytes(&e->type) : type_numel(&e->type) > 0;
+}
+
+/* Tensors that share bytes are not what any program wrote. */
+static int
+lie_apart(const struct tensors *f)
+{
+    const struct entry **order = must_alloc(sizeof *order * (size_t)(f->nentry + 1)), *last = NULL;
+    int status = 0;
+    for (int32_t i = 0; i < f->nentry; i++) order[i] = &f->entry[i];
+    if (f->nentry) qsort(order, (size_t)f->nentry, sizeof *order, by_offset);
+    for (int32_t i = 0; i < f->nentry && !status; i++) {
+        if (least_bytes(order[i]) == 0) continue;
+        if (last && order[i]->offset - last->offset < least_bytes(last))
+            status = fail(E_IO, "%s: '%s' at %lld lies in '%s', which has at least %lld bytes from %lld on",
+                          order[i]->source->name, order[i]->name, (long long)order[i]->offset, last->name,
+                          (long long)least_bytes(last), (long long)last->offset);
+        last = order[i];
+    }
+    free(order);
+    return status;
+}
+
 /* Offsets become positions in the file. What has no dtype here is not read, so its size is not held. */
 static int
 place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
@@ -166,11 +201,13 @@ place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
     int64_t first = (c->at + alignment - 1) / alignment * alignment;
     for (int32_t i = 0; i < f->nentry; i++) {
         struct entry *e = &f->entry[i];
-        if (e->offset % alignment) return malformed(c, "a tensor is not aligned");
+        if (e->offset % alignment)
+            return fail(E_IO, "%s: '%s' lies at offset %lld, no multiple of general.alignment, %lld", c->source->name,
+                        e->name, (long long)e->offset, (long long)alignment);
         e->offset += first;
         if (e->type.dtype != DT_NONE) TRY(entry_fits(e, c->source->size));
     }
-    return 0;
+    return lie_apart(f);
 }
 
 static int
