@@ -1,6 +1,6 @@
 /* device_cuda.c - the kind cuda: memory of GPUs by the plug-in, work by host threads.
  *
- * A device is a part of a GPU; it takes at most that part of the GPU's memory. The
+ * A device is a part of a GPU; it takes at most that part of the memory that others left. The
  * plug-in's memory is reached by host and GPU at one address, so the kernels of the
  * cpu compute for the kind, on streams of the host. The first error of a GPU is
  * kept: from then on nothing is taken, and all work says it. */
@@ -202,7 +202,7 @@ static void *
 take(int device, size_t bytes)
 {
     void *p = NULL;
-    size_t part = gpu_of[device].bytes / (size_t)choice.device[device].parts;
+    size_t part = gpu_of[device].free / (size_t)choice.device[device].parts;
     size_t before = atomic_fetch_add(&taken_bytes[device], bytes);
     bool fits = before <= part && bytes <= part - before;
     if (!say_broken() && fits) cuda_note(plugin->take(choice.device[device].gpu, bytes, &p));

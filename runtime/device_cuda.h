@@ -12,11 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 8 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 9 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
-    size_t bytes;     /* of memory */
+    size_t bytes;     /* of memory, */
+    size_t free;      /* and how much of it others left, when it was opened */
     int major, minor; /* compute capability */
 };
 

@@ -57,6 +57,8 @@ full='local p = rille.placement("cuda", {0})
 ok "a GPU that is full says so, the session goes on" prints "" $'false\tcuda:0 wanted 120.0 MB\n8.0\t8.0' "N = 30000000 $full"
 ok "also where others have taken half of it" prints shared $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
 
+ok "and where they take it once it was opened" prints crowded $'false\tcuda:0 wanted 60.0 MB\n8.0\t8.0' "N = 15000000 $full"
+
 tenants='local step = rille.graph(function(x)
     local y = x:exp()
     return (y:matmul(y):softmax(1) + y):sum()
@@ -128,6 +130,21 @@ for wrong in "" nopin; do
   is "copies read and write what is managed or pinned${wrong:+, if any}, never what is pageable" "$(told 'carry.*' 2>/dev/null | cut -d' ' -f3- | paste -sd'|')" \
     "$([ "$wrong" ] && echo "from managed to managed" || echo "from managed to managed|from managed to pinned|from pinned to managed")"
 done
+
+ok "where the first GPU is another process's, the second one computes, and values go there and back" \
+  prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
+launched() { # as many copies as where nobody holds it: a thread's first one, too, is by the GPU that it is for
+  local n=()
+  for wrong in gpus=2 held=0; do
+    rm -f "$dir/told"
+    FAKE_CUDA_LOG=$dir/told prints $wrong $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1 || return 1
+    n+=("$(grep -c ^carry "$dir/told")")
+  done
+  echo "${n[@]}"
+  [ "${n[0]}" -gt 0 ] && [ "${n[0]}" = "${n[1]}" ]
+}
+ok "by as many copies that are launched" launched
+ok "and what was compiled is found on disk" prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
 
 # ---- products by cuBLASLt, with what follows them
 

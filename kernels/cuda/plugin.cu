@@ -5,9 +5,14 @@
  * GPU, so that host code can compute what has no kernel here. Such an access may come
  * while the GPU works, which a GPU must allow (concurrentManagedAccess). An error
  * that leaves a GPU unusable comes back from every later call by CUDA itself. Kernels are compiled by NVRTC, a library
- * that is opened when there is one. */
+ * that is opened when there is one.
+ *
+ * A thread that has chosen no GPU is on GPU 0, which may be another process's: every
+ * call chooses one first. Nothing is put on the stream that CUDA has by default: it
+ * waits for all others, also for a collective that waits for another GPU. */
 #include "kernels/cuda/plugin.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,14 +28,25 @@ count(int *ngpu)
     return text_of(cudaGetDeviceCount(ngpu));
 }
 
+static std::atomic<int> home; /* a GPU that this process has opened: for calls that name none */
+
+static cudaError_t
+go_home()
+{
+    return cudaSetDevice(home);
+}
+
 static const char *
 open(int gpu, struct cuda_gpu *out)
 {
+    size_t all;
     cudaDeviceProp of;
     cudaError_t e = cudaGetDeviceProperties(&of, gpu);
     if (e == cudaSuccess) e = cudaSetDevice(gpu);
     if (e == cudaSuccess) e = cudaFree(nullptr); /* begins work with it */
+    if (e == cudaSuccess) e = cudaMemGetInfo(&out->free, &all);
     if (e != cudaSuccess) return text_of(e);
+    home = gpu;
     snprintf(out->name, sizeof out->name, "%s", of.name);
     out->bytes = of.totalGlobalMem;
     out->major = of.major;
@@ -38,12 +54,17 @@ open(int gpu, struct cuda_gpu *out)
     return of.concurrentManagedAccess ? nullptr : "host and GPU cannot use its memory at the same time";
 }
 
-/* Where there is no memory the pool asks again with less idle. */
+/* Where there is no memory the pool asks again with less idle. CUDA gives managed memory that the GPU has not, and
+ * brings it in and out as it is touched, while others take what was free: so what it has is asked first. */
 static const char *
 take(int gpu, size_t bytes, void **out)
 {
     void *p = nullptr;
+    size_t left = 0, all;
     cudaError_t e = cudaSetDevice(gpu);
+    if (e == cudaSuccess) e = cudaMemGetInfo(&left, &all);
+    *out = nullptr;
+    if (e == cudaSuccess && left < bytes) return nullptr;
     if (e == cudaSuccess) e = cudaMallocManaged(&p, bytes, cudaMemAttachGlobal);
     *out = e == cudaSuccess ? p : nullptr;
     if (e != cudaErrorMemoryAllocation) return text_of(e);
@@ -60,22 +81,24 @@ give(int gpu, void *p)
 static const char *
 copy(void *dst, const void *src, size_t bytes)
 {
-    return text_of(cudaMemcpy(dst, src, bytes, cudaMemcpyDefault));
+    cudaError_t e = go_home();
+    if (e == cudaSuccess) e = cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cudaStreamPerThread);
+    return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
 }
 
-/* A fill may come back before it is done. */
 static const char *
 fill(void *p, int byte, size_t bytes)
 {
-    cudaError_t e = cudaMemset(p, byte, bytes);
-    return text_of(e == cudaSuccess ? cudaStreamSynchronize(nullptr) : e);
+    cudaError_t e = go_home();
+    if (e == cudaSuccess) e = cudaMemsetAsync(p, byte, bytes, cudaStreamPerThread);
+    return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
 }
 
 /* An error of these is told by `false`, and forgotten. */
 static bool
 pin(void *p, size_t bytes)
 {
-    bool pinned = cudaHostRegister(p, bytes, cudaHostRegisterPortable) == cudaSuccess;
+    bool pinned = go_home() == cudaSuccess && cudaHostRegister(p, bytes, cudaHostRegisterPortable) == cudaSuccess;
     if (!pinned) cudaGetLastError();
     return pinned;
 }
@@ -83,6 +106,7 @@ pin(void *p, size_t bytes)
 static void
 unpin(void *p)
 {
+    go_home(); /* which may be lost; the memory is let go all the same */
     if (cudaHostUnregister(p) != cudaSuccess) cudaGetLastError();
 }
 
@@ -101,11 +125,11 @@ static const char *
 carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow, bool *begun)
 {
     const size_t most = INT32_MAX; /* of a pitch */
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e != cudaSuccess) return text_of(e);
     *begun = to <= most && from <= most && is_reached(dst, to * (nrow - 1) + row) &&
              is_reached(src, from * (nrow - 1) + row);
     if (!*begun) return nullptr;
-    cudaError_t e = cudaSetDevice(gpu);
-    if (e != cudaSuccess) return text_of(e);
     return text_of(nrow == 1
                        ? cudaMemcpyAsync(dst, src, row, cudaMemcpyDefault, cudaStreamPerThread)
                        : cudaMemcpy2DAsync(dst, to, src, from, row, nrow, cudaMemcpyDefault, cudaStreamPerThread));
@@ -193,11 +217,12 @@ compile(const char *text, const char *name, int major, int minor, void **binary,
 
 /* A library is of no GPU: its kernel is loaded where it is first launched. */
 static const char *
-load(int, const void *binary, size_t, const char *name, void **kernel)
+load(int gpu, const void *binary, size_t, const char *name, void **kernel)
 {
     cudaLibrary_t library;
     cudaKernel_t found;
-    cudaError_t e = cudaLibraryLoadData(&library, binary, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e == cudaSuccess) e = cudaLibraryLoadData(&library, binary, nullptr, nullptr, 0, nullptr, nullptr, 0);
     if (e == cudaSuccess) e = cudaLibraryGetKernel(&found, library, name);
     if (e == cudaSuccess) *kernel = found;
     return text_of(e);
@@ -250,7 +275,8 @@ note(int gpu, void *event)
 static const char *
 await(void *event)
 {
-    return text_of(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+    cudaError_t e = go_home();
+    return text_of(e == cudaSuccess ? cudaEventSynchronize(static_cast<cudaEvent_t>(event)) : e);
 }
 
 /* The event may be another GPU's. */

@@ -207,6 +207,7 @@ on_gpus() { # a test of cpus, which knows devices by their kind alone
 virtual() {
   for file in nn-ranks several-results nn-norm2d optim-clip zero; do ok "t/$file.lua on eight devices of GPU 0" on_gpus t/$file.lua cuda:0x8; done
   sed 's/"cpu"/"cuda"/g' examples/digits.lua >"$scratch/digits.lua"
+  ln -sfn "$PWD/examples/data" "$scratch/data" # which lies beside it
   local how
   for how in single dp tp dp-tp pp pp-tp; do
     ok "the digits, $how" timeout 60 "$rille" -d cuda:0x4 "$scratch/digits.lua" --steps 30 --layout $how --log "$scratch/log.$how"

@@ -30,7 +30,7 @@ static const char *
 open_gpu(int gpu, struct cuda_gpu *out)
 {
     if (gpu == 7) return "busy";
-    *out = (struct cuda_gpu){.bytes = 100 * 1000 * 1000, .major = 9};
+    *out = (struct cuda_gpu){.bytes = 100 * 1000 * 1000, .free = 100 * 1000 * 1000, .major = 9};
     snprintf(out->name, sizeof out->name, "gpu %d", gpu);
     return NULL;
 }

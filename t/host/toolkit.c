@@ -4,11 +4,11 @@
  * behind it.
  *
  * FAKE_CUDA says what is wrong, in words: driver=0 (there is none), driver=old, gpus=N (2), memory=BYTES of a GPU,
- * held=N (another process has that GPU alone), shared (others have half of its memory), apart (host and GPU cannot use
- * memory at the same time), nopin (no memory of the host can be pinned), lost=N (from call N on that copies, fills or
- * launches every call says that the GPU is lost). CUDA_VISIBLE_DEVICES is read as drivers read it: numbers or
- * beginnings of GPU-1000, GPU-1001, ...; what follows the first that is none is not seen, and of a list that names a
- * GPU twice nothing is. FAKE_CUDA_LOG is a file to which calls are added as lines. */
+ * held=N (another process has that GPU alone), shared (others have half of its memory), crowded (they take it once it
+ * was opened), apart (host and GPU cannot use memory at the same time), nopin (no memory of the host can be pinned),
+ * lost=N (from call N on that copies, fills or launches every call says that the GPU is lost). CUDA_VISIBLE_DEVICES is
+ * read as drivers read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what follows the first that is none is not
+ * seen, and of a list that names a GPU twice nothing is. FAKE_CUDA_LOG is a file to which calls are added as lines. */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
@@ -103,10 +103,12 @@ note(cudaError_t e)
     return e;
 }
 
-/* Is the GPU lost? Then every call says so. */
+/* Is the GPU lost? Then every call says so. A thread that has chosen none is on the first, which may be held. */
 static cudaError_t
 state(void)
 {
+    int gpu[GPUS], n = seen(gpu);
+    if (current < n && gpu[current] == said("held=", -1)) return note(cudaErrorDevicesUnavailable);
     return ncall >= said("lost=", INT32_MAX) ? note(cudaErrorDeviceUninitialized) : cudaSuccess;
 }
 
@@ -182,6 +184,22 @@ cudaGetLastError(void)
 
 /* ---- memory ---- */
 
+/* What is taken counts here at once; of the real one pages count when they are touched. */
+cudaError_t
+cudaMemGetInfo(size_t *left, size_t *all)
+{
+    static bool asked;
+    cudaError_t e = state();
+    pthread_mutex_lock(&one);
+    *all = (size_t)said("memory=", 100 * 1000 * 1000);
+    size_t there = fake_is_said("shared") || (fake_is_said("crowded") && asked) ? *all / 2 : *all;
+    *left = there - (taken_bytes[current] < there ? taken_bytes[current] : there);
+    asked = true;
+    pthread_mutex_unlock(&one);
+    return e;
+}
+
+/* More than the GPU has, as the real one: such memory is brought in and out. */
 cudaError_t
 cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
@@ -191,8 +209,7 @@ cudaMallocManaged(void **out, size_t bytes, unsigned flags)
     pthread_mutex_lock(&one);
     struct block *b = block;
     while (b->data) b++;
-    bool fits =
-        taken_bytes[current] + bytes <= (size_t)said("memory=", 100 * 1000 * 1000) / (fake_is_said("shared") ? 2 : 1);
+    bool fits = taken_bytes[current] + bytes <= 10 * (size_t)said("memory=", 100 * 1000 * 1000);
     *b = (struct block){fits ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL,
                         bytes, current};
     if (fits) taken_bytes[current] += bytes;
@@ -216,23 +233,6 @@ cudaFree(void *p)
     return cudaSuccess;
 }
 
-cudaError_t
-cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind)
-{
-    cudaError_t e = work();
-    (void)kind;
-    if (!e) memcpy(dst, src, bytes);
-    return e;
-}
-
-cudaError_t
-cudaMemset(void *p, int byte, size_t bytes)
-{
-    cudaError_t e = work();
-    if (!e) memset(p, byte, bytes);
-    return e;
-}
-
 /* ---- kernels ---- */
 
 cudaError_t
@@ -241,6 +241,7 @@ cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption
 {
     (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
     size_t bytes;
+    if (state()) return state();
     memcpy(&bytes, code, sizeof bytes);
     *library = played_load((const char *)code + sizeof bytes, bytes);
     return *library ? cudaSuccess : note(cudaErrorInvalidKernelImage);
@@ -433,6 +434,14 @@ copy_rows(void *of)
     return cudaSuccess;
 }
 
+static cudaError_t
+copy_later(struct rows what)
+{
+    struct rows *r = malloc(sizeof *r);
+    *r = what;
+    return fake_put_off(copy_rows, r);
+}
+
 /* In what these bytes lie, all of them in one block; what is pageable would be read some time later. */
 static const char *
 memory_at(const void *p, size_t bytes)
@@ -453,15 +462,41 @@ cudaMemcpy2DAsync(void *dst, size_t to, const void *src, size_t from, size_t row
     if (!strcmp(here, "pageable") || !strcmp(there, "pageable") || to < row || from < row ||
         kind != cudaMemcpyDefault || stream != cudaStreamPerThread)
         return note(cudaErrorInvalidValue);
-    struct rows *r = malloc(sizeof *r);
-    *r = (struct rows){dst, src, to, from, row, nrow};
-    return fake_put_off(copy_rows, r);
+    return copy_later((struct rows){dst, src, to, from, row, nrow});
 }
 
+/* What is pageable too, for who waits for it. */
 cudaError_t
 cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
-    return cudaMemcpy2DAsync(dst, bytes, src, bytes, bytes, 1, kind, stream);
+    const char *there = memory_at(dst, bytes), *here = memory_at(src, bytes);
+    bool pageable = !strcmp(here, "pageable") || !strcmp(there, "pageable");
+    if (!pageable) fake_log("carry from %s to %s\n", here, there);
+    if (kind != cudaMemcpyDefault || stream != cudaStreamPerThread) return note(cudaErrorInvalidValue);
+    return copy_later((struct rows){dst, src, bytes, bytes, bytes, 1});
+}
+
+struct bytes {
+    void *p;
+    int byte;
+    size_t n;
+};
+
+static cudaError_t
+fill_bytes(void *of)
+{
+    struct bytes *b = of;
+    memset(b->p, b->byte, b->n);
+    free(b);
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaMemsetAsync(void *p, int byte, size_t n, cudaStream_t stream)
+{
+    struct bytes *b = malloc(sizeof *b);
+    *b = (struct bytes){p, byte, n};
+    return stream == cudaStreamPerThread ? fake_put_off(fill_bytes, b) : note(cudaErrorInvalidValue);
 }
 
 /* ---- events ---- */
