@@ -1,24 +1,27 @@
 #!/bin/bash
 # gpu.sh - one table of what a GPU does: Rille beside PyTorch, eager and compiled, on the same card in one run.
 #
-#   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch is left out when bench/venv.sh has not been run
+#   bench/gpu.sh [build/release [rounds [peak]]]      PyTorch: of bench/venv.sh, else of python3; else it is left out
 #
-# Milliseconds, least / median, and what the least comes to. peak: dense bf16 TFLOP/s that the card is sold with, for MFU
-# (bench/gpu.lua says what that counts): A100 312, H100 SXM 989. Without a GPU it says why there is none, and ends with 0.
-set -eu
+# Milliseconds, least / median, and what the least comes to; each case is told on stderr as soon as it is there. peak: dense
+# bf16 TFLOP/s that the card is sold with, for MFU (bench/gpu.lua says what that counts): A100 312, H100 SXM 989. Without a
+# GPU it says why there is none, and ends with 0.
+set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release} rounds=${2:-10} peak=${3:-0}
 python=build/venv/bin/python
+[ -x "$python" ] || python=$(command -v python3 || true)
+[ -n "$python" ] && "$python" -c 'import torch' 2>/dev/null || python=
 if ! name=$("$build/rille" -d cuda:0 -e 'print(rille.device_info("cuda", 0).name)' 2>&1); then
   echo "bench/gpu: $name"
   exit 0
 fi
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
-"$build/rille" -d cuda:0 bench/gpu.lua --rounds "$rounds" --peak "$peak" >>"$lines"
+"$build/rille" -d cuda:0 bench/gpu.lua --rounds "$rounds" --peak "$peak" | tee -a "$lines" >&2
 for peer in torch compile; do
-  [ -x "$python" ] || continue
-  "$python" bench/gpu.py "$peer" "$rounds" "$peak" >>"$lines" 2>/dev/null || echo "$peer could not be run to its end" >&2
+  [ -n "$python" ] || continue
+  "$python" bench/gpu.py "$peer" "$rounds" "$peak" 2>/dev/null | tee -a "$lines" >&2 || echo "$peer could not be run to its end" >&2
 done
 echo "$name"
 awk -F '\t' '

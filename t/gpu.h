@@ -131,7 +131,10 @@ gpu_kernel(const char *name)
 static inline void
 gpu_launch(void *kernel, int64_t blocks, int threads, const uint64_t *word, int64_t nword, const char *what)
 {
-    gpu_try(gpu_plugin->launch(0, kernel, blocks, threads, word, (size_t)nword * sizeof *word), what);
+    uint64_t argument[512] = {0}; /* all that a GPU takes: who plays one reads it whole */
+    assert(nword <= (int64_t)countof(argument));
+    memcpy(argument, word, (size_t)nword * sizeof *word);
+    gpu_try(gpu_plugin->launch(0, kernel, blocks, threads, argument, (size_t)nword * sizeof *word), what);
     gpu_try(gpu_plugin->settle(0), what);
 }
 

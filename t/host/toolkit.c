@@ -298,6 +298,7 @@ fake_put_off(cudaError_t (*run)(void *of), void *of)
 {
     struct launch *l;
     cudaError_t e = put_off(&l);
+    if (e) free(of);
     if (e) return e;
     l->host = run;
     l->of = of;
@@ -318,7 +319,9 @@ carry_out(const struct launch *l)
     pthread_mutex_lock(&one); /* one block runs at a time */
     if (!e && l->run) l->run(l->argument, l->blocks, ++seed);
     pthread_mutex_unlock(&one);
-    return !e && l->host ? l->host(l->of) : e;
+    if (!e && l->host) return l->host(l->of);
+    free(l->of); /* it is not done any more */
+    return e;
 }
 
 /* Does what is launched on a stream, up to there; a launch that only waits has another stream done up to its event. */
@@ -335,7 +338,10 @@ do_all(struct stream *s, long upto)
         struct launch *l = s->pending[s->done % PENDING];
         s->busy = true;
         pthread_mutex_unlock(&streams);
-        if (!e) e = l->after.of ? do_all(l->after.of, l->after.upto) : carry_out(l);
+        if (e)
+            free(l->of);
+        else
+            e = l->after.of ? do_all(l->after.of, l->after.upto) : carry_out(l);
         free(l);
         pthread_mutex_lock(&streams);
         s->busy = false;

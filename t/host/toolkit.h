@@ -10,7 +10,8 @@
 bool fake_is_said(const char *word); /* by FAKE_CUDA */
 void fake_log(const char *format, ...);
 int fake_current(void); /* the thread's GPU */
-/* Puts host code on the stream of this thread: it runs when the thread waits for that. It has `of` then. */
+/* Puts host code on the stream of this thread: it runs when the thread waits for that, and frees `of`, which is
+ * malloc's. */
 cudaError_t fake_put_off(cudaError_t (*run)(void *of), void *of);
 
 #endif
