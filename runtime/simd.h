@@ -4,25 +4,34 @@
  * build runs everywhere and is fast. Helpers that such loops call are INLINE, so that they get the level of their
  * caller. The loader picks before a sanitizer's run-time is ready: there is one version then.
  *
+ * clang 14 to 17 pick by single features alone: they have AVX-512 and the lowest level. They call the picked version
+ * NAME.ifunc, and NAME.resolver, which picks, is seen by other files even where the function is static: so a function
+ * that others call is followed by EXPORTED(name), and no two files have one of the same name (.ci/clang links them).
+ * Other clangs before 19 have one level, that of their options (-march).
+ *
  * A file of such loops begins with #pragma GCC optimize("O3", "no-trapping-math"): gcc vectorises fully at O3, and only
- * when it may compare in lanes whose result nobody takes. clang does so by itself; before 19 it has one level, that of
- * its options (-march). Macros; any thread. */
+ * when it may compare in lanes whose result nobody takes. clang does so by itself. Macros; any thread. */
 #ifndef RILLE_RUNTIME_SIMD_H
 #define RILLE_RUNTIME_SIMD_H
 
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__has_feature) /* clang: before 19 several levels of a function do not link */
-#if __clang_major__ < 19 || __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if defined(__has_feature) /* clang */
+#if __clang_major__ < 14 || __clang_major__ == 18 || __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define ONE_LEVEL
 #endif
 #endif
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(ONE_LEVEL) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
-#define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(ONE_LEVEL) || defined(__SANITIZE_ADDRESS__) ||               \
+    defined(__SANITIZE_THREAD__)
 #define VECTOR
+#define EXPORTED(name)
+#elif defined(__clang__) && __clang_major__ < 18
+#define VECTOR         __attribute__((target_clones("avx512bw", "default")))
+#define EXPORTED(name) __asm__(".globl " #name "\n.hidden " #name "\n.set " #name ", " #name ".ifunc");
+#else
+#define VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define EXPORTED(name)
 #endif
 /* The turns of the loop that follows do not depend on each other, whatever its pointers may say. */
 #ifdef __clang__

@@ -92,7 +92,7 @@ add(int64_t n, const double *b, double *y)
 
 /* Adds the sums of u = dy w (w NULL: dy) and of u xhat to sum[0] and sum[1]. */
 VECTOR static void
-gradient_sums(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double sum[2])
+gradient_sums_f64(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double sum[2])
 {
     double a[LANES] = {0}, b[LANES] = {0};
     for (int64_t i = 0; i < n; i += LANES)
@@ -154,7 +154,7 @@ backward_row(const struct task *t, const double *x, const double *dy, double *dx
     double sum[2] = {0}, n = (double)t->s->n;
     const double *w = t->weight;
     for (int64_t i = 0; i < t->s->n && stop_passes(i); i += BLOCK)
-        gradient_sums(MIN(t->s->n - i, BLOCK), x + i, dy + i, w ? w + i : NULL, stats, sum);
+        gradient_sums_f64(MIN(t->s->n - i, BLOCK), x + i, dy + i, w ? w + i : NULL, stats, sum);
     double mean_u = t->s->center ? sum[0] / n : 0;
     for (int64_t i = 0; i < t->s->n && stop_passes(i); i += BLOCK)
         gradient(MIN(t->s->n - i, BLOCK), x + i, dy + i, w ? w + i : NULL, stats, mean_u, sum[1] / n, dx + i);

@@ -165,6 +165,7 @@ plane_max(const struct plane *p, const float *const *in, float *out, void *works
     fill(2 * width, -INFINITY, row);
     for (int64_t u = 0; u < p->m[0] && !stop_now(); u++, out += m) join_window(p, in[0], u, row, none, true, out);
 }
+EXPORTED(plane_max)
 
 INLINE void
 columns_of(const struct plane *p, float *count)
@@ -192,6 +193,7 @@ plane_mean(const struct plane *p, const float *const *in, float *out, void *work
         divide(m, out, (float)s.count, columns, out);
     }
 }
+EXPORTED(plane_mean)
 
 /* ---- the gradient of a mean ---- */
 
@@ -246,6 +248,7 @@ plane_mean_back(const struct plane *p, const float *const *in, float *out, void 
     }
     clear_rows(p, clear, p->n[0], out);
 }
+EXPORTED(plane_mean_back)
 
 /* ---- where the greatest stand ----
  *
@@ -375,6 +378,7 @@ plane_max_back(const struct plane *p, const float *const *in, float *out, void *
     }
     clear_rows(p, clear, p->n[0], out);
 }
+EXPORTED(plane_max_back)
 
 VECTOR void
 plane_max_pick(const struct plane *p, const float *const *in, float *out, void *workspace)
@@ -386,3 +390,4 @@ plane_max_pick(const struct plane *p, const float *const *in, float *out, void *
         for (int64_t j = 0; j < m; j++) out[j] = at[j] == NOWHERE ? 0 : in[1][at[j]];
     }
 }
+EXPORTED(plane_max_pick)

@@ -41,6 +41,7 @@ vec_max(int64_t n, const float *x)
     for (int l = 0; l < LANES; l++) lane[l] = greater(lane[l], lane[l + LANES]);
     return greater(max, fold_max(lane));
 }
+EXPORTED(vec_max)
 
 VECTOR float
 vec_sum(int64_t n, const float *x)
@@ -56,6 +57,7 @@ vec_sum(int64_t n, const float *x)
     FOLD_SUM(v, sum);
     return sum;
 }
+EXPORTED(vec_sum)
 
 INLINE float
 dot(int64_t n, const float *x, const float *y)
@@ -77,6 +79,7 @@ vec_dot(int64_t n, const float *x, const float *y)
 {
     return dot(n, x, y);
 }
+EXPORTED(vec_dot)
 
 VECTOR void
 vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, float *z)
@@ -87,6 +90,7 @@ vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, floa
         for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - sum);
     }
 }
+EXPORTED(vec_softmax_grads)
 
 /* e^x for x <= 0, 0 below -87; NaN stays. Simpler than vec_exp, which knows all of the line. */
 INLINE float
@@ -111,6 +115,7 @@ vec_exp_below(int64_t n, const float *x, float shift, float *y)
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = exp_negative(x[i] - shift);
 }
+EXPORTED(vec_exp_below)
 
 /* In two loops, because gcc vectorises only the first of them when they are one. */
 float
@@ -126,6 +131,7 @@ vec_affine(int64_t n, float scale, const float *x, float shift, float *y)
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] = fmaf(scale, x[i], shift);
 }
+EXPORTED(vec_affine)
 
 VECTOR void
 vec_add(int64_t n, const float *x, float *y)
@@ -133,6 +139,7 @@ vec_add(int64_t n, const float *x, float *y)
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) y[i] += x[i];
 }
+EXPORTED(vec_add)
 
 /* ---- columns ---- */
 
@@ -154,6 +161,7 @@ cols_max(int64_t n, int64_t width, const float *x, float *max)
     for (; c + WIDE <= width; c += WIDE) strip_max(WIDE, n, width, x + c, max + c);
     for (; c < width; c += COLS) strip_max(COLS, n, width, x + c, max + c);
 }
+EXPORTED(cols_max)
 
 INLINE void
 strip_sum(int lanes, int64_t n, int64_t width, const float *x, float *sum)
@@ -173,6 +181,7 @@ cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum)
     for (; c + WIDE <= width; c += WIDE) strip_sum(WIDE, n, width, x + c, sum + c);
     for (; c < width; c += COLS) strip_sum(COLS, n, width, x + c, sum + c);
 }
+EXPORTED(cols_exp)
 
 INLINE void
 strip_dot(int lanes, int64_t n, int64_t width, const float *x, const float *y, float *sum)
@@ -190,6 +199,7 @@ cols_dot(int64_t n, int64_t width, const float *x, const float *y, float *sum)
     for (; c + WIDE <= width; c += WIDE) strip_dot(WIDE, n, width, x + c, y + c, sum + c);
     for (; c < width; c += COLS) strip_dot(COLS, n, width, x + c, y + c, sum + c);
 }
+EXPORTED(cols_dot)
 
 VECTOR void
 cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, float *y)
@@ -197,6 +207,7 @@ cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, 
     for (int64_t i = 0; i < n * width; i += width) INDEPENDENT
     for (int64_t c = 0; c < width; c++) y[i + c] = x[i + c] * (y[i + c] - shift[c]);
 }
+EXPORTED(cols_softmax_grad)
 
 /* Four by four, in registers: element by element it takes four times as long. */
 #define LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)

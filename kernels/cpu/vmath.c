@@ -268,7 +268,8 @@ sin_one(float x, int32_t quarter)
             y[i + half] = b;                                                                                           \
         }                                                                                                              \
         for (int64_t i = 2 * half; i < n; i++) y[i] = name##_one(x[i]);                                                \
-    }
+    }                                                                                                                  \
+    EXPORTED(vec_##name)
 BLOCK(exp)
 BLOCK(log)
 BLOCK(tanh)

@@ -32,7 +32,7 @@ lesser(float a, float b)
 }
 
 VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
+clamp_block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
     UNUSED(c);
     const float *u = x[0], *least = x[1], *most = x[2];
@@ -79,7 +79,7 @@ const struct op op_clamp = {
     .increasing = "0",
     .grad = grad,
     .saves = "012",
-    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = block},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = clamp_block},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} #-0.5 #0.5", "f32{7} - #0.25", "f32{4,6} #0 -", "i64{5}<9 #2 #6", "f32{4,6} f32{6} -",
                "f32{6} - f32{4,6}"},

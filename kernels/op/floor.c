@@ -10,7 +10,7 @@ REALS({ return floor(x[0]); });
 INTEGERS({ return x[0]; });
 
 VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
+floor_block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
     UNUSED(c);
     const float *u = x[0];
@@ -29,7 +29,7 @@ const struct op op_floor = {
                 .i = integers,
                 .f_text = reals_text,
                 .i_text = integers_text,
-                .block_f32 = block,
+                .block_f32 = floor_block,
                 .block_f64 = f64_floor},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},

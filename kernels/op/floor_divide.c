@@ -14,7 +14,7 @@ INTEGERS({
 });
 
 VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
+floor_divide_block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
     UNUSED(c);
     const float *u = x[0], *v = x[1];
@@ -35,7 +35,8 @@ const struct op op_floor_divide = {
     .infer = infer_no_truth,
     .build = build,
     .grad = b_zero_grad,
-    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = block},
+    .eltwise =
+        {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = floor_divide_block},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6} f32{4,6}>0.5", "f32{5} #0.75", "i64{3,2}<30 i64{2}>1", "i64{6} #3"},
 };

@@ -9,7 +9,7 @@ REALS({ return rint(x[0]); });
 INTEGERS({ return x[0]; });
 
 VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
+round_block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
     UNUSED(c);
     const float *u = x[0];
@@ -24,7 +24,7 @@ const struct op op_round = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_zero_grad,
-    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = block},
+    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = round_block},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };

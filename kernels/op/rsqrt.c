@@ -8,7 +8,7 @@
 REALS({ return 1 / sqrt(x[0]); });
 
 VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
+rsqrt_block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
     UNUSED(c);
     const float *u = x[0];
@@ -32,7 +32,7 @@ const struct op op_rsqrt = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_rsqrt},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = rsqrt_block, .block_f64 = f64_rsqrt},
     .flags = OP_ELTWISE | OP_BOUNDED_DOMAIN,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1"},
 };

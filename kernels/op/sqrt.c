@@ -8,7 +8,7 @@
 REALS({ return sqrt(x[0]); });
 
 VECTOR static void
-block(const struct call *c, int64_t n, const float *const *x, float *y)
+sqrt_block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
     UNUSED(c);
     const float *u = x[0];
@@ -30,7 +30,7 @@ const struct op op_sqrt = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_sqrt},
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = sqrt_block, .block_f64 = f64_sqrt},
     .flags = OP_ELTWISE | OP_BOUNDED_DOMAIN,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1", "i64{4}<9"},
 };
