@@ -155,50 +155,70 @@ erf_near(float x)
     return x * q;
 }
 
-/* 2^64 e^-(scale x^2), scale 1 or 1/2, scale x^2 < 105: in range where e^-x^2 is not. The square enters what is left of
- * it unrounded. Times e^(2.7e-9 scale x^2): so much is ln 2 off as one float, and who needs it exact takes it back. */
+/* 2^64 e^-(scale x^2) / sqrt(2 pi), scale 1 or 1/2, scale x^2 < 105: in range where e^-x^2 is not. The square enters
+ * what is left of it unrounded. Times e^(2.7e-9 scale x^2): so much is ln 2 off as one float, and who needs it exact
+ * takes it back. */
 INLINE float
 exp_minus_square(float x, float scale)
 {
+    const float w = 0.398942280f;
     float square = x * x, rest = fmaf(x, x, -square);
     float whole = fmaf(square, -1.44269504f * scale, 0x1.8p23f + 64.0f), n = whole - (0x1.8p23f + 64.0f);
-    float r = fmaf(n, 0.693147182f / scale, square) + rest, k = -scale; /* e^(k r) on +-0.35 */
-    float q = 0.00829031301f * (k * k * k * k * k);
-    q = fmaf(q, r, 0.0418979379f * (k * k * k * k));
-    q = fmaf(q, r, 0.166676363f * (k * k * k));
-    q = fmaf(q, r, 0.499991495f * (k * k));
-    q = fmaf(q, r, 0.999999707f * k);
-    q = fmaf(q, r, 1.0f);
+    float r = fmaf(n, 0.693147182f / scale, square) + rest, k = -scale; /* w e^(k r) on +-0.35 */
+    float q = 0.0013843537f * w * (k * k * k * k * k * k);
+    q = fmaf(q, r, 0.00837425482f * w * (k * k * k * k * k));
+    q = fmaf(q, r, 0.0416680087f * w * (k * k * k * k));
+    q = fmaf(q, r, 0.166664301f * w * (k * k * k));
+    q = fmaf(q, r, 0.499999942f * w * (k * k));
+    q = fmaf(q, r, w * k);
+    q = fmaf(q, r, w);
     return float_of(bits_of(q) + (bits_of(whole) << 23));
 }
 
-/* What makes 2^64 e^(-a^2 / 2) of exp_minus_square() Phi(-a), for 0 <= a <= 14.43 and s = a^2: a quotient of
- * polynomials, 1.1e-8 off. Where s is rounded, both are. */
-INLINE float
-tail(float a, float s)
+/* Phi(-a) is e^(-a^2 / 2) / sqrt(2 pi) times under / (a under + over), polynomials in 0 <= a <= 14.43: 9e-8 off, and
+ * takes back what exp_minus_square() is. What `under` is off is in both parts of the quotient, and `over` is little of
+ * it where a is large: so their roundings are not seen where there are most. Their factor is such that near 0, where
+ * they are, both lie high between two powers of two. */
+struct tail {
+    float over, under;
+};
+INLINE struct tail
+tail(float a)
 {
-    const float w = 0x1p-64f;
-    float p = fmaf(fmaf(0.398945719f * w, s, fmaf(3.92616272f * w, a, 17.6625233f * w)), s,
-                   fmaf(42.1613388f * w, a, 47.9583664f * w));
-    float q = fmaf(fmaf(a + 9.8419733f, s, fmaf(45.2600403f, a, 115.708488f)), s, fmaf(160.853195f, a, 95.9167328f));
-    return p / q;
+    float p = 1.29424977f, q = 1.29531384f;
+    p = fmaf(p, a, 11.7542095f);
+    p = fmaf(p, a, 46.1151276f);
+    p = fmaf(p, a, 94.0651932f);
+    q = fmaf(q, a, 11.7099857f);
+    q = fmaf(q, a, 49.4019547f);
+    q = fmaf(q, a, 111.488655f);
+    q = fmaf(q, a, 117.893234f);
+    return (struct tail){p, q};
+}
+INLINE float
+tail_share(float a)
+{
+    struct tail t = tail(a);
+    return t.under / fmaf(a, t.under, t.over);
 }
 
 INLINE float
 erf_one(float x)
 {
     float a = fabsf(x), t = at_most(a, 10.2f);
-    float far = copysignf(1.0f - 2.0f * exp_minus_square(t, 1.0f) * tail(t * 1.41421356f, 2.0f * t * t), x);
-    return a < ERF_NEAR ? erf_near(x) : x != x ? x : far;
+    float far = fmaf(exp_minus_square(t, 1.0f) * -0x1p-63f, tail_share(t * 1.41421356f), 1.0f);
+    return a < ERF_NEAR ? erf_near(x) : x != x ? x : copysignf(far, x);
 }
 
-/* x Phi(x); beyond -14.4 it is 0. No difference of near numbers on the negative side. */
+/* x Phi(x); beyond -14.4 it is 0. No difference of near numbers on the negative side; |x| Phi(-|x|) is rounded with the
+ * result. */
 INLINE float
 gelu_one(float x)
 {
-    float t = at_most(fabsf(x), 14.4f);
-    float below = t * exp_minus_square(t, 0.5f) * tail(t, t * t); /* |x| Phi(-|x|) */
-    return (-0.0f > x ? -0.0f : x) - below;
+    float a = at_most(fabsf(x), 14.4f);
+    struct tail t = tail(a);
+    float part = a * t.under;
+    return fmaf(exp_minus_square(a, 0.5f) * -0x1p-64f, part / (part + t.over), -0.0f > x ? -0.0f : x);
 }
 
 /* Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi); beyond 14.4 it is 1 or 0. */
@@ -206,8 +226,8 @@ INLINE float
 gelu_derivative_one(float x)
 {
     float z = x > 14.4f ? 14.4f : x < -14.4f ? -14.4f : x, a = fabsf(z);
-    float e = exp_minus_square(a, 0.5f), lower = e * tail(a, a * a);
-    return fmaf(z * (0.398942280f * 0x1p-64f), e, x < 0 ? lower : 1.0f - lower);
+    float e = exp_minus_square(a, 0.5f) * 0x1p-64f, lower = e * tail_share(a);
+    return fmaf(z, e, x < 0 ? lower : 1.0f - lower);
 }
 
 /* x / 2 (1 + tanh u) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3); below -12 it is 0. */
