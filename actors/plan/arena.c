@@ -23,6 +23,7 @@
 #include "actors/plan/lower.h"
 
 #include "actors/plan/pack.h"
+#include "actors/plan/room.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/sorted.h"
@@ -30,29 +31,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LOADS = 1024 };
-
-/* A tenant as packing sees it: numbers of its device alone, so that those of like devices are equal. */
-struct item {
-    int64_t bytes;       /* of a register, aligned */
-    int32_t first, last; /* positions among the device's tasks, from the first of the first piece on */
-    int32_t asked, nreg; /* registers that its readers ask for, and those that it has */
-    int32_t group;       /* as pack.h has it */
-    int32_t stage, phase;
-    int64_t offset, stride; /* of the first register; from one to the next */
-    bool again, alone;      /* it is written for each piece; nobody else has its bytes */
-    bool fixed;             /* a move made it, which has as many registers as are asked for */
-    bool joins, in_room;    /* it would have a place in each room; it has */
-    bool waits, abroad;     /* weight gradients have it, and may wait; backward of another stage reads it */
-};
-/* What one stage keeps of a piece: as many alike, one after the other, as pieces may be under way. */
-struct room {
-    int32_t nreg, first, last; /* nreg 0: there is none */
-    unsigned phases;           /* whose items of fewer registers may have a place in each */
-    bool late;                 /* the last of these in time come first, and fill what is free */
-    bool weights;              /* weight gradients have left when the next piece has it */
-    int64_t bytes, offset;     /* of one; of the first */
-};
 /* Item b is written where a was; again: in the next period. */
 struct pair {
     int32_t a, b;
@@ -80,8 +58,7 @@ struct memory {
     struct item *item, *packed;
     int32_t nitem, npacked, period; /* period: how many tasks it has */
     struct room *room;              /* by stage */
-    int64_t *load;                  /* bytes on trial, by so many positions: 1 << grain */
-    int grain;
+    struct rooms *rooms;
     int64_t bytes;
     struct pair *pair;
     int32_t npair, pair_capacity;
@@ -371,210 +348,16 @@ hold_early(struct memory *m)
         if (m->item[i].last < period && m->item[i].last >= late) m->item[i].last += period;
 }
 
-/* ---- rooms ---- */
-
-/* May the item have a place in each room of the stage? */
-static bool
-may_join(const struct item *it, int32_t stage, const struct room *r)
-{
-    if (!it->again || it->stage != stage || it->abroad || (it->waits && !r->weights)) return false;
-    return it->asked == r->nreg || (it->asked < r->nreg && !it->fixed && r->phases >> it->phase & 1);
-}
-
-/* In a room things live for one piece, as in a run of one piece; what weight gradients may wait for, to the end. */
-static int32_t
-leaves(const struct memory *m, const struct item *it)
-{
-    return it->waits ? m->period : it->last - m->period;
-}
-
-/* The most that is there, from one position to another. */
-static int64_t
-most_load(const struct memory *m, int32_t first, int32_t last)
-{
-    int64_t most = 0;
-    for (int32_t at = first >> m->grain; at <= last >> m->grain; at++) most = MAX(most, m->load[at]);
-    return most;
-}
-
-static void
-add_load(struct memory *m, int32_t first, int32_t last, int64_t bytes)
-{
-    for (int32_t at = first >> m->grain; at <= last >> m->grain; at++) m->load[at] += bytes;
-}
-
-static void
-clear_load(struct memory *m)
-{
-    memset(m->load, 0, sizeof *m->load * (size_t)((m->period >> m->grain) + 1));
-}
-
-/* Who has a place in each room: what has as many registers; and of what else may, one after the other, all for which a
- * room of so many bytes is large enough. Returns the bytes that it comes to. */
-static int64_t
-fill_room(struct memory *m, int32_t stage, const struct room *r, int64_t bytes)
-{
-    clear_load(m);
-    for (int must = 1; must >= 0; must--)
-        for (int32_t i = 0; i < m->nitem; i++) {
-            struct item *it = &m->item[r->late ? m->nitem - 1 - i : i];
-            if (must) it->joins = false;
-            if ((it->asked == r->nreg) != must || !may_join(it, stage, r)) continue;
-            it->joins = must || most_load(m, it->first, leaves(m, it)) + it->bytes <= bytes;
-            if (it->joins) add_load(m, it->first, leaves(m, it), it->bytes);
-        }
-    return most_load(m, 0, m->period);
-}
-
-/* What the rest of the stage takes, a group at its worst moment. */
-static int64_t
-bytes_beside(struct memory *m, int32_t stage)
-{
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < m->nitem; i++) {
-        const struct item *it = &m->item[i];
-        if (it->again && it->stage == stage && !it->joins && !it->group) bytes += it->bytes * it->asked;
-    }
-    for (int32_t phase = 0; phase < PHASE_BATCH; phase++) {
-        clear_load(m);
-        for (int32_t i = 0; i < m->nitem; i++) {
-            const struct item *it = &m->item[i];
-            if (it->again && it->stage == stage && !it->joins && it->group && it->phase == phase)
-                add_load(m, it->first, it->last - m->period, it->bytes);
-        }
-        bytes += most_load(m, 0, m->period);
-    }
-    return bytes;
-}
-
-/* The items of a room, for one piece; at: which they are, -1 behind the last. */
-static struct pack_items
-list_room(const struct memory *m, struct pack_item *p, int32_t *at)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < m->nitem; i++) {
-        const struct item *it = &m->item[i];
-        if (!it->joins) continue;
-        at[n] = i;
-        p[n++] = (struct pack_item){.bytes = it->bytes, .first = it->first, .last = leaves(m, it)};
-    }
-    at[n] = -1;
-    return (struct pack_items){p, n, 0};
-}
-
-static void
-move_in(struct memory *m, struct room *r, const struct pack_item *p, const int32_t *at)
-{
-    r->first = INT32_MAX;
-    r->last = -1;
-    for (int32_t k = 0; at[k] >= 0; k++) {
-        struct item *it = &m->item[at[k]];
-        it->in_room = true;
-        it->nreg = r->nreg;
-        it->offset = p[k].offset;
-        it->stride = r->bytes;
-        r->first = MIN(r->first, it->first);
-        r->last = MAX(r->last, it->last);
-    }
-}
-
-/* Is the room of a piece free for another as early as that is let in? */
-static bool
-leaves_early(const struct memory *m, int32_t stage, uint8_t phase, int32_t nreg)
-{
-    struct moment forward = {stage, PHASE_FORWARD}, then = {stage, phase};
-    return outline_credits(m->l->outline, forward, then) <= nreg;
-}
-
-/* A stage's rooms on trial: the best so far, and what they and what lies beside them come to. */
-struct trial {
-    struct pack_item *item;
-    int32_t *at;
-    struct room best;
-    int64_t size, bytes;
-};
-
-/* Rooms for which a size of so many bytes is enough; packed, or as the worst moments say. */
-static void
-try_room(struct memory *m, int32_t stage, const struct room *r, int64_t size, bool packed, struct trial *t)
-{
-    int64_t room = fill_room(m, stage, r, size), beside = bytes_beside(m, stage);
-    if (packed) {
-        struct pack_items in = list_room(m, t->item, t->at);
-        room = pack_offsets(&in, ARENA_ALIGN);
-    }
-    int64_t bytes = r->nreg * room + beside;
-    if (bytes >= t->bytes) return;
-    t->bytes = bytes;
-    t->size = size;
-    t->best = *r;
-}
-
-enum { ROOM_SIZES = 32 };
-
-/* As small as they can be, as large, and what seems best of some between. */
-static void
-try_rooms(struct memory *m, int32_t stage, struct room r, struct trial *t)
-{
-    int64_t small = fill_room(m, stage, &r, 0), large = fill_room(m, stage, &r, INT64_MAX);
-    struct trial rough = {.item = t->item, .at = t->at, .bytes = INT64_MAX};
-    try_room(m, stage, &r, small, true, t);
-    if (large == small) return;
-    try_room(m, stage, &r, large, true, t);
-    for (int k = 2; k < 2 * ROOM_SIZES; k++) {
-        r.late = k % 2;
-        try_room(m, stage, &r, small + (large - small) * (k / 2) / ROOM_SIZES, false, &rough);
-    }
-    try_room(m, stage, &rough.best, rough.size, true, t);
-}
-
-/* Does anything of the stage have so many registers? */
-static bool
-is_asked(const struct memory *m, int32_t stage, int32_t nreg)
-{
-    bool asked = false;
-    for (int32_t i = 0; i < m->nitem && !asked; i++)
-        asked = m->item[i].again && m->item[i].stage == stage && m->item[i].asked == nreg;
-    return asked;
-}
-
-/* A stage keeps as much of each piece: a room for one, as often as there may be pieces. While a piece comes back its
- * registers are free one by one, and what is at work then has a place in each room, or, where the room would grow by
- * more than that is worth, one beside them all. Where pieces leave forward and backward at different times, there are
- * rooms for those of either. */
-static void
-find_room(struct memory *m, int32_t stage)
-{
-    struct room *best = &m->room[stage];
-    struct trial t = {.item = ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + 1),
-                      .at = ARENA_ARRAY(&m->l->pass, int32_t, m->nitem + 1),
-                      .bytes = INT64_MAX};
-    *best = (struct room){0};
-    for (int32_t nreg = 2; nreg <= m->l->program->pieces; nreg++) {
-        struct room r = {.nreg = nreg, .weights = leaves_early(m, stage, PHASE_WEIGHT, nreg)};
-        if (!is_asked(m, stage, nreg)) continue;
-        r.phases = 1 << PHASE_FORWARD | (unsigned)leaves_early(m, stage, PHASE_BACKWARD, nreg) << PHASE_BACKWARD |
-                   (unsigned)r.weights << PHASE_WEIGHT;
-        try_rooms(m, stage, r, &t);
-    }
-    if (!t.best.nreg) return;
-    fill_room(m, stage, &t.best, t.size);
-    struct pack_items in = list_room(m, t.item, t.at);
-    if (in.n == 0) return;
-    *best = t.best;
-    best->bytes = pack_offsets(&in, ARENA_ALIGN);
-    move_in(m, best, t.item, t.at);
-}
-
 /* ---- packing a device ---- */
 
 static int64_t
 pack_device_items(struct memory *m)
 {
     int32_t nstage = m->l->outline->stages.n, n = 0;
-    struct pack_items p = {ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + nstage + 1), 0, m->period};
+    struct pack_items p = {ARENA_ARRAY(&m->l->pass, struct pack_item, m->nitem + nstage + 1), 0, m->period, true};
+    rooms_begin(m->rooms, m->item, m->nitem, m->period);
     for (int32_t s = 0; s < nstage; s++) {
-        if (m->l->program->pieces > 1) find_room(m, s);
+        if (m->l->program->pieces > 1) rooms_find(m->rooms, s, &m->room[s]);
         const struct room *r = &m->room[s];
         if (r->nreg) p.item[p.n++] = (struct pack_item){r->nreg * r->bytes, r->first, r->last, 0, 0};
     }
@@ -748,8 +531,6 @@ pack_device(struct memory *m, int32_t device)
     const struct tenant *t = &m->tenant[m->first[device]];
     m->period = m->first_task[device + 1] - m->first_task[device];
     m->nitem = m->first[device + 1] - m->first[device];
-    m->grain = 0;
-    while (m->period >> m->grain > MOST_LOADS) m->grain++;
     for (int32_t i = 0; i < m->nitem; i++) m->item[i] = item_of(m, device, &t[i]);
     hold_early(m);
     if (!is_alike(m)) {
@@ -787,7 +568,7 @@ arena_registers(struct lower *l)
     for (int32_t d = 0; d < l->plan->ndevice; d++) most = MAX(most, m.first[d + 1] - m.first[d]);
     m.room = ARENA_ARRAY(&l->pass, struct room, l->outline->stages.n + 1);
     m.item = ARENA_ARRAY(&l->pass, struct item, most + 1);
-    m.load = ARENA_ARRAY(&l->pass, int64_t, MOST_LOADS + 1);
+    m.rooms = rooms_new(l->outline, most, &l->pass);
     m.packed = ARENA_ARRAY(&l->pass, struct item, most + 1);
     for (int32_t d = 0; d < l->plan->ndevice; d++) pack_device(&m, d);
     free(m.pair);

@@ -3,6 +3,8 @@
  *   placing   items one by one, in some order (largest first is the best known), each at the lowest gap that fits
  *             between those already placed that live at the same time, or at the tightest. Quadratic: all orders
  *             up to NTHOROUGH items, largest first up to NPLACED.
+ *   again     where no order meets the bound and the caller wants it: what came to lie at the top is placed first, and
+ *             all the others anew, up to NAGAIN times.
  *   sweeping  through time as malloc and free would, with holes in bins by size: a few steps an item, however
  *             many there are. Also tried backwards in time. A group is swept by itself, and is one block for the
  *             others.
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NTHOROUGH = 2000, NPLACED = 8000 };
+enum { NTHOROUGH = 2000, NPLACED = 8000, NAGAIN = 64, MOST_STEPS = 1 << 17 };
 
 /* What an attempt reads and writes. Times are mirrored when the sweep goes backwards. */
 struct span {
@@ -28,6 +30,7 @@ struct pack {
     struct arena arena;
     int n;
     int32_t period;
+    bool thorough;
     struct span *span; /* those of the items, then one of each group as a block */
     int64_t *offset;   /* of span i, in the present attempt */
     struct ranked *order, *expiry, *alone;
@@ -413,6 +416,22 @@ consider(struct pack *p, int64_t bytes)
     memcpy(p->best, p->offset, (size_t)p->n * sizeof *p->best);
 }
 
+/* Places the order again and again, what came to lie at the top first the next time, until the bound is met. */
+static void
+place_again(struct pack *p, int64_t bound)
+{
+    int64_t steps = MOST_STEPS / ((int64_t)p->n * p->n + 1);
+    for (int64_t k = 0; k < MIN(steps, NAGAIN) && p->best_bytes > bound; k++) {
+        int64_t bytes = place(p, p->n, k % 2);
+        int at = 0;
+        consider(p, bytes);
+        while (p->offset[p->order[at].span] + p->span[p->order[at].span].bytes < bytes) at++;
+        struct ranked top = p->order[at];
+        memmove(p->order + 1, p->order, (size_t)at * sizeof *p->order);
+        p->order[0] = top;
+    }
+}
+
 /* Tries the ways, cheap ones first, until the bound is met. */
 static void
 attempt(struct pack *p, int64_t bound)
@@ -431,6 +450,10 @@ attempt(struct pack *p, int64_t bound)
     for (size_t k = 0; k < 2 * countof(keys) && p->best_bytes > bound && p->n <= NTHOROUGH; k++) {
         rank_all(p, p->order, keys[k / 2]);
         consider(p, place(p, p->n, k % 2));
+    }
+    for (size_t k = 0; k < countof(keys) && p->thorough && p->n <= NTHOROUGH; k++) {
+        rank_all(p, p->order, keys[k]);
+        place_again(p, bound);
     }
 }
 
@@ -458,7 +481,7 @@ int64_t
 pack_offsets(const struct pack_items *all, int64_t align)
 {
     assert(align > 0 && (align & (align - 1)) == 0);
-    struct pack p = {.best_bytes = INT64_MAX, .period = all->period};
+    struct pack p = {.best_bytes = INT64_MAX, .period = all->period, .thorough = all->thorough};
     spans_of(&p, all, align);
     if (p.n > 0) {
         p.offset = ARENA_ARRAY(&p.arena, int64_t, 2 * p.n);

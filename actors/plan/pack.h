@@ -22,6 +22,7 @@ struct pack_item {
 struct pack_items {
     struct pack_item *item;
     int32_t n, period;
+    bool thorough; /* where no way meets the bound, what came to lie at the top is placed first, again and again */
 };
 
 /* Sets every offset; returns the bytes of the arena. align is a power of two. */
