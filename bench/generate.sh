@@ -5,26 +5,28 @@
 #
 # An id reads every weight once, so the limit is how fast memory is read (bench/memory.c). With one thread time is the
 # processor's, so that others who use the machine count less; with more it is the clock's: alone on the machine then.
-# llama.cpp comes from PyPI (llama-cpp-python, which is compiled: minutes) into build/llama; where that fails it is left out.
+# llama.cpp comes from PyPI (llama-cpp-python, which is compiled: minutes) into build/llama, or is that of PYTHON, an
+# interpreter that has llama_cpp and gguf; where there is none it is left out.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release} threads=${2:-1} rounds=${3:-3}
-peer=build/llama
+peer=${PYTHON:-build/llama/bin/python}
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 mkdir -p build
-[ -x $peer/bin/python ] || python3 -m venv $peer
-if $peer/bin/python -c 'import llama_cpp, gguf' 2>/dev/null || $peer/bin/pip install --quiet llama-cpp-python gguf; then
-  $peer/bin/python bench/peers/llama.py make "$made"
+[ -n "${PYTHON:-}" ] || [ -x "$peer" ] || python3 -m venv build/llama
+has_peer() { "$peer" -c 'import llama_cpp, gguf' 2>/dev/null; }
+if has_peer || { [ -z "${PYTHON:-}" ] && "$peer" -m pip install --quiet llama-cpp-python gguf; }; then
+  "$peer" bench/peers/llama.py make "$made"
   peer_runs=1
 else
-  echo "llama.cpp could not be built: it is left out" >&2
+  echo "$peer has no llama.cpp: it is left out" >&2
   peer_runs=
 fi
 for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so for all
   printf 'memory\t%s\n' "$("$build/bench/memory" "$threads")" >>"$made/lines"
   RILLE_THREADS=$threads "$build/rille" -d cpu:1 bench/generate.lua $([ "$threads" = 1 ] || echo --wall) >>"$made/lines"
-  [ -z "$peer_runs" ] || $peer/bin/python bench/peers/llama.py run "$made" "$threads" >>"$made/lines" 2>/dev/null
+  [ -z "$peer_runs" ] || "$peer" bench/peers/llama.py run "$made" "$threads" >>"$made/lines" 2>/dev/null
 done
 awk -F '\t' '
   $1 == "memory" { if ($2 > limit) limit = $2; next }

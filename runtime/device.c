@@ -65,9 +65,9 @@ take_pages(size_t bytes)
 {
     void *p = NULL;
     if (bytes < mapped) return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
-    p = map_aligned(bytes, bytes < 2 * HUGE_PAGE ? ALIGN : HUGE_PAGE);
+    p = map_aligned(bytes, bytes < HUGE_PAGE ? ALIGN : HUGE_PAGE);
 #ifdef MADV_HUGEPAGE
-    if (p && bytes >= 2 * HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
+    if (p && bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
 #endif
     return p;
 }

@@ -1,6 +1,6 @@
-/* gemm_few.h - products of a few rows by a matrix whose columns lie one after the other: they are most of a model that
- * writes an id at a time. Reading that matrix is their limit. Any thread: calls keep nothing, and all memory is the
- * caller's. */
+/* gemm_few.h - products of a few rows by a matrix, which are most of a model that writes an id at a time: by weights,
+ * whose columns lie one after the other, and in attention by keys and by values, whose rows do. Reading that matrix is
+ * their limit. Any thread: calls keep nothing, and all memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_GEMM_FEW_H
 #define RILLE_KERNELS_CPU_GEMM_FEW_H
 
@@ -8,12 +8,13 @@
 
 enum { GEMM_FEW = 4 }; /* rows at most */
 
-/* c[i,j] = sum over l of a[i,l] b[l,j], i < m <= GEMM_FEW, l < k. Steps in elements. */
+/* c[i,j] = sum over l of a[i,l] b[l,j], i < m <= GEMM_FEW, l < k. Steps in elements; one of b's is 1. If it is that
+ * between rows, b_row, so is a_col; else c_col is. */
 struct few {
     int64_t m, k;
     const float *a, *b;
     float *c;
-    int64_t a_row, b_col, c_row, c_col;
+    int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 };
 
 /* Computes columns lo <= j < hi. A column has the same bits whatever is beside it. */
