@@ -7,6 +7,7 @@
  * while rows were read as one stream and made floats in the innermost cache. With several rows of x each row of w is
  * made floats once. A split of k leaves partial sums; a split of n is one of w's rows. */
 #pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
@@ -68,25 +69,24 @@ ref(const struct kcall *k)
 
 /* ---- fast: f32 ---- */
 
-enum { LANES = 16, WAYS = 4, STREAMS = 4 }; /* sums that run side by side: the order of additions is fixed */
-typedef float floats __attribute__((vector_size(LANES * 4)));
+enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* sums that run side by side: the order of additions is fixed */
 typedef int32_t ints __attribute__((vector_size(LANES * 4)));
 typedef int8_t bytes __attribute__((vector_size(LANES)));
 
 /* w - ZERO: the byte with its highest bit turned, as a number with a sign. */
 INLINE void
-widen(const uint8_t *w, floats *out)
+widen(const uint8_t *w, sixteen *out)
 {
     bytes b;
     memcpy(&b, w, sizeof b);
-    *out = __builtin_convertvector(__builtin_convertvector(b ^ (int8_t)-ZERO, ints), floats);
+    *out = __builtin_convertvector(__builtin_convertvector(b ^ (int8_t)-ZERO, ints), sixteen);
 }
 
 /* sum += a b, n a multiple of LANES * WAYS. */
 INLINE void
-add_products(int64_t n, const float *x, const float *w, floats *sum)
+add_products(int64_t n, const float *x, const float *w, sixteen *sum)
 {
-    floats a, b;
+    sixteen a, b;
     for (int64_t l = 0; l < n; l += LANES * WAYS)
         for (int i = 0; i < WAYS; i++) {
             memcpy(&a, x + l + i * LANES, sizeof a);
@@ -96,12 +96,10 @@ add_products(int64_t n, const float *x, const float *w, floats *sum)
 }
 
 INLINE float
-sum_of(const floats *sum)
+sum_of(const sixteen *sum)
 {
-    float all[LANES], total = 0;
-    floats s = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    memcpy(all, &s, sizeof all);
-    for (int i = 0; i < LANES; i++) total += all[i];
+    float total = 0;
+    FOLD_SUM(sum, total);
     return total;
 }
 
@@ -109,7 +107,7 @@ sum_of(const floats *sum)
 INLINE void
 dot_bytes(int n, int64_t k, const float *x, const uint8_t *const *w, float *out)
 {
-    floats sum[STREAMS][WAYS] = {{{0}}}, a, b;
+    sixteen sum[STREAMS][WAYS] = {{{0}}}, a, b;
     int64_t even = k - k % (LANES * WAYS);
     for (int64_t l = 0; l < even; l += LANES * WAYS)
         for (int i = 0; i < WAYS; i++) {
@@ -148,7 +146,7 @@ dot_rows(int64_t n, int64_t k, const float *x, const uint8_t *w, const float *sc
 VECTOR static float
 dot_floats(int64_t k, const float *x, const float *w)
 {
-    floats sum[WAYS] = {{0}};
+    sixteen sum[WAYS] = {{0}};
     int64_t l = k - k % (LANES * WAYS);
     add_products(l, x, w, sum);
     float total = sum_of(sum);
