@@ -9,6 +9,13 @@ function layout.is_tensor(v)
   return debug.getmetatable(v) == tensor_type
 end
 
+local placement_type
+function layout.is_placement(v)
+  if type(v) ~= "userdata" then return false end
+  placement_type = placement_type or debug.getmetatable(require("rille").zeros({}).placement)
+  return debug.getmetatable(v) == placement_type
+end
+
 local floats = {f32 = true, f64 = true, bf16 = true, f16 = true}
 function layout.is_float(t) return floats[t.dtype] or false end
 function layout.is_integer(t) return not floats[t.dtype] and t.dtype ~= "bool" end

@@ -116,7 +116,7 @@ local function read_pin(name, m, entry, placement_of, model)
     check.that(getmetatable(m) == rille.nn.Linear, "rille.parallel: '%s' is no nn.Linear; panels are for those", name)
   end
   local place = entry.placement
-  check.that(place == nil or type(place) == "userdata" and place.ranks, "rille.parallel: '%s' has a placement, not %s", name,
+  check.that(place == nil or layout.is_placement(place), "rille.parallel: '%s' has a placement, not %s", name,
     check.shown(place))
   local placements = place and {place} or placements_of(placement_of, m, model)
   for _, key in ipairs{"input", "output"} do

@@ -224,6 +224,8 @@ tap.group("stop and on_token", function()
   local long = {}
   for i = 1, 30 do long[i] = 1 end
   line({"30", "24", "a shorter prompt"}, function() m:generate({long}, {max_new_tokens = 1}) end)
+  line({tostring(math.maxinteger), "24", "at most 18 new"}, function() m:generate(text, {max_new_tokens = math.maxinteger}) end)
+  line({"prompt 1", "nil"}, function() m:generate{{1}, nil, {3}} end)
   line({"'temprature'"}, function() m:generate(text, {temprature = 1}) end)
   line({"top_p", "1.5"}, function() m:generate(text, {top_p = 1.5}) end)
   line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
@@ -259,6 +261,13 @@ tap.group("sizes that do not fit", function()
   refused("no experts", {"experts", "0"}, function() new("moe", {experts = 0}) end)
   refused("groups of channels", {"4 and 6 channels", "3 groups", "1, 2 would do"}, function() nn.Conv2d(4, 6, 3, {groups = 3}) end)
   refused("no group", {"groups", "0"}, function() nn.Conv2d(4, 6, 3, {groups = 0}) end)
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    for _, bad in ipairs{"cpu", {0}, rille.zeros{1}, 0} do
+      refused(kind .. ": no placement", {kind, "placement is one that rille.placement gives"}, function() new(kind, {placement = bad}) end)
+    end
+  end
+  refused("resnet: no placement", {"resnet", "placement is one that"}, function() rille.models.resnet.new{classes = 3, placement = "cpu"} end)
+  refused("a folder on no placement", {"gpt2", "placement is one that"}, function() rille.models.gpt2.load("nowhere", {placement = "cpu"}) end)
   refused("an embedding's vocabulary", {"vocab", "0"}, function() new("gpt2", {vocab = 0}) end)
   refused("labels beyond the vocabulary", {"31"}, function() new("gpt2")(ids(text)):reshape{12, 31}:cross_entropy(ids{{31, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9}}:reshape{12}):item() end)
 end)

@@ -43,7 +43,7 @@ local function read_options(model, given, longest)
     stops[check.whole(who, "a stop id", id, 0)] = true
   end
   o.stops = stops
-  check.that(longest + o.max_new_tokens <= model.config.length,
+  check.that(o.max_new_tokens <= model.config.length - longest, -- their sum may be no integer
     "%s: a prompt of %d and %d new ids are more positions than the %d it has; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
       or "a shorter prompt would do")

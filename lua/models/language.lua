@@ -50,6 +50,11 @@ function Model:describe()
   return ("%d layers of %d, %d heads, %d ids"):format(c.layers, c.width, c.heads, c.vocab)
 end
 
+function language.check_placement(who, place)
+  check.that(place == nil or layout.is_placement(place), "%s: placement is one that rille.placement gives, not %s", who,
+    check.shown(place))
+end
+
 local sizes = {"vocab", "length", "layers", "heads", "width"}
 
 -- Options of new, or what a file says, checked and completed: config, and {placement =, sbp =, dtype =}.
@@ -62,6 +67,7 @@ local function read_options(kind, who, given)
   for name, default in pairs(kind.options) do
     if type(default) == "boolean" then check.flag(who, name, config[name]) end
   end
+  language.check_placement(who, config.placement)
   local where = {placement = config.placement, sbp = config.sbp, dtype = config.dtype}
   config.placement, config.sbp, config.dtype = nil, nil, nil
   kind.complete(config)
@@ -100,6 +106,7 @@ function language.kind(kind)
   function api.load(path, given)
     local options = check.options("models." .. kind.name .. ".load", given,
       {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none})
+    language.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)
       return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))
     end)

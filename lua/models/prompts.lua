@@ -10,7 +10,8 @@ local function rows_of(who, ids)
   if not layout.is_tensor(ids) then
     check.that(type(ids) == "table" and #ids > 0, "%s takes ids: a tensor (batch, length) or a list of lists, not %s", who,
       check.shown(ids))
-    for i, row in ipairs(ids) do
+    for i = 1, #ids do
+      local row = ids[i]
       check.that(type(row) == "table" and #row > 0, "%s: prompt %d is a list of ids, not %s", who, i - 1,
         type(row) == "table" and "empty" or check.shown(row))
     end

@@ -130,7 +130,8 @@ function axes.parts(recipe, shape)
     parts[axis + 1] = part
   end
   if recipe.data ~= nil then
-    for _, axis in ipairs(list_of(recipe.data)) do take(axis, "data") end
+    local list = list_of(recipe.data)
+    for i = 1, #list do take(list[i], "data") end
   end
   if recipe.tensor == nil then
     check.that(recipe.method == nil, "rille.parallel: a method wants tensor axes")

@@ -70,8 +70,9 @@ local function deal(model, recipe)
   local chunks = recipe.chunks or 1
   check.count("rille.parallel", "chunks", chunks)
   for _ = 1, chunks do
-    for i, p in ipairs(recipe.stages) do
-      check.that(type(p) == "userdata" and p.ranks, "rille.parallel: stage %d is a placement, not %s", i - 1, check.shown(p))
+    for i = 1, #recipe.stages do
+      local p = recipe.stages[i]
+      check.that(layout.is_placement(p), "rille.parallel: stage %d is a placement, not %s", i - 1, check.shown(p))
       stages[#stages + 1] = p
     end
   end
@@ -206,6 +207,7 @@ local function read_recipe(given)
   check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3, "rille.parallel: zero goes from 0 to 3, not %s", check.shown(zero))
   check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero wants a data axis: {data = 0, zero = %d}", zero)
   recipe.zero = zero
+  if recipe.sequence ~= nil then check.flag("rille.parallel", "sequence", recipe.sequence) end
   if recipe.panels ~= nil then
     check.count("rille.parallel", "panels", recipe.panels)
     check.that(type(recipe.tensor) == "table" and recipe.method ~= "3d" and recipe.method ~= "1d",
