@@ -26,20 +26,34 @@ file_finish(const char *what, const char *path, FILE **f)
     return why ? fail(E_IO, "%s: %s could not be written whole: %s", what, path, strerror(why)) : 0;
 }
 
+/* The first n bytes of a block are the next of a file's text. */
+static int
+add_block(const char *what, const char *path, size_t most, const char *block, size_t n, struct str *text)
+{
+    const char *zero = memchr(block, 0, n);
+    if (zero)
+        return fail(E_IO, "%s: %s is no text: byte %zu of it is 0", what, path, text->len + (size_t)(zero - block));
+    if (n > most - text->len) return fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most);
+    str_addn(text, block, n);
+    return 0;
+}
+
 int
-file_read(const char *what, const char *path, char **out, size_t *n)
+file_read(const char *what, const char *path, size_t most, char **out, size_t *n)
 {
     struct str text = {0};
     char block[1 << 16];
     size_t got;
+    int status = 0;
     FILE *f = fopen(path, "r");
     if (!f) return fail(E_IO, "%s: %s cannot be read: %s", what, path, strerror(errno));
-    while ((got = fread(block, 1, sizeof block, f)) > 0) str_addn(&text, block, got);
-    int why = ferror(f) ? errno : 0;
+    while (!status && (got = fread(block, 1, sizeof block, f)) > 0)
+        status = add_block(what, path, most, block, got, &text);
+    if (!status && ferror(f)) status = fail(E_IO, "%s: %s cannot be read: %s", what, path, strerror(errno));
     fclose(f);
-    if (why) {
+    if (status) {
         str_free(&text);
-        return fail(E_IO, "%s: %s cannot be read: %s", what, path, strerror(why));
+        return status;
     }
     *n = text.len;
     *out = text.text ? text.text : calloc(1, 1);

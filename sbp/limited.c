@@ -71,7 +71,7 @@ offer(struct limited *m, const int32_t *choice)
 {
     int64_t peak = live_of(m, choice);
     m->least_peak = MIN(m->least_peak, peak);
-    if (peak > m->net->memory_limit) return;
+    if (peak > MAX(m->o->within, m->net->memory_limit)) return;
     int64_t cost = net_cost(m->whole, m->all);
     if (cost >= m->best->cost) return;
     m->best->cost = cost;
@@ -329,7 +329,7 @@ limited_begin(struct limited *m, struct arena *tmp)
     m->ruled_out = ARENA_ARRAY(tmp, int64_t *, n + 1);
     for (int32_t i = 0; i < n; i++) m->ruled_out[i] = ARENA_ARRAY(tmp, int64_t, m->net->node[i].ncand);
     m->best_bound = -NET_NEVER;
-    m->budget = m->o->stop ? INT32_MAX : BOUNDS;
+    m->budget = m->o->bounds ? m->o->bounds : m->o->stop ? INT32_MAX : BOUNDS;
 }
 
 static void

@@ -683,7 +683,7 @@ say(const struct proof *r, struct str *said)
 {
     str_addf(said, "%d operators, %d tensors: the plan costs %lld ns", (int)r->nnode, (int)r->ntensor,
              (long long)r->cost);
-    if (r->limit) str_addf(said, " within %lld bytes a device", (long long)r->limit);
+    if (r->limit) str_addf(said, " within %lld byte%s a device", (long long)r->limit, r->limit == 1 ? "" : "s");
     if (r->bound == r->cost)
         str_add(said, ", and no plan costs less");
     else

@@ -9,6 +9,7 @@
 #include "sbp/explore.h"
 #include "sbp/limited.h"
 #include "sbp/local.h"
+#include "sbp/lowest.h"
 #include "sbp/reduce.h"
 #include "sbp/squeeze.h"
 
@@ -99,8 +100,8 @@ by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, 
 static int
 nothing_meets(const struct net *n, int64_t least_peak)
 {
-    return fail(E_PLAN, "memory: no plan found keeps within %lld bytes a device; the least possible found is %lld",
-                (long long)n->memory_limit, (long long)least_peak);
+    return fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; the least possible found is %lld",
+                (long long)n->memory_limit, n->memory_limit == 1 ? "" : "s", (long long)least_peak);
 }
 
 /* A choice of a net as one of that which has its copies as nodes. */
@@ -136,11 +137,26 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     r->cost = NET_NEVER;
     if (plain->nnode <= LARGE) squeeze(plain, o, start, r, price, least_peak);
     settle(copies, r);
-    if (!o->quick) limited_solve(n, copies, o, r, price, least_peak, best_price);
+    struct solve_options counted = lowest_options(o);
+    if (!o->quick || lowest_is_sought(plain))
+        limited_solve(n, copies, o->quick ? &counted : o, r, price, least_peak, best_price);
     str_clear(&out->proof);
     out->price = best_price;
     out->owed = o->proof;
     out->certified = 0;
+}
+
+/* Where no choice was found that keeps the limit: what the search for the least peak finds, or the least. */
+static void
+take_lowest(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+            struct best *r, int64_t *least_peak)
+{
+    const int32_t *choice;
+    *least_peak = lowest_peak(a, copies ? copies->net : n, o, *least_peak, &choice);
+    if (!choice) return;
+    if (copies) choice = with_copies(a, copies, choice);
+    memcpy(r->choice, choice, sizeof *r->choice * (size_t)n->nnode);
+    r->cost = net_cost(n, r->choice);
 }
 
 /* n: with copies as nodes, if there are any that matter; o->start is of n. */
@@ -167,6 +183,7 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
         solve_limited(a, n, copies, o, &all, &least_peak, out);
     if (optimal || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
     r.bound = MIN(all.bound, r.cost);
+    if (r.cost >= NET_NEVER && o->quick && least_peak < INT64_MAX) take_lowest(a, n, copies, o, &r, &least_peak);
     if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
         out->peak = least_peak;
         return nothing_meets(n, least_peak);

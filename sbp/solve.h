@@ -23,8 +23,11 @@ struct solve_options {
     const int32_t *other;    /* another one, which "optimal" tries too; NULL */
     bool (*stop)(void *arg); /* the search asks now and then: true ends it; NULL: never */
     void *arg;
-    bool quick; /* under a limit: what is found at once (squeeze.h); stop() then knows no clock */
-    bool proof; /* write a certificate's steps */
+    bool quick; /* under a limit: what is found at once (squeeze.h); stop() then knows no clock. Where that is too much,
+                 * and the net is small, the least of all is looked for */
+    int32_t bounds; /* under a limit: so many prices are tried; 0: as many as it takes, or as stop() lets it */
+    int64_t within; /* under a limit: bytes above it with which a choice is good enough; 0: the limit */
+    bool proof;     /* write a certificate's steps */
 };
 struct solved {
     int32_t

@@ -186,6 +186,8 @@ do
   local good, why = pcall(rille.certificate, path)
   tap.ok(not good or text:find("\nchoice 0"), "another choice is not proven: " .. tostring(why))
   os.remove(path)
+  good, why = pcall(rille.certificate, "/dev/zero")
+  tap.ok(not good and tostring(why):find("/dev/zero is no text: byte 0", 1, true), "what has no end is no certificate: " .. tostring(why))
 end
 
 -- Limits.
@@ -194,6 +196,8 @@ do
   tap.ok(step:explain().gap == 0, "a limit that is far away changes nothing")
   local good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 200})
   tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
+  good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1})
+  tap.ok(not good and tostring(why):find("within 1 byte a device", 1, true), "one byte is no bytes: " .. tostring(why))
 end
 
 -- What a device holds: no more than the limit, or the least is told, with which there is a plan.

@@ -21,6 +21,25 @@ same_as_exhaustive(struct arena *a, const struct net *n)
     return fine;
 }
 
+/* What nothing meets names the least peak of all choices, and within that there is one. */
+static bool
+least_is_exhaustive(struct arena *a, const struct net *n)
+{
+    struct solved s;
+    struct net limited = *n;
+    int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    struct solve_options o = {.mode = SOLVE_OPTIMAL, .quick = true};
+    limited.memory_limit = peak - 1;
+    if (want >= NET_NEVER || peak < 2) return true;
+    bool fine = net_solve(a, &limited, &o, &s) == E_PLAN && s.peak == peak;
+    if (!fine) diag("want %lld, got %lld %s", (long long)peak, (long long)s.peak, err_text());
+    err_clear();
+    limited.memory_limit = peak;
+    if (fine && net_solve(a, &limited, &o, &s)) fine = false;
+    if (!fine) diag("within %lld: %s", (long long)peak, err_text());
+    return fine && s.peak == peak;
+}
+
 static bool
 modes_are_bounded(struct arena *a, const struct net *n)
 {
@@ -87,6 +106,7 @@ main(void)
     all("the optimum is that of an exhaustive search", n, seed, false, same_as_exhaustive);
     all("so it is under a memory limit", n / 3, seed + 100000, true, same_as_exhaustive);
     all("so it is where a glance sees no choice", 1, 102675, true, same_as_exhaustive);
+    all("the least peak that is told is the least of all", n / 5, seed + 400000, false, least_is_exhaustive);
     all("every mode has a choice, a bound below the optimum and a cost that is not", n / 3, seed + 200000, false,
         modes_are_bounded);
     all("regrets are those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);

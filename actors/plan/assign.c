@@ -4,6 +4,7 @@
 #include "actors/plan/candidate.h"
 #include "actors/plan/clash.h"
 #include "actors/plan/rewrite.h"
+#include "actors/plan/together.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
@@ -13,7 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One value of the program: who makes it, and who reads it in which layouts. Times are numbers of the net's nodes. */
+/* When node i of the net has its operands moved to where it wants them, and when it runs. */
+static int32_t
+moving(int32_t i)
+{
+    return 2 * i;
+}
+
+static int32_t
+running(int32_t i)
+{
+    return 2 * i + 1;
+}
+
+/* One value of the program: who makes it, and who reads it in which layouts. */
 struct reader {
     int32_t node;                       /* of the net */
     const struct layout *const *layout; /* by candidate, `stride` apart */
@@ -27,6 +41,7 @@ enum holding { /* what a value holds, beside what is moved for its readers */
                              */
                HOLDS_NOTHING, /* it has the bytes of what it reads: a view, a move */
                HOLDS_OVER,    /* it is written over the old version of a variable, if it lies as that one does */
+               HOLDS_INNER,   /* a chain computes it and its readers at once, if it lies as they want it */
 };
 struct value {
     int32_t maker;
@@ -59,73 +74,6 @@ struct planner {
     struct value *value;                /* results at node * OP_OUT + out, leaves after those */
     struct hash_table kept, priced;
 };
-
-/* ---- what moving costs ---- */
-
-/* P is never made of what is not partial on an axis, but for a B that joins a sum. */
-static bool
-may_move(const struct layout *from, const struct layout *to)
-{
-    if (layout_partial(to) == RED_NONE) return true;
-    if (from->place != to->place || memcmp(from->order, to->order, sizeof from->order)) return false;
-    for (int a = 0; a < to->place->naxis; a++) {
-        struct sbp x = from->sbp[a], y = to->sbp[a];
-        if (y.kind != SBP_P || to->place->axis[a] == 1) continue;
-        if (x.kind == SBP_P && x.reduce == y.reduce) continue;
-        if (x.kind != SBP_B || y.reduce != RED_SUM) return false;
-    }
-    return true;
-}
-
-/* Does the axis lie under `to` as under `from`? */
-static bool
-axis_stays(const struct layout *from, const struct layout *to, int a)
-{
-    struct sbp x = from->sbp[a], y = to->sbp[a];
-    return from->place == to->place && x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
-}
-
-int
-assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links)
-{
-    int slow = -1;
-    for (int a = 0; a < to->place->naxis; a++) {
-        if (axis_stays(from, to, a) || to->place->axis[a] == 1) continue;
-        if (slow < 0 || (links && links->beta_ns_per_byte[a] > links->beta_ns_per_byte[slow])) slow = a;
-    }
-    return slow;
-}
-
-/* What a rank receives is the mean of box_bytes, which is exact over all ranks and the most where parts are equal. It
- * waits for the slowest axis that takes part. */
-static double
-sending(const struct layout *from, const struct layout *to, double bytes, const struct box_cost *cost,
-        const struct assign_links *links)
-{
-    int slow = assign_axis(from, to, links);
-    double alpha = 0, beta = !links ? cost->beta_ns_per_byte : slow < 0 ? 0 : links->beta_ns_per_byte[slow];
-    for (int a = 0; a < to->place->naxis; a++)
-        if (!axis_stays(from, to, a)) alpha += (links ? links->alpha_ns[a] : cost->alpha_ns) * (to->place->axis[a] - 1);
-    return alpha + beta * bytes / to->place->nrank;
-}
-
-int64_t
-assign_price(const struct type *t, const struct layout *from, const struct layout *to, const struct box_cost *cost,
-             const struct assign_links *links, int64_t *bytes)
-{
-    *bytes = 0;
-    if (from == to) return 0;
-    if (!may_move(from, to)) return NET_NEVER;
-    int64_t all = box_bytes(t, from, to);
-    if (all == INT64_MAX) return NET_NEVER;
-    *bytes = all;
-    struct type local = layout_shard(to, t, 0);
-    double own = (double)type_bytes(&local), ns = cost->hop_ns + cost->copy_ns_per_byte * own;
-    if (layout_has_partial(from) && !layout_has_partial(to))
-        ns += cost->gamma_ns_per_byte * (own + (double)all / to->place->nrank);
-    if (all > 0) ns += sending(from, to, (double)all, cost, links);
-    return ns >= 1e17 ? NET_NEVER : (int64_t)ceil(ns);
-}
 
 /* ---- arrays by content ---- */
 
@@ -164,7 +112,7 @@ static int32_t
 node_new(struct planner *w, int32_t ncand, const int64_t *cost)
 {
     struct net *n = &w->a->net;
-    n->node[n->nnode] = (struct net_node){.ncand = ncand, .cost = cost, .time = n->nnode};
+    n->node[n->nnode] = (struct net_node){.ncand = ncand, .cost = cost, .time = running(n->nnode)};
     return n->nnode++;
 }
 
@@ -173,7 +121,8 @@ made(struct value *v, int32_t node, const struct layout *const *layout, int32_t 
      int64_t times)
 {
     *v = (struct value){
-        .maker = node, .layout = layout, .stride = stride, .type = *t, .times = times, .born = node, .dies = node + 1};
+        .maker = node, .layout = layout, .stride = stride, .type = *t, .times = times, .born = running(node)};
+    v->dies = v->born + 1;
     v->end = &v->reader;
 }
 
@@ -182,10 +131,11 @@ reads(struct planner *w, struct ref r, int32_t node, const struct layout *const 
 {
     struct value *v = value_of(w, r);
     struct reader *x = ARENA_NEW(&w->a->arena, struct reader);
-    *x = (struct reader){.node = node, .layout = layout, .stride = stride, .begin = node, .dies = node + 1};
+    *x = (struct reader){.node = node, .layout = layout, .stride = stride, .begin = moving(node)};
+    x->dies = running(node) + 1;
     *v->end = x;
     v->end = &x->next;
-    v->dies = MAX(v->dies, node + 1);
+    v->dies = MAX(v->dies, x->dies);
 }
 
 static const int64_t *
@@ -400,6 +350,43 @@ root_node(struct planner *w, int32_t k)
     (*last)->dies = INT32_MAX;
 }
 
+/* By net node: the end of the chain that computes it, as a net node; itself where none does. */
+static int32_t *
+chain_ends(struct planner *w, const struct together *t, struct arena *a)
+{
+    int32_t *end = ARENA_ARRAY(a, int32_t, w->a->net.nnode + 1);
+    for (int32_t v = 0; v < w->a->net.nnode; v++) end[v] = v;
+    for (int32_t i = 0; i < w->p->nnode; i++)
+        if (w->a->node[i] >= 0) end[w->a->node[i]] = w->a->node[t->end[i]];
+    return end;
+}
+
+/* A chain reads until its end, shows what it shows then, and holds nothing between. */
+static void
+compute_together(struct planner *w)
+{
+    struct arena tmp = {0};
+    struct together t;
+    together_find(w->p, &tmp, &t);
+    const int32_t *end = chain_ends(w, &t, &tmp);
+    for (int32_t i = 0; i < w->p->nnode * OP_OUT + w->p->nleaf; i++) {
+        struct value *v = &w->value[i];
+        int32_t own = v->end && i < w->p->nnode * OP_OUT ? end[v->maker] : -1;
+        bool inner = own >= 0 && v->holds == HOLDS_REGISTER && t.inner[i / OP_OUT];
+        if (inner) v->holds = HOLDS_INNER;
+        if (own >= 0 && !inner) v->born = running(own);
+        for (struct reader *r = v->reader; r && !inner; r = r->next) {
+            if (end[r->node] == r->node || end[r->node] == own) continue;
+            r->begin = moving(end[r->node]);
+            r->dies = running(end[r->node]) + 1;
+            v->dies = MAX(v->dies, r->dies);
+        }
+        for (struct reader *r = v->reader; r && inner; r = r->next) r->begin = v->born;
+    }
+    for (int32_t v = 0; v < w->a->net.nnode; v++) w->a->net.node[v].time = running(end[v]);
+    arena_fini(&tmp);
+}
+
 /* What a view or a move reads is there as long as itself. */
 static void
 lengthen(struct planner *w)
@@ -425,13 +412,20 @@ index_of(const struct layout **list, int32_t *n, const struct layout *l)
     return (uint16_t)k;
 }
 
-/* What a shard takes of the memory of the fullest rank: registers begin at such addresses. */
+/* What a shard has on the fullest rank. */
+static int64_t
+part_bytes(const struct type *t, const struct layout *l)
+{
+    struct type local = layout_shard(l, t, 0);
+    return type_bytes(&local);
+}
+
+/* What it takes there as a register: they begin at such addresses. */
 static int64_t
 shard_bytes(const struct type *t, const struct layout *l)
 {
     enum { ALIGN = 64 };
-    struct type local = layout_shard(l, t, 0);
-    return (type_bytes(&local) + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
+    return (part_bytes(t, l) + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
 }
 
 /* Which of the distinct layouts each candidate has. */
@@ -448,18 +442,20 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
 }
 
 /* What moving a value takes beside it. A new version of a variable that does not lie as the variable takes its own
- * bytes, and its move none. */
+ * bytes, and its move none; what a chain would have held without a register takes one. */
 static int64_t
 copy_bytes(const struct value *v, const struct layout *from, const struct layout *to)
 {
-    if (from == to || layout_same_boxes(from, to, &v->type)) return 0;
-    return shard_bytes(&v->type, v->holds == HOLDS_OVER ? from : to);
+    if (from == to) return 0;
+    int64_t own = v->holds == HOLDS_INNER ? shard_bytes(&v->type, from) : 0;
+    if (layout_same_boxes(from, to, &v->type)) return own;
+    return own + shard_bytes(&v->type, v->holds == HOLDS_OVER ? from : to);
 }
 
 struct price_key {
     struct type type;
     int64_t times;
-    int32_t nfrom, nto, over;
+    int32_t nfrom, nto, holds;
 };
 
 static const struct priced *
@@ -477,7 +473,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     head.times = v->times;
     head.nfrom = nfrom;
     head.nto = nto;
-    head.over = v->holds == HOLDS_OVER;
+    head.holds = v->holds == HOLDS_OVER || v->holds == HOLDS_INNER ? v->holds : HOLDS_REGISTER;
     memcpy(key, &head, sizeof head);
     memcpy(key + sizeof head, from, sizeof *from * (size_t)nfrom);
     memcpy(key + sizeof head + sizeof *from * (size_t)nfrom, to, sizeof *to * (size_t)nto);
@@ -509,20 +505,52 @@ bytes_of(struct planner *w, const struct value *v, const struct layout **from, i
     struct arena tmp = {0};
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n);
     for (int32_t k = 0; k < n; k++)
-        bytes[k] = shard_bytes(&v->type, from[k]) * (v->holds == HOLDS_PARTS ? v->times : 1);
+        bytes[k] = v->holds == HOLDS_PARTS ? part_bytes(&v->type, from[k]) * v->times : shard_bytes(&v->type, from[k]);
     const int64_t *kept = keep(w, bytes, sizeof *bytes * (size_t)n);
     arena_fini(&tmp);
     return kept;
 }
 
+/* The only one that reads a value last, and computes with it then; NULL. */
+static struct reader *
+last_reader(const struct planner *w, const struct value *v)
+{
+    struct reader *last = NULL;
+    int32_t n = 0;
+    for (struct reader *r = v->reader; r; r = r->next) {
+        if (r->dies != v->dies) continue;
+        last = r;
+        n++;
+    }
+    return n == 1 && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
+}
+
+/* A value that was moved for its last reader is not there any more when that runs: it holds what it reads, however that
+ * came there, and the value and what is moved end before. */
 static void
-tensor_of(struct planner *w, const struct value *v)
+end_before(struct planner *w, struct value *v)
+{
+    struct reader *r = last_reader(w, v);
+    if (!r) return;
+    struct arena tmp = {0};
+    struct net_node *n = &w->a->net.node[r->node];
+    int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n->ncand);
+    for (int32_t k = 0; k < n->ncand; k++)
+        bytes[k] = (n->memory ? n->memory[k] : 0) + shard_bytes(&v->type, r->layout[(int64_t)k * r->stride]);
+    n->memory = keep(w, bytes, sizeof *bytes * (size_t)n->ncand);
+    v->dies = r->dies = r->dies - 1;
+    arena_fini(&tmp);
+}
+
+static void
+tensor_of(struct planner *w, struct value *v)
 {
     struct net *n = &w->a->net;
     struct net_tensor *t = &n->tensor[n->ntensor++];
     struct arena tmp = {0};
-    int32_t ncand = n->node[v->maker].ncand, most = 0, end = n->nnode;
+    int32_t ncand = n->node[v->maker].ncand, most = 0, end = running(n->nnode);
     bool parts = v->holds == HOLDS_PARTS;
+    end_before(w, v);
     *t = (struct net_tensor){.maker = v->maker, .born = parts ? 0 : v->born, .dies = parts ? end : MIN(v->dies, end)};
     for (const struct reader *r = v->reader; r; r = r->next) {
         most += n->node[r->node].ncand;
@@ -573,6 +601,7 @@ build(struct planner *w)
         if (w->o->leaf[i].follows >= 0) TRY(leaf_node(w, i));
     for (int32_t i = 0; i < p->nnode; i++) TRY(program_node(w, i));
     for (int32_t k = 0; k < p->nroot; k++) root_node(w, k);
+    compute_together(w);
     lengthen(w);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int k = 0; k < p->node[i].nout && a->node[i] >= 0; k++) tensor_of(w, &w->value[i * OP_OUT + k]);

@@ -8,8 +8,9 @@
  * Costs are whole nanoseconds: what the busiest rank computes, and what moves take; of equals fewer bytes. They depend
  * on the machine model in `rates`, never on the machine. Memory is what a plan holds: arguments, variables and results
  * from beginning to end, registers from their writer to their last reader, what was moved from its first reader to its
- * last. Views, and versions written over the old ones, hold nothing. The scratch memory of kernels is not known yet,
- * nor which operators will be computed at once. The program belongs to the caller; one thread. */
+ * last; what only the last one reads is gone when that runs, if it was moved for it. Views, and versions written over
+ * the old ones, hold nothing, nor does what a chain computes on its way (together.h). The scratch memory of kernels is
+ * not known yet. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 

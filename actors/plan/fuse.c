@@ -169,12 +169,18 @@ same_moment(const struct stages *s, int32_t a, int32_t b)
 }
 
 static bool
+lies_alike(const struct fusion *l, const struct prog_node *x, const struct prog_node *y, int operand)
+{
+    if (l->any_layout) return x->layout[0]->place == y->layout[0]->place;
+    return x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0];
+}
+
+static bool
 joins(const struct fusion *l, int32_t a, int32_t b, int operand)
 {
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
     return l->group[a] == a && (fusible(x) || leads(x)) && same_moment(l->stages, a, b) && x->piece == y->piece &&
-           x->layout[0] == y->want[operand] && x->layout[0] == y->layout[0] && shape_equal(&x->type[0], &y->type[0]) &&
-           fuses_dtype(x);
+           lies_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
 /* One product at most leads a chain, and reads nothing of it. */

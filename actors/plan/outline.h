@@ -19,7 +19,8 @@ struct fusion {
     const struct program *program;
     const struct stages *stages;
     struct arena *arena;
-    int32_t *group; /* by node: the last node of its chain, itself when alone */
+    bool any_layout; /* as if all lay as their readers want them: what a planner asks, who chooses layouts */
+    int32_t *group;  /* by node: the last node of its chain, itself when alone */
     int32_t *group_size;
     int32_t *member;                /* by end of a chain: its nodes, FUSE_STEPS places each */
     int32_t *reader_first, *reader; /* by node: who reads it */

@@ -281,7 +281,7 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 }
 
 /* A plan that a planner lays out, within the limit: the one that it makes without, if that keeps it. A plan holds more
- * or less than is counted: the scratch memory of kernels, what chains of operators keep longer, or do not have. */
+ * or less than is counted: the scratch memory of kernels, chains that a choice breaks up. */
 static int
 lay_within(struct fitter *f, struct plan **out)
 {
@@ -294,8 +294,8 @@ lay_within(struct fitter *f, struct plan **out)
     if (*out) err_clear();
     if (*out) return 0;
     least = rounds_least(f->g->s, least);
-    return fail(E_MEMORY, "memory: no plan found keeps within %lld bytes a device; the least possible found is %lld",
-                (long long)f->limit, (long long)least);
+    return fail(E_MEMORY, "memory: no plan found keeps within %lld byte%s a device; the least possible found is %lld",
+                (long long)f->limit, f->limit == 1 ? "" : "s", (long long)least);
 }
 
 static int

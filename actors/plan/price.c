@@ -1,0 +1,70 @@
+/* price.c - what moving a tensor from one layout to another costs, as a planner reckons it. */
+#include "actors/plan/assign.h"
+
+#include <math.h>
+#include <string.h>
+
+/* P is never made of what is not partial on an axis, but for a B that joins a sum. */
+static bool
+may_move(const struct layout *from, const struct layout *to)
+{
+    if (layout_partial(to) == RED_NONE) return true;
+    if (from->place != to->place || memcmp(from->order, to->order, sizeof from->order)) return false;
+    for (int a = 0; a < to->place->naxis; a++) {
+        struct sbp x = from->sbp[a], y = to->sbp[a];
+        if (y.kind != SBP_P || to->place->axis[a] == 1) continue;
+        if (x.kind == SBP_P && x.reduce == y.reduce) continue;
+        if (x.kind != SBP_B || y.reduce != RED_SUM) return false;
+    }
+    return true;
+}
+
+/* Does the axis lie under `to` as under `from`? */
+static bool
+axis_stays(const struct layout *from, const struct layout *to, int a)
+{
+    struct sbp x = from->sbp[a], y = to->sbp[a];
+    return from->place == to->place && x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
+}
+
+int
+assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links)
+{
+    int slow = -1;
+    for (int a = 0; a < to->place->naxis; a++) {
+        if (axis_stays(from, to, a) || to->place->axis[a] == 1) continue;
+        if (slow < 0 || (links && links->beta_ns_per_byte[a] > links->beta_ns_per_byte[slow])) slow = a;
+    }
+    return slow;
+}
+
+/* What a rank receives is the mean of box_bytes, which is exact over all ranks and the most where parts are equal. It
+ * waits for the slowest axis that takes part. */
+static double
+sending(const struct layout *from, const struct layout *to, double bytes, const struct box_cost *cost,
+        const struct assign_links *links)
+{
+    int slow = assign_axis(from, to, links);
+    double alpha = 0, beta = !links ? cost->beta_ns_per_byte : slow < 0 ? 0 : links->beta_ns_per_byte[slow];
+    for (int a = 0; a < to->place->naxis; a++)
+        if (!axis_stays(from, to, a)) alpha += (links ? links->alpha_ns[a] : cost->alpha_ns) * (to->place->axis[a] - 1);
+    return alpha + beta * bytes / to->place->nrank;
+}
+
+int64_t
+assign_price(const struct type *t, const struct layout *from, const struct layout *to, const struct box_cost *cost,
+             const struct assign_links *links, int64_t *bytes)
+{
+    *bytes = 0;
+    if (from == to) return 0;
+    if (!may_move(from, to)) return NET_NEVER;
+    int64_t all = box_bytes(t, from, to);
+    if (all == INT64_MAX) return NET_NEVER;
+    *bytes = all;
+    struct type local = layout_shard(to, t, 0);
+    double own = (double)type_bytes(&local), ns = cost->hop_ns + cost->copy_ns_per_byte * own;
+    if (layout_has_partial(from) && !layout_has_partial(to))
+        ns += cost->gamma_ns_per_byte * (own + (double)all / to->place->nrank);
+    if (all > 0) ns += sending(from, to, (double)all, cost, links);
+    return ns >= 1e17 ? NET_NEVER : (int64_t)ceil(ns);
+}

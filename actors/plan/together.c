@@ -1,0 +1,24 @@
+/* together.c - chains of a program whose layouts are still to be chosen. */
+#include "actors/plan/together.h"
+
+#include "actors/plan/outline.h"
+#include "runtime/error.h"
+
+void
+together_find(const struct program *p, struct arena *a, struct together *t)
+{
+    struct stages stages = {0};
+    struct fusion f = {.program = p, .stages = &stages, .arena = a, .any_layout = true};
+    int32_t *end = ARENA_ARRAY(a, int32_t, p->nnode + 1);
+    bool *inner = ARENA_ARRAY(a, bool, p->nnode + 1);
+    bool known = !stages_find(&stages, p, a);
+    if (known)
+        fuse_nodes(&f);
+    else
+        err_clear(); /* compiling tells it */
+    for (int32_t i = 0; i < p->nnode; i++) {
+        end[i] = known ? f.group[i] : i;
+        inner[i] = known && !fuse_shown(&f, i);
+    }
+    *t = (struct together){.end = end, .inner = inner};
+}

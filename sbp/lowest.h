@@ -1,0 +1,20 @@
+/* lowest.h - the least peak of memory that any choice of a net has (inside sbp/).
+ *
+ * Limits are halved between one that no choice was found for and the least peak known. A search of counted work looks
+ * for each, so that what is found does not depend on the clock; nets for which that would take long are left alone.
+ * Pure; one call, one thread. */
+#ifndef RILLE_SBP_LOWEST_H
+#define RILLE_SBP_LOWEST_H
+
+#include "sbp/solve.h"
+
+/* Is the net small enough? */
+bool lowest_is_sought(const struct net *n);
+/* The search for one limit, from o->start. */
+struct solve_options lowest_options(const struct solve_options *o);
+/* peak: of a choice that is known. o->stop is asked between limits. It ends when it finds a choice that keeps n's
+ * limit, which others than the search for that limit may: *choice, in a; NULL: none does. */
+int64_t lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o, int64_t peak,
+                    const int32_t **choice);
+
+#endif
