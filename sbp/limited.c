@@ -11,15 +11,17 @@
 #include <string.h>
 
 enum {
-    IDLE = 60,        /* bounds without gain, before what is possible is split */
-    IDLE_LARGE = 300, /* where it is not split, or no choice is known */
-    BOUNDS = 4000,    /* of a search that nobody stops */
-    BLIND = 200,      /* bounds of parts while no choice is known: there may be none */
-    PATIENCE = 3,     /* looks at one bound */
-    MANY = 1500,      /* a folded network of more variables stays large */
-    SWEEPS = 6,       /* of that at each price */
-    GLANCE = 4,       /* looks at the first bound of that */
-    MOST = 100000000, /* work on parts between two bounds */
+    IDLE = 60,            /* bounds without gain, before what is possible is split */
+    IDLE_LARGE = 300,     /* where it is not split, or no choice is known */
+    BOUNDS = 4000,        /* of a search that nobody stops */
+    BOUNDS_COUNTED = 150, /* where work is counted */
+    BLIND = 200,          /* bounds of parts while no choice is known: there may be none */
+    PATIENCE = 3,         /* looks at one bound */
+    MANY = 1500,          /* a folded network of more variables stays large */
+    SWEEPS = 6,           /* of that at each price */
+    GLANCE = 4,           /* looks at the first bound of that */
+    MOST = 100000000,     /* work on parts between two bounds */
+    AROUND = 2,           /* times the work of a bound: parts beside it take as much again */
 };
 
 struct limited {
@@ -94,7 +96,7 @@ is_large(const struct limited *m)
 static bool
 out_of_time(struct limited *m)
 {
-    return m->budget <= 0 || (m->o->stop && m->o->stop(m->o->arg));
+    return m->budget <= 0 || (m->o->work && *m->o->work <= 0) || (m->o->stop && m->o->stop(m->o->arg));
 }
 
 /* The bound of the network, priced anew; value takes what reached it, if anything did. */
@@ -144,6 +146,7 @@ bound_now(struct limited *m, bool *found)
     if (onward && !m->large) m->large = cfn_copy(m->folded.c);
     int64_t bound = onward ? bound_onward(m, found) : bound_anew(m, found);
     m->budget--;
+    if (m->o->work) *m->o->work -= AROUND * m->work + cfn_entries(m->folded.c);
     if (!*found) return bound >= NET_NEVER ? NET_NEVER : bound - worth;
     fold_choice(&m->folded, m->value, m->choice);
     offer(m, m->choice);
@@ -329,7 +332,7 @@ limited_begin(struct limited *m, struct arena *tmp)
     m->ruled_out = ARENA_ARRAY(tmp, int64_t *, n + 1);
     for (int32_t i = 0; i < n; i++) m->ruled_out[i] = ARENA_ARRAY(tmp, int64_t, m->net->node[i].ncand);
     m->best_bound = -NET_NEVER;
-    m->budget = m->o->bounds ? m->o->bounds : m->o->stop ? INT32_MAX : BOUNDS;
+    m->budget = m->o->work ? BOUNDS_COUNTED : m->o->stop ? INT32_MAX : BOUNDS;
 }
 
 static void

@@ -1,9 +1,10 @@
 /* lowest.c - the least peak, by halving limits. */
 #include "sbp/lowest.h"
 
-#include "runtime/error.h"
+#include "sbp/limited.h"
+#include "sbp/squeeze.h"
 
-enum { NODES = 300, BOUNDS = 150 };
+enum { NODES = 300, WORK = 50000000 };
 
 bool
 lowest_is_sought(const struct net *n)
@@ -11,10 +12,10 @@ lowest_is_sought(const struct net *n)
     return n->nnode <= NODES;
 }
 
-struct solve_options
-lowest_options(const struct solve_options *o)
+int64_t
+lowest_work(void)
 {
-    return (struct solve_options){.mode = SOLVE_OPTIMAL, .start = o->start, .bounds = BOUNDS};
+    return WORK;
 }
 
 /* ---- what every peak is ---- */
@@ -91,12 +92,20 @@ peak_alone(const struct net *n)
 static int64_t
 peak_within(struct arena *a, const struct net *n, int64_t bytes, const struct solve_options *o, const int32_t **choice)
 {
+    struct arena tmp = {0};
     struct net limited = *n;
-    struct solved found;
+    struct copies copies;
     limited.memory_limit = bytes;
-    if (net_solve(a, &limited, o, &found)) err_clear();
-    *choice = found.choice;
-    return found.peak > 0 ? found.peak : INT64_MAX;
+    bool apart = copies_begin(&tmp, &limited, &copies);
+    const struct net *whole = apart ? &copies.apart : &limited;
+    struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&tmp, int32_t, whole->nnode + 1)};
+    int64_t peak = INT64_MAX, end = net_times(whole) + 1, *price = ARENA_ARRAY(&tmp, int64_t, end);
+    squeeze(&limited, o, o->start, &r, price, &peak);
+    if (r.cost >= NET_NEVER)
+        limited_solve(whole, apart ? &copies : NULL, o, &r, price, &peak, ARENA_ARRAY(&tmp, int64_t, end));
+    *choice = r.cost < NET_NEVER ? arena_dup(a, r.choice, sizeof **choice * (size_t)MAX(1, n->nnode)) : NULL;
+    arena_fini(&tmp);
+    return peak;
 }
 
 int64_t
@@ -104,12 +113,11 @@ lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o,
 {
     *choice = NULL;
     if (!lowest_is_sought(n)) return peak;
-    int64_t unit = unit_of(n), bad = (peak_alone(n) - 1) / unit, good = peak / unit;
-    struct solve_options counted = lowest_options(o);
-    counted.within = n->memory_limit;
-    while (good - bad > 1 && !(o->stop && o->stop(o->arg))) {
+    int64_t unit = unit_of(n), bad = (peak_alone(n) - 1) / unit, good = peak / unit, left = WORK;
+    struct solve_options counted = {.start = o->start, .work = &left, .within = n->memory_limit};
+    while (good - bad > 1 && left > 0 && !(o->stop && o->stop(o->arg))) {
         int64_t half = bad + (good - bad) / 2, found = peak_within(a, n, half * unit, &counted, choice);
-        if (*choice && found <= n->memory_limit) return found;
+        if (*choice && net_peak(n, *choice) <= n->memory_limit) return n->memory_limit;
         good = MIN(good, found / unit);
         if (good > half) bad = half;
     }

@@ -10,10 +10,11 @@
 
 /* Is the net small enough? */
 bool lowest_is_sought(const struct net *n);
-/* The search for one limit, from o->start. */
-struct solve_options lowest_options(const struct solve_options *o);
-/* peak: of a choice that is known. o->stop is asked between limits. It ends when it finds a choice that keeps n's
- * limit, which others than the search for that limit may: *choice, in a; NULL: none does. */
+/* So much work is a small part of a second. */
+int64_t lowest_work(void);
+/* peak: of a choice that is known; o->start: one that is possible, whatever it holds. o->stop is asked between limits.
+ * It ends when it finds a choice that keeps n's limit, which others than the search for that limit may: *choice, in a;
+ * NULL: none does. */
 int64_t lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o, int64_t peak,
                     const int32_t **choice);
 

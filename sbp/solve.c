@@ -137,7 +137,8 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     r->cost = NET_NEVER;
     if (plain->nnode <= LARGE) squeeze(plain, o, start, r, price, least_peak);
     settle(copies, r);
-    struct solve_options counted = lowest_options(o);
+    int64_t work = lowest_work();
+    struct solve_options counted = {.mode = SOLVE_OPTIMAL, .start = o->start, .work = &work};
     if (!o->quick || lowest_is_sought(plain))
         limited_solve(n, copies, o->quick ? &counted : o, r, price, least_peak, best_price);
     str_clear(&out->proof);
@@ -146,13 +147,15 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     out->certified = 0;
 }
 
-/* Where no choice was found that keeps the limit: what the search for the least peak finds, or the least. */
+/* Where no choice was found that keeps the limit, and r->choice is the best without it: what the search for the least
+ * peak finds, or the least. */
 static void
 take_lowest(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
             struct best *r, int64_t *least_peak)
 {
     const int32_t *choice;
-    *least_peak = lowest_peak(a, copies ? copies->net : n, o, *least_peak, &choice);
+    struct solve_options from = {.start = r->choice, .stop = o->stop, .arg = o->arg};
+    *least_peak = lowest_peak(a, copies ? copies->net : n, &from, *least_peak, &choice);
     if (!choice) return;
     if (copies) choice = with_copies(a, copies, choice);
     memcpy(r->choice, choice, sizeof *r->choice * (size_t)n->nnode);

@@ -25,7 +25,7 @@ struct solve_options {
     void *arg;
     bool quick; /* under a limit: what is found at once (squeeze.h); stop() then knows no clock. Where that is too much,
                  * and the net is small, the least of all is looked for */
-    int32_t bounds; /* under a limit: so many prices are tried; 0: as many as it takes, or as stop() lets it */
+    int64_t *work;  /* under a limit: how many costs may be looked at, about; it counts down. NULL: any */
     int64_t within; /* under a limit: bytes above it with which a choice is good enough; 0: the limit */
     bool proof;     /* write a certificate's steps */
 };

@@ -2,7 +2,7 @@
  *
  * What a planner counts of memory follows from it: a chain is computed where its last node stands, so all that it reads
  * is there until then, what it shows comes only then, and no register holds what is between. The rules are fuse.c's.
- * Arrays are the arena's. */
+ * Arrays are the arena's that the caller gives; one thread. */
 #ifndef RILLE_PLAN_TOGETHER_H
 #define RILLE_PLAN_TOGETHER_H
 
