@@ -26,20 +26,18 @@ file_finish(const char *what, const char *path, FILE **f)
     return why ? fail(E_IO, "%s: %s could not be written whole: %s", what, path, strerror(why)) : 0;
 }
 
-/* The first n bytes of a block are the next of a file's text. */
+/* May a block of n bytes follow the first `at` bytes of a text? */
 static int
-add_block(const char *what, const char *path, size_t most, const char *block, size_t n, struct str *text)
+check_text(const char *what, const char *path, size_t most, size_t at, const char *block, size_t n)
 {
     const char *zero = memchr(block, 0, n);
-    if (zero)
-        return fail(E_IO, "%s: %s is no text: byte %zu of it is 0", what, path, text->len + (size_t)(zero - block));
-    if (n > most - text->len) return fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most);
-    str_addn(text, block, n);
-    return 0;
+    if (zero) return fail(E_IO, "%s: %s is no text: byte %zu of it is 0", what, path, at + (size_t)(zero - block));
+    return n > most - at ? fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most) : 0;
 }
 
-int
-file_read(const char *what, const char *path, size_t most, char **out, size_t *n)
+/* most: of a text; 0: any bytes, as many as there are. */
+static int
+read_all(const char *what, const char *path, size_t most, char **out, size_t *n)
 {
     struct str text = {0};
     char block[1 << 16];
@@ -47,8 +45,10 @@ file_read(const char *what, const char *path, size_t most, char **out, size_t *n
     int status = 0;
     FILE *f = fopen(path, "r");
     if (!f) return fail(E_IO, "%s: %s cannot be read: %s", what, path, strerror(errno));
-    while (!status && (got = fread(block, 1, sizeof block, f)) > 0)
-        status = add_block(what, path, most, block, got, &text);
+    while (!status && (got = fread(block, 1, sizeof block, f)) > 0) {
+        if (most) status = check_text(what, path, most, text.len, block, got);
+        if (!status) str_addn(&text, block, got);
+    }
     if (!status && ferror(f)) status = fail(E_IO, "%s: %s cannot be read: %s", what, path, strerror(errno));
     fclose(f);
     if (status) {
@@ -58,4 +58,16 @@ file_read(const char *what, const char *path, size_t most, char **out, size_t *n
     *n = text.len;
     *out = text.text ? text.text : calloc(1, 1);
     return 0;
+}
+
+int
+file_read(const char *what, const char *path, char **out, size_t *n)
+{
+    return read_all(what, path, 0, out, n);
+}
+
+int
+file_read_text(const char *what, const char *path, size_t most, char **out, size_t *n)
+{
+    return read_all(what, path, most, out, n);
 }

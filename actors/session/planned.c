@@ -277,7 +277,7 @@ rille_graph_certify(struct rille_graph *g, const char *path)
     return status;
 }
 
-enum { CERTIFICATE_BYTES = 1 << 30 }; /* those of whole models have some tens of MB */
+enum { CERTIFICATE_BYTES = 1 << 30 };
 
 int
 rille_certificate_check(const char *path, char **said)
@@ -287,7 +287,7 @@ rille_certificate_check(const char *path, char **said)
     char *text;
     size_t n;
     struct str s = {0};
-    TRY(file_read("verify", path, CERTIFICATE_BYTES, &text, &n));
+    TRY(file_read_text("verify", path, CERTIFICATE_BYTES, &text, &n));
     int status = proof_check(text, n, &s);
     free(text);
     if (status)
