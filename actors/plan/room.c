@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { MOST_LOADS = 1024, MOST_LOOKS = 1 << 15, ROOM_SIZES = 32, LEAST_GAIN = 128 };
+enum { MOST_LOADS = 1024, MOST_LOOKS = 1 << 14, ROOM_SIZES = 32, LEAST_GAIN = 128 };
 
 /* A stage's rooms on trial: the best so far, who joins, and what they and what lies beside them come to. */
 struct trial {
@@ -218,6 +218,7 @@ list_free(struct rooms *m, int32_t stage, const struct room *r)
 static bool
 go_in_and_out(struct rooms *m, const struct room *r, int32_t n)
 {
+    if (m->looks <= 0) return false;
     int64_t was = bytes_of(m, r), least = was;
     for (bool better = true; better && m->looks > 0;) {
         better = false;
@@ -316,9 +317,10 @@ try_rooms(struct rooms *m, int32_t stage, struct room r)
         fill_room(m, stage, &r, small + (large - small) * (k / 2) / ROOM_SIZES);
         fill_beside(m, stage);
         keep(m, &r, bytes_of(m, &r), &rough[0]);
-        go_in_and_out(m, &r, n);
-        keep(m, &r, bytes_of(m, &r), &rough[1]);
+        if (go_in_and_out(m, &r, n)) keep(m, &r, bytes_of(m, &r), &rough[1]);
     }
+    restore(m, &rough[0]);
+    keep(m, &rough[0].best, rough[0].bytes, &rough[1]);
     exchange(m, stage, &rough[1], n);
     restore(m, &rough[0]);
     try_packed(m, stage, &rough[0].best, true);
