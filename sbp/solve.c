@@ -139,7 +139,7 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     settle(copies, r);
     int64_t work = lowest_work();
     struct solve_options counted = {.mode = SOLVE_OPTIMAL, .start = o->start, .work = &work};
-    if (!o->quick || lowest_is_sought(plain))
+    if (o->quick ? lowest_is_sought(plain) : !stops(o))
         limited_solve(n, copies, o->quick ? &counted : o, r, price, least_peak, best_price);
     str_clear(&out->proof);
     out->price = best_price;
@@ -178,7 +178,8 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
     if (n->memory_limit && optimal) over = is_over(n, copies, o, &all);
     bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
-    if (!over && !closed) solve_free(n, o, !optimal, 0, o->proof ? &out->proof : NULL, &all);
+    bool enough = o->quick && n->memory_limit && all.cost < NET_NEVER;
+    if (!over && !closed && !enough) solve_free(n, o, !optimal, 0, o->proof ? &out->proof : NULL, &all);
     settle(copies, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
     out->certified = all.bound;

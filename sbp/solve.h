@@ -23,6 +23,7 @@ struct solve_options {
     const int32_t *other;    /* another one, which "optimal" tries too; NULL */
     bool (*stop)(void *arg); /* the search asks now and then: true ends it; NULL: never */
     void *arg;
+    bool may_fail; /* under a limit: a choice is known elsewhere; stop() is asked before one is found here */
     bool quick; /* under a limit: what is found at once (squeeze.h); stop() then knows no clock. Where that is too much,
                  * and the net is small, the least of all is looked for */
     int64_t *work;  /* under a limit: how many costs may be looked at, about; it counts down. NULL: any */

@@ -7,6 +7,7 @@
 #include "sbp/explore.h"
 #include "sbp/fewer.h"
 #include "sbp/limit.h"
+#include "sbp/lowest.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,7 +153,8 @@ price_net(struct pricing *p)
 static bool
 stops(const struct squeeze *q)
 {
-    bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE;
+    bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE && !q->o->may_fail;
+    if (q->o->quick && q->nfound >= SURE && !lowest_is_sought(q->net)) return true;
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 

@@ -6,8 +6,8 @@
  * some layers of the one and the others of the other. Copies cost as if all readers that may want one did, so the net
  * stays as small as without a limit. It proves nothing: limited.h does.
  *
- * Until it knows a choice that keeps the limit, or has looked for one long enough, it does not ask stop(): so that one
- * is found, or the least, does not depend on the clock. One call, one thread. */
+ * Until it knows a choice that keeps the limit, or has looked for one long enough, it does not ask stop(), unless it
+ * may fail: so that one is found, or the least, does not depend on the clock. One call, one thread. */
 #ifndef RILLE_SBP_SQUEEZE_H
 #define RILLE_SBP_SQUEEZE_H
 

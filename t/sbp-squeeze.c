@@ -13,7 +13,7 @@ count(void *asked)
 }
 
 struct tally {
-    int made, right, found, best, asked;
+    int made, right, found, best, asked, soon;
 };
 
 /* From the best choice of all, with a limit between what that takes and the least that any takes. */
@@ -37,6 +37,10 @@ try_net(struct arena *a, struct net *n, struct tally *t)
     t->found += found;
     t->best += r.cost == least;
     t->asked += asked;
+    asked = 0;
+    r.cost = NET_NEVER;
+    squeeze(n, &(struct solve_options){.stop = count, .arg = &asked, .may_fail = true}, s.choice, &r, price, &peak);
+    t->soon += asked == 1;
 }
 
 int
@@ -56,5 +60,6 @@ main(void)
     ok(t.found >= t.made * 9 / 10, "in %d of them something is found", t.found);
     ok(t.best >= t.made / 2, "in %d the best", t.best);
     ok(t.asked <= t.made, "once there is something it goes on only as long as it may: %d questions", t.asked);
+    is_int(t.soon, t.made, "where it may fail it ends at the first question");
     return done();
 }

@@ -41,6 +41,7 @@ struct assign_options {
     const int32_t *known;             /* a choice of such a net, nknown nodes, that may be worth a try; NULL */
     int32_t nknown;
     int64_t bound; /* no choice within the limit costs less: that is known; 0 */
+    bool may_fail; /* as solve.h has it */
     bool quick;    /* as solve.h has it: the choice does not depend on the clock */
     bool proof;    /* somebody may want a certificate */
     bool (*stop)(void *arg);

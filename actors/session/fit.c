@@ -267,13 +267,15 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
 static int
 lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
 {
-    enum { STEPS = 4 };
+    enum { STEPS = 2 };
     int64_t held;
     f->quick = true;
     int status = lay_once(f, 1, out, &held);
     int64_t possible = f->possible;
     for (int i = STEPS; i >= 0 && !*out && (!status || f->possible); i--) {
-        status = lay_once(f, possible + possible * i / STEPS, out, &held);
+        int64_t within = possible + possible * i / STEPS;
+        if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* it would be the same */
+        status = lay_once(f, within, out, &held);
         *least = MIN(*least, held);
     }
     f->quick = false;
@@ -289,6 +291,7 @@ lay_within(struct fitter *f, struct plan **out)
     int status = lay_once(f, 0, out, &least);
     if (!status && !*out) status = lay_below(f, least, out);
     if (*out || (status && !f->possible)) return status;
+    if (rounds_have_best(f->g->s)) return status ? status : fail(E_MEMORY, "memory: no plan of this round fits");
     status = lay_at_once(f, out, &least);
     if (status == E_CANCEL) return status;
     if (*out) err_clear();

@@ -147,6 +147,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.least = least;
     *least = 0;
     a.quick = quick;
+    a.may_fail = rounds_have_best(s);
     if (!quick) remember(g, &a);
     assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));

@@ -21,7 +21,7 @@ struct wish { /* where the operands of the call of the same number lay in the pl
     const struct layout **layout;
 };
 struct rounds {
-    int64_t deadline;
+    int64_t deadline, begun; /* computed_ns: of all rounds, and of this one */
     int32_t round, nwritten, capacity, nwish;
     struct written *written;       /* of this round's trace */
     struct wish *wish;             /* of the round before */
@@ -39,10 +39,13 @@ rounds_limit_ns(double time_limit)
 void
 rounds_begin(struct rille_session *s, double time_limit)
 {
-    if (s->rounds) return;
-    s->rounds = must_alloc(sizeof *s->rounds);
-    s->rounds->deadline = computed_ns() + rounds_limit_ns(time_limit);
-    s->rounds->least = INT64_MAX;
+    int64_t now = computed_ns();
+    if (!s->rounds) {
+        s->rounds = must_alloc(sizeof *s->rounds);
+        s->rounds->deadline = now + rounds_limit_ns(time_limit);
+        s->rounds->least = INT64_MAX;
+    }
+    s->rounds->begun = now;
 }
 
 int64_t
@@ -77,6 +80,12 @@ rounds_end(struct rille_session *s, bool all)
     free(r->written);
     free(r);
     s->rounds = NULL;
+}
+
+bool
+rounds_have_best(const struct rille_session *s)
+{
+    return s->rounds && s->rounds->best;
 }
 
 struct rille_graph *
@@ -234,12 +243,22 @@ try_whole(struct rounds *r)
     return r->whole;
 }
 
+/* Is there no time for another round? What no clock ends of it - trace, net, plan - is an eighth of the last one, or
+ * more. */
+static bool
+is_late(const struct rounds *r)
+{
+    enum { PART = 8 };
+    int64_t now = computed_ns();
+    return r->deadline - now < (now - r->begun) / PART;
+}
+
 /* Is another round worth its while, and how is it to be written? */
 static bool
 find_another(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
 {
     struct rounds *r = s->rounds;
-    if (r->round == MOST_ROUNDS || computed_ns() > r->deadline) return false;
+    if (r->round == MOST_ROUNDS || is_late(r)) return false;
     if (!r->whole) {
         wish_for(s, g->runner->plan->program, became);
         if (any_otherwise(s)) return true;

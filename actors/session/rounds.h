@@ -4,7 +4,8 @@
  * compute more. The trace decides whether they do, before a planner has chosen a layout. So after the planner's choice
  * rounds_again() looks at each such call: if operands as they now lie would have it written otherwise, another round
  * traces the function with them moved there, and plans it anew. Where calls were in parts for the bytes alone, one more
- * round traces them in one piece. Of all rounds the session keeps the one whose plan costs least.
+ * round traces them in one piece. None begins that could not end in time. Of all rounds the session keeps the one whose
+ * plan costs least.
  *
  * The session owns them, from the first round's trace to the last one's end; on its thread. */
 #ifndef RILLE_SESSION_ROUNDS_H
@@ -37,6 +38,8 @@ bool rounds_after_failure(struct rille_session *s);
 int64_t rounds_least(struct rille_session *s, int64_t bytes);
 /* Forgets the trace; with all, earlier rounds too. */
 void rounds_end(struct rille_session *s, bool all);
+/* Has an earlier round a plan? */
+bool rounds_have_best(const struct rille_session *s);
 /* Returns the best of earlier rounds, which the caller takes over; NULL: none. */
 struct rille_graph *rounds_best(struct rille_session *s);
 
