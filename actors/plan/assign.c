@@ -3,6 +3,7 @@
 
 #include "actors/plan/candidate.h"
 #include "actors/plan/clash.h"
+#include "actors/plan/outline.h"
 #include "actors/plan/rewrite.h"
 #include "actors/plan/together.h"
 #include "runtime/clock.h"
@@ -51,6 +52,7 @@ struct value {
     int64_t times; /* how often it is made in a step */
     enum holding holds;
     int32_t born, dies;
+    bool early; /* the sum of what it owes may be made right behind it */
     struct reader *reader, **end;
 };
 struct kept { /* arrays that were made already, by content */
@@ -375,6 +377,7 @@ compute_together(struct planner *w)
         bool inner = own >= 0 && v->holds == HOLDS_REGISTER && t.inner[i / OP_OUT];
         if (inner) v->holds = HOLDS_INNER;
         if (own >= 0 && !inner) v->born = running(own);
+        v->early = own >= 0 && t.early[i / OP_OUT];
         for (struct reader *r = v->reader; r && !inner; r = r->next) {
             if (end[r->node] == r->node || end[r->node] == own) continue;
             r->begin = moving(end[r->node]);
@@ -412,22 +415,6 @@ index_of(const struct layout **list, int32_t *n, const struct layout *l)
     return (uint16_t)k;
 }
 
-/* What a shard has on the fullest rank. */
-static int64_t
-part_bytes(const struct type *t, const struct layout *l)
-{
-    struct type local = layout_shard(l, t, 0);
-    return type_bytes(&local);
-}
-
-/* What it takes there as a register: they begin at such addresses. */
-static int64_t
-shard_bytes(const struct type *t, const struct layout *l)
-{
-    enum { ALIGN = 64 };
-    return (part_bytes(t, l) + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
-}
-
 /* Which of the distinct layouts each candidate has. */
 static const uint16_t *
 forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int32_t stride, const struct layout **list,
@@ -447,9 +434,9 @@ static int64_t
 copy_bytes(const struct value *v, const struct layout *from, const struct layout *to)
 {
     if (from == to) return 0;
-    int64_t own = v->holds == HOLDS_INNER ? shard_bytes(&v->type, from) : 0;
+    int64_t own = v->holds == HOLDS_INNER ? assign_register(&v->type, from) : 0;
     if (layout_same_boxes(from, to, &v->type)) return own;
-    return own + shard_bytes(&v->type, v->holds == HOLDS_OVER ? from : to);
+    return own + assign_register(&v->type, v->holds == HOLDS_OVER ? from : to);
 }
 
 struct price_key {
@@ -505,7 +492,8 @@ bytes_of(struct planner *w, const struct value *v, const struct layout **from, i
     struct arena tmp = {0};
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n);
     for (int32_t k = 0; k < n; k++)
-        bytes[k] = v->holds == HOLDS_PARTS ? part_bytes(&v->type, from[k]) * v->times : shard_bytes(&v->type, from[k]);
+        bytes[k] =
+            v->holds == HOLDS_PARTS ? assign_part(&v->type, from[k]) * v->times : assign_register(&v->type, from[k]);
     const int64_t *kept = keep(w, bytes, sizeof *bytes * (size_t)n);
     arena_fini(&tmp);
     return kept;
@@ -536,9 +524,47 @@ end_before(struct planner *w, struct value *v)
     struct net_node *n = &w->a->net.node[r->node];
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n->ncand);
     for (int32_t k = 0; k < n->ncand; k++)
-        bytes[k] = (n->memory ? n->memory[k] : 0) + shard_bytes(&v->type, r->layout[(int64_t)k * r->stride]);
+        bytes[k] = (n->memory ? n->memory[k] : 0) + assign_register(&v->type, r->layout[(int64_t)k * r->stride]);
     n->memory = keep(w, bytes, sizeof *bytes * (size_t)n->ncand);
     v->dies = r->dies = r->dies - 1;
+    arena_fini(&tmp);
+}
+
+/* What is owed is made whole right behind its addends, if its only reader wants it much later (hops_early): of forms of
+ * which that may be so, another tensor tells what is held. The sum is there from the moves of the next step on. */
+static void
+sum_early(struct planner *w, struct net_tensor *t, const struct value *v, const struct layout **from,
+          const struct layout **to)
+{
+    int32_t soon = v->born + 1, n = t->nfrom * t->nto;
+    if (!v->early || v->holds != HOLDS_REGISTER || t->nuse != 1 || t->use->begin <= soon) return;
+    struct arena tmp = {0};
+    int64_t *bytes[] = {ARENA_ARRAY(&tmp, int64_t, t->nfrom), ARENA_ARRAY(&tmp, int64_t, t->nfrom)};
+    int64_t *copy[] = {ARENA_ARRAY(&tmp, int64_t, n + 1), ARENA_ARRAY(&tmp, int64_t, n + 1)};
+    bool any = false;
+    for (int32_t f = 0; f < t->nfrom; f++) {
+        bool may = false;
+        for (int32_t g = 0; g < t->nto; g++) may = may || hops_early_fits(&v->type, from[f], to[g]);
+        any = any || may;
+        bytes[may][f] = t->bytes[f];
+        for (int32_t g = 0, at = f * t->nto; g < t->nto; g++, at++) {
+            bool early = may && hops_early_fits(&v->type, from[f], to[g]);
+            copy[early][at] = t->copy[at];
+            if (may && !early) copy[1][at] = t->bytes[f];
+        }
+    }
+    struct net_tensor sum = *t;
+    struct net_use *use = any ? arena_dup(&w->a->arena, t->use, sizeof *use) : NULL;
+    for (int k = 0; k < 2 && any; k++) {
+        struct net_tensor *of = k ? &sum : t;
+        of->bytes = keep(w, bytes[k], sizeof *bytes[k] * (size_t)t->nfrom);
+        of->copy = keep(w, copy[k], sizeof *copy[k] * (size_t)n);
+    }
+    if (any) use->begin = soon;
+    sum.use = use;
+    sum.dies = soon + 1;
+    if (any) sum.price = nothing(w, n);
+    if (any) w->a->net.tensor[w->a->net.ntensor++] = sum;
     arena_fini(&tmp);
 }
 
@@ -573,6 +599,7 @@ tensor_of(struct planner *w, struct value *v)
         t->copy = p->copy;
     }
     if (v->holds == HOLDS_REGISTER || parts) t->bytes = bytes_of(w, v, from, t->nfrom);
+    sum_early(w, t, v, from, to);
     arena_fini(&tmp);
 }
 
@@ -583,7 +610,7 @@ build(struct planner *w)
     struct assigned *a = w->a;
     int32_t capacity = p->nleaf + p->nnode + p->nroot + 1;
     a->net.node = ARENA_ARRAY(&a->arena, struct net_node, capacity);
-    a->net.tensor = ARENA_ARRAY(&a->arena, struct net_tensor, p->nnode * OP_OUT + p->nleaf + 1);
+    a->net.tensor = ARENA_ARRAY(&a->arena, struct net_tensor, 2 * p->nnode * OP_OUT + p->nleaf + 1);
     a->net.memory_limit = w->o->memory_limit;
     a->net.nlevel = MAX_AXIS;
     a->nprog = p->nnode;
@@ -611,14 +638,6 @@ build(struct planner *w)
 
 /* ---- another start ---- */
 
-static bool
-is_whole(const struct layout *l)
-{
-    for (int a = 0; l && a < l->place->naxis; a++)
-        if (l->sbp[a].kind != SBP_B && l->place->axis[a] > 1) return false;
-    return true;
-}
-
 /* The candidate of a node with which every device has everything; as it lies where there is none. */
 static int32_t
 whole_of(const struct planner *w, int32_t node)
@@ -626,8 +645,8 @@ whole_of(const struct planner *w, int32_t node)
     const struct net_node *v = &w->a->net.node[node];
     const struct candidate_list *l = w->list[node];
     for (int32_t k = 0; k < v->ncand; k++) {
-        bool whole = v->cost[k] < NET_NEVER && (l || is_whole(w->form[node][k]));
-        for (int32_t i = 0; l && whole && i < l->nlayout; i++) whole = is_whole(l->candidate[k].layout[i]);
+        bool whole = v->cost[k] < NET_NEVER && (l || candidate_is_whole(w->form[node][k]));
+        for (int32_t i = 0; l && whole && i < l->nlayout; i++) whole = candidate_is_whole(l->candidate[k].layout[i]);
         if (whole) return k;
     }
     return w->start[node];

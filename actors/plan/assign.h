@@ -8,7 +8,8 @@
  * Costs are whole nanoseconds: what the busiest rank computes, and what moves take; of equals fewer bytes. They depend
  * on the machine model in `rates`, never on the machine. Memory is what a plan holds: arguments, variables and results
  * from beginning to end, registers from their writer to their last reader, what was moved from its first reader to its
- * last; what only the last one reads is gone when that runs, if it was moved for it. Views, and versions written over
+ * last, but for sums that are owed, which are made right behind their addends (hops_early) if one node reads them;
+ * what only the last one reads is gone when that runs, if it was moved for it. Views, and versions written over
  * the old ones, hold nothing, nor does what a chain computes on its way (together.h). The scratch memory of kernels is
  * not known yet. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
@@ -77,6 +78,9 @@ int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
 /* Returns what moving t takes, in whole nanoseconds; NET_NEVER: no plan may do it. *bytes: over all ranks. */
 int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to,
                      const struct box_cost *cost, const struct assign_links *links, int64_t *bytes);
+/* Bytes of a tensor on the fullest rank; and what they take there as a register, which begins at such an address. */
+int64_t assign_part(const struct type *t, const struct layout *l);
+int64_t assign_register(const struct type *t, const struct layout *l);
 /* Returns the mesh axis of the slowest links over which such a move goes (of equals the first); -1: over none. */
 int assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links);
 

@@ -266,3 +266,11 @@ candidate_layouts(struct candidates *c, const struct type *t, const struct place
     } while (next_entry(p, nentry, entry));
     return 0;
 }
+
+bool
+candidate_is_whole(const struct layout *l)
+{
+    for (int a = 0; l && a < l->place->naxis; a++)
+        if (l->sbp[a].kind != SBP_B && l->place->axis[a] > 1) return false;
+    return true;
+}

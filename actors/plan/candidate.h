@@ -28,5 +28,7 @@ int candidates_of(struct candidates *c, int32_t i, const struct candidate_list *
 /* Lists every layout without partial values that a tensor of this type may have on a place. */
 int candidate_layouts(struct candidates *c, const struct type *t, const struct place *p, const struct layout ***out,
                       int32_t *n);
+/* Has every device everything that lies so? NULL: yes. */
+bool candidate_is_whole(const struct layout *l);
 
 #endif

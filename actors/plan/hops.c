@@ -133,13 +133,40 @@ bytes_there(const struct type *t, const struct layout *l)
     return type_bytes(&local);
 }
 
-/* Where node i wants r, if it leaves open when that is made; NULL: else, or not everywhere the same. */
+bool
+hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to)
+{
+    if (!layout_has_partial(from) || to->place != from->place || layout_has_partial(to)) return false;
+    int64_t bytes = bytes_there(t, from);
+    return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
+}
+
+/* Does node i leave open when what it reads is made? */
+static bool
+leaves_open(const struct fusion *f, int32_t i)
+{
+    const struct prog_node *n = &f->program->node[i];
+    return !n->again && !(n->op->flags & OP_MOVE && f->is_root[i]);
+}
+
+bool
+hops_early_open(const struct fusion *f, int32_t node)
+{
+    const struct program *p = f->program;
+    const struct prog_node *n = &p->node[node];
+    bool each_piece = p->pieces > 1 && n->piece && !n->accumulate;
+    if (each_piece || f->is_root[node] || n->op->flags & OP_MOVE) return false;
+    for (int32_t k = f->reader_first[node]; k < f->reader_first[node + 1]; k++)
+        if (!leaves_open(f, f->reader[k])) return false;
+    return true;
+}
+
+/* Where node i wants r; NULL: not everywhere the same. */
 static const struct layout *
 wants(const struct outline *o, int32_t i, struct ref r)
 {
     const struct prog_node *n = &o->program->node[i];
     const struct layout *want = NULL;
-    if (n->again || (n->op->flags & OP_MOVE && o->fusion.is_root[i])) return NULL;
     for (int k = 0; k < n->nin; k++) {
         if (n->in[k].kind != REF_NODE || n->in[k].index != r.index || n->in[k].out != r.out) continue;
         if (want && want != hops_want(n, k)) return NULL;
@@ -151,20 +178,16 @@ wants(const struct outline *o, int32_t i, struct ref r)
 const struct layout *
 hops_early(const struct outline *o, struct ref r)
 {
-    const struct program *p = o->program;
     const struct fusion *f = &o->fusion;
-    const struct prog_node *n = &p->node[r.index];
-    const struct layout *from = n->layout[r.out], *to = NULL;
-    bool each_piece = p->pieces > 1 && n->piece && !n->accumulate;
-    if (!layout_has_partial(from) || each_piece || f->is_root[r.index] || n->op->flags & OP_MOVE) return NULL;
+    const struct prog_node *n = &o->program->node[r.index];
+    const struct layout *to = NULL;
+    if (!layout_has_partial(n->layout[r.out]) || !hops_early_open(f, r.index)) return NULL;
     for (int32_t k = f->reader_first[r.index]; k < f->reader_first[r.index + 1]; k++) {
         const struct layout *want = wants(o, f->reader[k], r);
         if (!want || (to && to != want)) return NULL;
         to = want;
     }
-    if (!to || to->place != from->place || layout_has_partial(to)) return NULL;
-    int64_t bytes = bytes_there(&n->type[r.out], from);
-    return bytes >= EARLY_LEAST && bytes_there(&n->type[r.out], to) <= bytes ? to : NULL;
+    return to && hops_early_fits(&n->type[r.out], n->layout[r.out], to) ? to : NULL;
 }
 
 static int

@@ -78,6 +78,10 @@ const struct layout *hops_want(const struct prog_node *n, int k);
  * owed, all who read it want it there, and it takes no more there than its addends, which then live no longer than a
  * step (gradients, which updates want much later). NULL: whoever wants it first asks. */
 const struct layout *hops_early(const struct outline *o, struct ref r);
+/* The same of layouts alone: may values of type t that lie so be made as sums there early? */
+bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
+/* The same of a program whose layouts are still to be chosen: may a node's results? */
+bool hops_early_open(const struct fusion *f, int32_t node);
 /* Which operand of a step the hops of result k of its member m are: none of those that it reads. */
 enum { HOP_RESULT = FUSE_INPUTS };
 static inline int

@@ -68,3 +68,17 @@ assign_price(const struct type *t, const struct layout *from, const struct layou
     if (all > 0) ns += sending(from, to, (double)all, cost, links);
     return ns >= 1e17 ? NET_NEVER : (int64_t)ceil(ns);
 }
+
+int64_t
+assign_part(const struct type *t, const struct layout *l)
+{
+    struct type local = layout_shard(l, t, 0);
+    return type_bytes(&local);
+}
+
+int64_t
+assign_register(const struct type *t, const struct layout *l)
+{
+    enum { ALIGN = 64 };
+    return (assign_part(t, l) + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
+}

@@ -2,7 +2,19 @@
 #include "actors/plan/together.h"
 
 #include "actors/plan/outline.h"
+#include "actors/plan/rewrite.h"
 #include "runtime/error.h"
+
+/* Is it read by a move that nobody asked for? That reads it as it lies. */
+static bool
+any_vanishes(const struct fusion *f, int32_t node)
+{
+    for (int32_t k = f->reader_first[node]; k < f->reader_first[node + 1]; k++) {
+        struct ref r = {.kind = REF_NODE, .index = f->reader[k]}, from = rewrite_source(f->program, r);
+        if (from.kind != REF_NODE || from.index != r.index) return true;
+    }
+    return false;
+}
 
 void
 together_find(const struct program *p, struct arena *a, struct together *t)
@@ -10,7 +22,7 @@ together_find(const struct program *p, struct arena *a, struct together *t)
     struct stages stages = {0};
     struct fusion f = {.program = p, .stages = &stages, .arena = a, .any_layout = true};
     int32_t *end = ARENA_ARRAY(a, int32_t, p->nnode + 1);
-    bool *inner = ARENA_ARRAY(a, bool, p->nnode + 1);
+    bool *inner = ARENA_ARRAY(a, bool, p->nnode + 1), *early = ARENA_ARRAY(a, bool, p->nnode + 1);
     bool known = !stages_find(&stages, p, a);
     if (known)
         fuse_nodes(&f);
@@ -19,6 +31,7 @@ together_find(const struct program *p, struct arena *a, struct together *t)
     for (int32_t i = 0; i < p->nnode; i++) {
         end[i] = known ? f.group[i] : i;
         inner[i] = known && !fuse_shown(&f, i);
+        early[i] = known && hops_early_open(&f, i) && !any_vanishes(&f, i);
     }
-    *t = (struct together){.end = end, .inner = inner};
+    *t = (struct together){.end = end, .inner = inner, .early = early};
 }

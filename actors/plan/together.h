@@ -11,6 +11,7 @@
 struct together {
     const int32_t *end; /* by node: the last of its chain, itself when it is alone */
     const bool *inner;  /* by node: its readers are in its chain, and no register holds its result */
+    const bool *early;  /* by node: of what it owes the sum may be made right behind it (hops.c) */
 };
 void together_find(const struct program *p, struct arena *a, struct together *t);
 
