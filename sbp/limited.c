@@ -15,6 +15,7 @@ enum {
     IDLE_LARGE = 300,     /* where it is not split, or no choice is known */
     BOUNDS = 4000,        /* of a search that nobody stops */
     BOUNDS_COUNTED = 150, /* where work is counted */
+    ENTRIES = 100000,     /* of small networks as many as look at so many entries */
     BLIND = 200,          /* bounds of parts while no choice is known: there may be none */
     PATIENCE = 3,         /* looks at one bound */
     MANY = 1500,          /* a folded network of more variables stays large */
@@ -221,12 +222,13 @@ worth_while(const struct limited *m)
     return MAX(MAX(0, m->best_bound / 100000), m->best_bound < 0 ? 0 : gap / 200);
 }
 
-/* Prices rise and fall until the bound no longer does. Returns the best bound, scaled. */
+/* Prices rise and fall until the bound no longer does. Where what is possible can be split, half of the bounds are left
+ * for that: they may go on rising by little for ever. Returns the best bound, scaled. */
 static int64_t
 raise(struct limited *m)
 {
-    int32_t tried = 0;
-    for (int32_t idle = 0; !is_idle(m, idle) && m->best_bound < below(m) && !out_of_time(m);) {
+    int32_t tried = 0, left = is_large(m) ? 0 : m->budget / 2;
+    for (int32_t idle = 0; !is_idle(m, idle) && m->best_bound < below(m) && m->budget > left && !out_of_time(m);) {
         bool found;
         int64_t bound = bound_now(m, &found), was = m->best->cost;
         tried++;
@@ -332,7 +334,8 @@ limited_begin(struct limited *m, struct arena *tmp)
     m->ruled_out = ARENA_ARRAY(tmp, int64_t *, n + 1);
     for (int32_t i = 0; i < n; i++) m->ruled_out[i] = ARENA_ARRAY(tmp, int64_t, m->net->node[i].ncand);
     m->best_bound = -NET_NEVER;
-    m->budget = m->o->work ? BOUNDS_COUNTED : m->o->stop ? INT32_MAX : BOUNDS;
+    m->budget = m->o->stop ? INT32_MAX : BOUNDS;
+    if (m->o->work) m->budget = (int32_t)MIN(BOUNDS, MAX(BOUNDS_COUNTED, ENTRIES / MAX(1, cfn_entries(m->folded.c))));
 }
 
 static void

@@ -114,4 +114,12 @@ exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
     return best;
 }
 
+/* A memory limit a little below or above a peak: one byte at least. */
+static inline int64_t
+draw_limit(int64_t peak)
+{
+    int64_t limit = peak + draw(12) - 1;
+    return MAX(1, limit);
+}
+
 #endif

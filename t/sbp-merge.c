@@ -123,8 +123,7 @@ all(const char *name, int n, uint64_t seed, bool (*test)(struct arena *a, const 
         int64_t peak;
         struct net net = draw_net(&a, seed + (uint64_t)k);
         if (exhaustive(&net, -1, 0, &peak) < NET_NEVER) {
-            int64_t limit = peak + draw(12) - 1; /* draws once */
-            net.memory_limit = MAX(1, limit);
+            net.memory_limit = draw_limit(peak);
             made++;
             if (test(&a, &net))
                 good++;

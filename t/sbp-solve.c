@@ -88,7 +88,7 @@ all(const char *name, int n, uint64_t seed, bool limited, bool (*test)(struct ar
         struct net net = draw_net(&a, seed + (uint64_t)k);
         int64_t peak;
         exhaustive(&net, -1, 0, &peak);
-        if (limited && peak < INT64_MAX) net.memory_limit = MAX(1, peak + draw(12) - 1);
+        if (limited && peak < INT64_MAX) net.memory_limit = draw_limit(peak);
         if (!test(&a, &net)) {
             failed++;
             diag("SEED=%llu", (unsigned long long)(seed + (uint64_t)k));
