@@ -14,6 +14,7 @@
 
 enum {
     TURNS = 24,    /* choices at most */
+    QUICK = 12,    /* of a large net that is looked at by counted work */
     SURE = 6,      /* and so many whatever the clock says, while none keeps the limit */
     TIMES = 4,     /* with a price */
     LOOKS = 6,     /* at the bound, at each price */
@@ -154,7 +155,7 @@ static bool
 stops(const struct squeeze *q)
 {
     bool sure = q->best->cost >= NET_NEVER && q->nfound < SURE && !q->o->may_fail;
-    if (q->o->quick && q->nfound >= SURE && !lowest_is_sought(q->net)) return true;
+    if (q->o->quick && q->nfound >= QUICK && !lowest_is_sought(q->net)) return true;
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 
