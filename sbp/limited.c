@@ -219,8 +219,7 @@ static int64_t
 worth_while(const struct limited *m)
 {
     int64_t gap = m->best->cost >= NET_NEVER ? 0 : below(m) - m->best_bound;
-    int64_t much = m->best_bound < 0 ? -m->best_bound : m->best_bound;
-    return MAX(much / 100000, m->best_bound < 0 ? 0 : gap / 200);
+    return MAX(MAX(0, m->best_bound / 100000), m->best_bound < 0 ? 0 : gap / 200);
 }
 
 /* Prices rise and fall until the bound no longer does. Where what is possible can be split, half of the bounds are left

@@ -174,6 +174,8 @@ int
 net_check(const struct net *n)
 {
     int64_t sum = 0;
+    if (n->memory_limit < 0)
+        return fail(E_PLAN, "cost network: a memory limit of %lld bytes", (long long)n->memory_limit);
     for (int32_t i = 0; i < n->nnode; i++) TRY(check_node(n, i, &sum));
     for (int32_t i = 0; i < n->ntensor; i++) TRY(check_tensor(n, i, &sum));
     return 0;
