@@ -2,7 +2,7 @@
 -- a limit the least is told, with it there is a plan, and with less there is none; what is accepted fits.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
-local SEED <const> = tonumber(os.getenv("RILLE_SEED") or 1)
+local SEED <const> = tonumber(os.getenv("SEED") or 1)
 local CHAINS <const> = os.getenv("RILLE_LONG") and 200 or 10
 local UNARY <const> = {"neg", "exp", "tanh", "relu", "square", "sigmoid"}
 local BINARY <const> = {"add", "sub", "mul", "maximum"}
