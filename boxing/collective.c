@@ -103,28 +103,32 @@ meet(const struct box *a, const struct box *b, int ndim, struct box *out)
     if (!box_intersect(a, b, ndim, out)) *out = (struct box){0};
 }
 
+/* Of what the position has in `own`, one of n blocks: what seat i has of it in `other`; nothing, where they do not
+ * meet. */
+static void
+block_of(const struct collective *c, const struct type *t, const struct layout *own, const struct layout *other,
+         int32_t n, int32_t pos, int32_t i, struct box *out)
+{
+    struct box here, there;
+    layout_box(own, t, pos, &here);
+    *out = here;
+    if (n == 1) return;
+    box_of_seat(c, t, other, pos, i, &there);
+    meet(&here, &there, t->ndim, out);
+}
+
 void
 collective_sent(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
                 int32_t pos, int32_t i, struct box *out)
 {
-    struct box has, wants;
-    layout_box(from, t, pos, out);
-    if (c->nsent == 1) return;
-    has = *out;
-    box_of_seat(c, t, to, pos, i, &wants);
-    meet(&has, &wants, t->ndim, out);
+    block_of(c, t, from, to, c->nsent, pos, i, out);
 }
 
 void
 collective_came(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to,
                 int32_t pos, int32_t i, struct box *out)
 {
-    struct box has, wants;
-    layout_box(to, t, pos, out);
-    if (c->ncame == 1) return;
-    wants = *out;
-    box_of_seat(c, t, from, pos, i, &has);
-    meet(&has, &wants, t->ndim, out);
+    block_of(c, t, to, from, c->ncame, pos, i, out);
 }
 
 int64_t

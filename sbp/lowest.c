@@ -1,6 +1,7 @@
 /* lowest.c - the least peak, by halving limits. */
 #include "sbp/lowest.h"
 
+#include "sbp/divisor.h"
 #include "sbp/limited.h"
 #include "sbp/squeeze.h"
 
@@ -19,17 +20,6 @@ lowest_work(void)
 }
 
 /* ---- what every peak is ---- */
-
-static int64_t
-common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 static int64_t
 divide_all(int64_t unit, const int64_t *bytes, int64_t n)

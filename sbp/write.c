@@ -6,6 +6,7 @@
 #include "sbp/rule.h"
 
 #include "runtime/error.h"
+#include "sbp/divisor.h"
 
 #include <string.h>
 
@@ -204,16 +205,6 @@ side_start(struct side *s, int ndim, const int64_t *dim)
     step(s);
 }
 
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b, b = r;
-    }
-    return a;
-}
-
 /* What is left of the dimension being walked becomes an unsplit factor of one side alone. */
 static int64_t
 close_dim(struct reshape *r, struct side *s)
@@ -243,7 +234,7 @@ close_group(struct reshape *r)
 static bool
 match(struct reshape *r)
 {
-    int64_t n = gcd(r->in.rest, r->out.rest);
+    int64_t n = common_divisor(r->in.rest, r->out.rest);
     bool divides = n == r->in.rest || n == r->out.rest;
     if (n > 1) {
         r->size[r->nletter] = n;
