@@ -376,6 +376,7 @@ bool rille_grad_mode(struct rille_session *s, bool on); /* returns what it was *
 /* While on, calls keep nothing for the backward pass, which computes their results again, to the same bits, from what
  * the region began with; a region is from on to off. Returns what it was; on within on changes nothing. */
 bool rille_recompute(struct rille_session *s, bool on);
+bool rille_recomputes(const struct rille_session *s); /* is it on? */
 
 /* From now on products (matmul, conv2d, attention) take f32 operands in this dtype of 16 bits, and sums, norms, losses
  * and powers take operands of 16 bits as f32; NULL: all take everything as it is. A trace keeps what was on when it was

@@ -3,6 +3,7 @@
 -- Parameters stay as they are. matmul, conv2d and attention take f32 operands in bf16 and give bf16; norms, softmax,
 -- losses, sums and powers take what has 16 bits as f32. Casts are operators of their own, so what is moved afterwards is
 -- half as large; gradients pass through them. A compiled step keeps what was on when it was traced.
+-- A coroutine that yields takes it along (shell/coroutine.c).
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -13,5 +14,6 @@ return function(dtype, fn, ...)
     check.shown(fn))
   local was = rille._autocast(dtype)
   local undo <close> = setmetatable({}, {__close = function() rille._autocast(was) end})
-  return table.unpack(table.pack(fn(...)))
+  local results = table.pack(fn(...))
+  return table.unpack(results, 1, results.n)
 end

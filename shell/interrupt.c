@@ -5,8 +5,7 @@
  * updates of variables that have begun are done. A second press tells what is waited for. At a prompt the hook stays
  * set from then on, so that a loop around pcall cannot hold it up, and no press ends the program; in a script the
  * second raises once more, and the third ends it. A press is a first one again when what the last one stopped was told
- * of it some seconds ago. Hooks are per coroutine and Lua does not tell which run, so coroutine.resume and
- * coroutine.wrap are replaced by functions that keep a list.
+ * of it some seconds ago. Hooks are per coroutine and Lua does not tell which run; coroutine.c does.
  *
  * A visitor - attached.c - is let in by the same means: a hook, set in a signal handler, calls it between two
  * instructions of Lua, unless the core is in the middle of a call then. What it runs stands above in the chain, and its
@@ -258,51 +257,12 @@ interrupt_visit(void)
     stop_from(nested);
 }
 
-/* ---- coroutines ---- */
+/* ---- opening ---- */
 
-/* Coroutines inherit the hook of their maker, so a new one is stopped as well. */
-static int
-resume(lua_State *L)
+static void
+left(void)
 {
-    lua_State *co = lua_tothread(L, 1);
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    if (co) enter(co);
-    int code = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-    if (co) depth = depth - 1;
-    return code ? lua_error(L) : lua_gettop(L);
-}
-
-/* What wrap gives; upvalue 1 is the coroutine. */
-static int
-wrapped(lua_State *L)
-{
-    lua_State *co = lua_tothread(L, lua_upvalueindex(1));
-    int nres = 0, narg = lua_gettop(L);
-    if (!lua_checkstack(co, narg)) return luaL_error(L, "too many arguments to resume");
-    lua_xmove(L, co, narg);
-    enter(co);
-    int code = lua_resume(co, L, narg, &nres);
     depth = depth - 1;
-    if (code != LUA_OK && code != LUA_YIELD) {
-        if (lua_status(co) != LUA_OK && lua_status(co) != LUA_YIELD) lua_resetthread(co);
-        lua_xmove(co, L, 1);
-        return lua_error(L);
-    }
-    luaL_checkstack(L, nres + 1, "too many results to resume");
-    lua_xmove(co, L, nres);
-    return nres;
-}
-
-static int
-wrap(lua_State *L)
-{
-    luaL_checktype(L, 1, LUA_TFUNCTION);
-    lua_State *co = lua_newthread(L);
-    lua_pushvalue(L, 1);
-    lua_xmove(L, co, 1);
-    lua_pushcclosure(L, wrapped, 1);
-    return 1;
 }
 
 /* rille._forget_presses(), for tests: the next press is a first one. */
@@ -322,12 +282,8 @@ interrupt_open(lua_State *L)
     lua_pushcfunction(L, forget_presses);
     lua_setfield(L, -2, "_forget_presses");
     lua_pop(L, 1);
-    shell_of(L)->cancelled = spent;
-    lua_getglobal(L, "coroutine");
-    lua_getfield(L, -1, "resume");
-    lua_pushcclosure(L, resume, 1);
-    lua_setfield(L, -2, "resume");
-    lua_pushcfunction(L, wrap);
-    lua_setfield(L, -2, "wrap");
-    lua_pop(L, 1);
+    struct shell *sh = shell_of(L);
+    sh->cancelled = spent;
+    sh->entered = enter;
+    sh->left = left;
 }

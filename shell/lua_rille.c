@@ -543,6 +543,7 @@ shell_open(lua_State *L, const struct environment *e)
     lua_setmetatable(L, -2);
     lua_pop(L, 1);
     int code = rille_open(&e->options, &sh->session);
+    if (!code) coroutine_open(L);
     if (!code) open_module(L);
     return code;
 }

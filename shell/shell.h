@@ -53,7 +53,8 @@ struct shell {
     bool asking;             /* a run that begins asks Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
-    void (*cancelled)(void); /* the shell calls it when Ctrl-C has cancelled a run; or NULL */
+    void (*cancelled)(void);                       /* the shell calls it when Ctrl-C has cancelled a run; or NULL */
+    void (*entered)(lua_State *co), (*left)(void); /* a coroutine begins or goes on to run; it runs no more; or NULL */
     /* Shows a document of this MIME type, and as plain text, where a notebook can; or NULL. */
     void (*display)(const char *type, const char *text, const char *plain);
     unsigned made;      /* tensors pushed, ever */
@@ -292,6 +293,10 @@ void help_open(lua_State *L);
 /* ---- text_only.c ---- */
 
 void text_only_open(lua_State *L); /* Lua's libraries are open, and no searcher was added */
+
+/* ---- coroutine.c: autocast and regions that are computed again belong to the coroutine that is in them ---- */
+
+void coroutine_open(lua_State *L);
 
 /* ---- pattern.c: what Lua's own library does for long, so that Ctrl-C stops it ---- */
 

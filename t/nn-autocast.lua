@@ -30,9 +30,47 @@ tap.group("scope", function()
   tap.is((x:matmul(x:transpose(0, 1))).dtype, "f32", "an error ends it")
   local inner = under(function() return under(function() return 1 end), x:matmul(x:transpose(0, 1)).dtype end)
   tap.is(inner, 1, "results come through")
-  tap.is({select(2, under(function() return 1, nil, 3 end))}, {nil, 3}, "all of them")
+  tap.is(table.pack(under(function() return nil, 2, nil end)), {nil, 2, nil, n = 3}, "all of them, nil or not")
   tap.fails(function() rille.autocast("f32", print) end, {"bf16", "f32", "nn-autocast.lua"}, "16 bits are wanted")
   tap.fails(function() rille.autocast("bf16") end, {"function", "nn-autocast.lua"}, "and a function")
+end)
+
+-- A coroutine takes what is on along when it yields, and finds it again.
+tap.group("coroutines", function()
+  local function dtype() return x:matmul(x:transpose(0, 1)).dtype end
+  local function turns(resume)
+    local seen = {}
+    while true do
+      local got = resume()
+      if not got then return seen end
+      seen[#seen + 1] = got .. " " .. dtype()
+    end
+  end
+  local function body()
+    under(function()
+      coroutine.yield(dtype())
+      coroutine.yield(dtype())
+    end)
+    coroutine.yield(dtype())
+  end
+  local within, after = "bf16 f32", "f32 f32"
+  tap.is(turns(coroutine.wrap(body)), {within, within, after}, "wrapped: it is on in the coroutine, off where it yields to")
+  local co = coroutine.create(body)
+  tap.is(turns(function() return select(2, coroutine.resume(co)) end), {within, within, after}, "resumed: so too")
+  local new, old = coroutine.wrap(function() while true do coroutine.yield(dtype()) end end), nil
+  tap.is({under(new), new()}, {"bf16", "bf16"}, "a new one begins with what is on")
+  old = coroutine.wrap(function() while true do coroutine.yield(dtype()) end end)
+  tap.is({old(), under(old), dtype()}, {"f32", "f32", "f32"}, "and keeps it")
+  local left = coroutine.create(body)
+  coroutine.resume(left)
+  under(function()
+    coroutine.close(left)
+    tap.is(dtype(), "bf16", "one that is closed leaves what is on")
+  end)
+  left = coroutine.wrap(function() under(function() coroutine.yield() error("stop") end) end)
+  left()
+  pcall(left)
+  tap.is(dtype(), "f32", "and so does one that fails")
 end)
 
 -- Three steps; losses, and the greatest distance of parameters.

@@ -88,6 +88,12 @@ tap.group("more", function()
   function Fails:forward() error("stop") end
   pcall(Fails():recompute(), x)
   tap.is(rille._recompute(false), false, "an error inside ends the region")
+  local Yields = nn.Module:extend("Yields")
+  function Yields:forward(v) coroutine.yield() return nil, v, nil end
+  local turn = coroutine.wrap(function() return table.pack(Yields():recompute()(x)) end)
+  turn()
+  tap.is(rille._recompute(false), false, "a coroutine that yields inside takes the region with it")
+  tap.is(turn().n, 3, "and all results come through, nil or not")
   local m = nn.Linear(2, 2):recompute()
   tap.ok(rawequal(m:recompute(false), m), "recompute(false) takes it back")
 end)

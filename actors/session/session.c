@@ -463,6 +463,12 @@ rille_recompute(struct rille_session *s, bool on)
     return was;
 }
 
+bool
+rille_recomputes(const struct rille_session *s)
+{
+    return !face_session(s, __func__) && s->region != 0;
+}
+
 /* ---- counters ---- */
 
 void

@@ -37,7 +37,8 @@ local function plainly(fn, ...) return fn(...) end
 local function in_region(fn, ...)
   local was = rille._recompute(true)
   local undo <close> = setmetatable({}, {__close = function() rille._recompute(was) end})
-  return table.unpack(table.pack(fn(...)))
+  local results = table.pack(fn(...))
+  return table.unpack(results, 1, results.n)
 end
 
 function Module.__call(self, ...)
