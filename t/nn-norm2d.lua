@@ -24,6 +24,18 @@ tap.group("one batch", function()
   tap.fails(function() bn(rille.ones{2, 3}) end, {"nn.BatchNorm2d", "2 dimensions", "nn-norm2d.lua"}, "images are wanted")
 end)
 
+-- An empty batch, as the last of a split data set may be, has no statistics.
+tap.group("no rows", function()
+  local bn = nn.BatchNorm2d(3)
+  bn(x)
+  local before = {bn.running_mean:totable(), bn.running_var:totable()}
+  local y = bn(x:slice(0, 0, 0))
+  tap.is(y.shape, {0, 3, 4, 4}, "an empty batch gives one")
+  tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "and leaves the running ones")
+  tap.is(bn(rille.ones{2, 3, 0, 4}).shape, {2, 3, 0, 4}, "so do images of no size")
+  tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "which leave them too")
+end)
+
 -- Gradient of the input and running values after a step.
 local function step(place, sbp, pieces)
   local bn = nn.BatchNorm2d(3)

@@ -2,7 +2,8 @@
 -- Ioffe & Szegedy 2015.
 --
 -- While training, mean and variance are those of the whole batch (of a micro-batch, in a compiled step that has them),
--- however it is split over ranks. Running ones, for eval(), are buffers, updated once a step.
+-- however it is split over ranks. Running ones, for eval(), are buffers, updated once a step;
+-- a batch of no values leaves them.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -38,8 +39,10 @@ function BatchNorm2d:forward(x)
     local n = x:numel() // channels
     mean = x:mean{axis = {0, 2, 3}}
     var = (x - across(mean)):square():mean{axis = {0, 2, 3}}
-    follow(self.running_mean, mean, self.momentum)
-    follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
+    if n > 0 then
+      follow(self.running_mean, mean, self.momentum)
+      follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
+    end
   end
   local scale = (var + self.eps):rsqrt() * self.weight
   return (x - across(mean)) * across(scale) + across(self.bias)
