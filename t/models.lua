@@ -389,4 +389,38 @@ tap.group("json", function()
   tap.fails(function() json.encode() end, {"json: "}, "nor is nil")
 end)
 
+-- The balance of experts is one number wherever the blocks are, and its gradient goes back to all of them.
+tap.group("balance", function()
+  local function mesh(ranks) return rille.placement("cpu", ranks) end
+  local function balance(place, recipe, how)
+    rille.manual_seed(6)
+    local m = rille.models.moe.new{vocab = 31, length = 8, layers = 3, heads = 2, width = 16, experts = 4, placement = place}
+    if recipe then rille.parallel(m, recipe) end
+    local ids = {}
+    for i = 1, 4 do ids[i] = {i, 2 * i, 3 * i, 30 - i} end
+    ids = rille.tensor(ids, {dtype = "i64"}):to_global(rille.parallel.input(m))
+    local where = rille.parallel.labels(m)
+    local function step(x)
+      local loss = m(x):square():mean() + m:balance() * 0.1
+      loss:backward()
+      return loss, m:balance()
+    end
+    local loss, even = (how == "compiled" and rille.graph(step) or step)(ids)
+    local r = {loss:item(), even:item()}
+    for i, b in ipairs(m.h) do r[#r + 1] = b.mlp.router.weight.grad:totable() end
+    return r, even.placement == where.placement
+  end
+  local want = balance(mesh{0})
+  for name, case in pairs{["two stages"] = {mesh{0}, {stages = {mesh{0}, mesh{1}}}},
+    ["stages of a mesh"] = {mesh{0, 1}, {data = 0, stages = {mesh{0, 1}, mesh{2, 3}}}},
+    ["three, of which two are one"] = {mesh{0}, {stages = {mesh{0}, mesh{1}, mesh{0}}}},
+    ["experts over a mesh"] = {mesh{0, 1}, {tensor = 0}}} do
+    for _, how in ipairs{"plain", "compiled"} do
+      local got, at_end = balance(case[1], case[2], how)
+      tap.near(got, want, ("%s, %s: the same balance and gradients"):format(name, how), 1e-4, 1e-6)
+      tap.ok(at_end, "it lies where the loss does")
+    end
+  end
+end)
+
 tap.done()

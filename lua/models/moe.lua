@@ -2,6 +2,7 @@
 
 local check = require "rille.check"
 local nn = require("rille").nn
+local layout = require "rille.layout"
 local language = require "rille.models.language"
 
 local Block = nn.Module:extend("models.moe.Block")
@@ -50,12 +51,15 @@ function MoE:features(ids, cache)
 end
 
 -- How unevenly ids went to experts in the last forward pass, a mean over blocks: 1 is even. Added to a loss, times some
--- 0.01, it keeps experts in use.
+-- 0.01, it keeps experts in use. It lies where the last block does, as the loss does.
 function MoE:balance()
   local total
   for _, block in ipairs(self.h) do
     local one = block.mlp:balance()
     check.that(one, "models.moe: balance() is of a forward pass; there was none")
+    if total and total.placement ~= one.placement then
+      total = total:to_global{placement = one.placement, sbp = layout.whole(one.placement)}
+    end
     total = total and total + one or one
   end
   return total * (1 / #self.h)
