@@ -115,6 +115,14 @@ function check.number(who, what, value, least)
   return value
 end
 
+-- The name of a file or folder. The system would take it to end at a zero byte.
+function check.path(who, what, value)
+  check.that(type(value) == "string" and value ~= "", "%s: %s is wanted, not %s", who, what, value == "" and '""' or shown(value))
+  local zero = value:find("\0", 1, true)
+  check.that(not zero, "%s: the name %q has a zero byte", who, zero and value:sub(1, zero - 1) or value)
+  return value
+end
+
 function check.flag(who, what, value)
   check.that(type(value) == "boolean", "%s: %s is true or false, not %s", who, what, shown(value))
   return value

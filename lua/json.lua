@@ -119,8 +119,7 @@ function json.decode(text, who)
 end
 
 function json.load(path)
-  check.that(type(path) == "string", "json.load: a file's name is wanted, not %s", check.shown(path))
-  local file, why = io.open(path, "rb")
+  local file, why = io.open(check.path("json.load", "a file's name", path), "rb")
   check.that(file, "%s", why)
   local text = file:read("a")
   file:close()

@@ -123,6 +123,48 @@ tap.group("names", function()
   tap.fails(function() q:save(at) end, {"int8", "models-files.lua"}, "int8 weights are not saved")
 end)
 
+-- A folder can hold what its config.json describes, and nothing else is written as that.
+tap.group("models that are others", function()
+  local at, nn = dir .. "others", rille.nn
+  local function refused(kind, words, name, change)
+    local m = new(kind)
+    change(m)
+    words[#words + 1], words[#words + 2] = "its config", "models-files.lua"
+    tap.fails(function() m:save(at) end, words, ("%s: %s"):format(kind, name))
+    tap.ok(not io.open(at), "and nothing is written")
+  end
+  refused("gpt2", {"'h.0.fc1.bias' is missing"}, "a layer without its bias", function(m) m.h[1].fc1 = nn.Linear(16, 64, {bias = false}) end)
+  refused("gpt2", {"'extra.weight'"}, "a layer that is more", function(m) m.extra = nn.Linear(16, 16) end)
+  refused("gpt2", {"'h.2."}, "a block that is more", function(m) m.h[3] = nn.TransformerBlock(16, 2) end)
+  refused("gpt2", {"'h.1.", "is missing"}, "a block that is less", function(m) m.h[2] = nil end)
+  refused("gpt2", {"'h.1.", "is missing", "and 8 more"}, "a block that stands twice", function(m) m.h[2] = m.h[1] end)
+  refused("gpt2", {"'lm_head.weight' is a tensor of its own"}, "a head that is not the table", function(m) m.lm_head = nn.Linear(16, 31, {bias = false}) end)
+  refused("llama", {"'lm_head.weight' is 'embed_tokens.weight'"}, "a head that is the table", function(m)
+    nn.tie(m.embed_tokens, "weight", m.lm_head, "weight")
+  end)
+  refused("gpt2", {"'wpe.weight' is {7, 16}, by its config {12, 16}"}, "positions of another length", function(m) m.wpe = nn.Positions(7, 16) end)
+  refused("gpt2", {"'ln_f.eps' is 0.5"}, "another eps", function(m) m.ln_f.eps = 0.5 end)
+  refused("gpt2", {"'h.0.how.approximate' is \"none\""}, "another activation", function(m) m.h[1].how.approximate = "none" end)
+  refused("gpt2", {"'h.0.attention.heads' is 2, by its config 4"}, "a config of other heads", function(m) m.config.heads = 4 end)
+  refused("gpt2", {"'h.0' is nn.Sequential"}, "another module of the same tensors", function(m)
+    local seq = nn.Sequential()
+    for _, k in ipairs{"norm1", "attention", "norm2", "fc1", "fc2"} do seq[k] = m.h[1][k] end
+    m.h[1] = seq
+  end)
+  refused("gpt2", {"'forward' is a function"}, "a forward of its own", function(m) rawset(m, "forward", function() end) end)
+  refused("moe", {"'h.0.mlp.top_k' is 1"}, "another number of experts for an id", function(m) m.h[1].mlp.top_k = 1 end)
+  refused("moe", {"'h.0.mlp.up' is {2, "}, "experts that are gone", function(m) m.h[1].mlp = nn.MixtureOfExperts(16, 64, 2) end)
+  local m = new("gpt2", {dropout = 0.1})
+  m.dropout.p, m.note, m.wte.weight.requires_grad = 0.3, {"mine"}, false
+  rille.manual_seed(3)
+  m:eval():save(at)
+  local drawn = rille.rand({2}):totable()
+  rille.manual_seed(3)
+  tap.is(drawn, rille.rand({2}):totable(), "what is saved draws no number")
+  tap.is(logits(rille.models.gpt2.load(at)), logits(m), "dropout, notes and frozen parameters are no other model")
+  os.execute(("rm -rf '%s'"):format(at))
+end)
+
 -- Each word of config.json says something else: another model, or a complaint at the line that loads it.
 tap.group("damaged config.json", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do

@@ -8,6 +8,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local json = require "rille.json"
 local layout = require "rille.layout"
+local described = require "rille.models.described"
 
 local files = {}
 
@@ -129,7 +130,7 @@ end
 
 function files.load(kind, path, options, complete)
   local who = "models." .. kind.name .. ".load"
-  check.that(type(path) == "string", "%s takes a path, not %s", who, check.shown(path))
+  check.path(who, "the name of a folder or a file", path)
   check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize is \"int8\", not %s", who,
     check.shown(options.quantize))
   local read = path:find("%.bin$") and kind.read_bin or read_folder
@@ -147,10 +148,11 @@ local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 =
 
 -- max_shard_size: as rille.save's. The folder is made where there is none.
 function files.save(kind, model, dir, given)
-  check.that(type(dir) == "string", "models.%s: save takes a folder, not %s", kind.name, check.shown(dir))
+  check.path(("models.%s: save"):format(kind.name), "the name of a folder", dir)
   check.that(not is_file(dir), "models.%s: save: '%s' is a file; a folder is wanted", kind.name, dir)
   local options = check.options("models." .. kind.name .. ": save", given, {max_shard_size = "5GB"})
   check.that(not model.quantized, "models.%s: a model of int8 weights is not saved; save the one it was made of", kind.name)
+  described(("models.%s: save"):format(kind.name), kind, model)
   local state, tensors, config = model:state_dict(), {}, model.config
   each_row(kind, config, function(theirs, ours, turn)
     if theirs == HEAD and config.tied then return end

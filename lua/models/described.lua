@@ -1,0 +1,85 @@
+-- described.lua - is a model the one that its config describes? A folder holds the config and the tensors that models of it
+-- have: one to which something was added, or in which something was replaced, would come back as another.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+
+local TOLD = 8 -- differences in a message
+
+local nowhere = {training = true, theirs = true} -- fields that are no part of what a model computes with
+
+local function is_module(v) return type(v) == "table" and type(v.named_tensors) == "function" end
+
+local function shape_text(t) return "{" .. table.concat(t.shape, ", ") .. "}" end
+
+-- What was tied together, told by the first of its names.
+local function first_names(model)
+  local first, of = {}, {}
+  for _, found in ipairs(model:named_tensors()) do
+    first[found.tensor] = first[found.tensor] or found.name
+    of[found.name] = {tensor = found.tensor, first = first[found.tensor]}
+  end
+  return of
+end
+
+local function compare_tensors(model, want, wrong)
+  local have, wants = first_names(model), first_names(want)
+  for _, name in ipairs(check.sorted_keys(wants)) do
+    local a, b = have[name], wants[name]
+    if not a then
+      wrong[#wrong + 1] = ("'%s' is missing"):format(name)
+    elseif shape_text(a.tensor) ~= shape_text(b.tensor) then
+      wrong[#wrong + 1] = ("'%s' is %s, by its config %s"):format(name, shape_text(a.tensor), shape_text(b.tensor))
+    elseif a.first ~= b.first then
+      wrong[#wrong + 1] = a.first == name and ("'%s' is a tensor of its own, by its config '%s'"):format(name, b.first)
+        or ("'%s' is '%s', by its config %s"):format(name, a.first, b.first == name and "a tensor of its own" or "'" .. b.first .. "'")
+    end
+  end
+  for _, name in ipairs(check.sorted_keys(have)) do
+    if not wants[name] then wrong[#wrong + 1] = ("'%s' is more than its config has"):format(name) end
+  end
+end
+
+-- Fields of two modules or tables, by what the second has; tensors are compared by name.
+local function compare_fields(a, b, path, wrong)
+  local function differs(key, x, y)
+    wrong[#wrong + 1] = ("'%s%s' is %s, by its config %s"):format(path, key, check.shown(x), check.shown(y))
+  end
+  if getmetatable(a) ~= getmetatable(b) then
+    wrong[#wrong + 1] = ("'%s' is %s, by its config %s"):format(path:sub(1, -2), is_module(a) and a.__name or "a table",
+      is_module(b) and b.__name or "a table")
+    return
+  end
+  if #a ~= #b then wrong[#wrong + 1] = ("'%s' has %d members, by its config %d"):format(path:sub(1, -2), #a, #b) end
+  for key, y in pairs(b) do
+    local x = rawget(a, key)
+    local name = math.type(key) == "integer" and key - 1 or key
+    if nowhere[key] or layout.is_tensor(y) or rawequal(x, y) or getmetatable(b) == rille.nn.Dropout then
+      -- a table of ours, or nothing that its values depend on
+    elseif type(y) ~= "table" then
+      if x ~= y then differs(name, x, y) end
+    elseif type(x) ~= "table" then
+      differs(name, x, y)
+    elseif is_module(y) or getmetatable(y) == nil and getmetatable(b) ~= rille.nn.Rotary then
+      compare_fields(x, y, path .. name .. ".", wrong)
+    end
+  end
+  for key, x in pairs(a) do
+    if type(x) == "function" and rawget(b, key) == nil and b[key] then
+      wrong[#wrong + 1] = ("'%s%s' is a function of its own"):format(path, key)
+    end
+  end
+end
+
+-- Complains about all that differs. kind: of language.lua. What is drawn for the other model does not count.
+return function(who, kind, model)
+  local seed, count = rille._random()
+  local want, wrong = kind.class(model.config), {}
+  rille._random(seed, count)
+  compare_tensors(model, want, wrong)
+  if #wrong == 0 then compare_fields(model, want, "", wrong) end
+  if #wrong > TOLD then wrong = {table.concat(wrong, "; ", 1, TOLD), ("and %d more"):format(#wrong - TOLD)} end
+  check.that(#wrong == 0, "%s: the model is not what its config says, so a folder would hold another: %s; " ..
+    "rille.save(\"name.safetensors\", model) writes its tensors", who, table.concat(wrong, "; "))
+end
