@@ -17,6 +17,7 @@ local state_text = require "rille.state_text"
 local checkpoint = {}
 
 local PATTERN, SHARD = "^(checkpoint%-(%d+)%-step%-%d+)%.safetensors$", "^(checkpoint%-(%d+)%-step%-%d+)%.%d+%.shard$"
+local LAST <const> = 1000000000000000 -- numbers beyond are none that a save gave
 local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
@@ -27,9 +28,10 @@ local function list(dir, names)
   local found, torn, by_name, last = {}, {}, {}, 0
   local function add(name, pattern, visit)
     local stem, number = name:match(pattern)
-    if not stem then return end
-    last = math.max(last, math.tointeger(tonumber(number)))
-    visit(stem, math.tointeger(tonumber(number)), dir .. "/" .. name)
+    number = stem and math.tointeger(tonumber(number))
+    if not number or number >= LAST then return end
+    last = math.max(last, number)
+    visit(stem, number, dir .. "/" .. name)
   end
   for _, name in ipairs(names) do
     add(name, PATTERN, function(stem, number, path)
@@ -139,7 +141,7 @@ end
 
 function checkpoint.save(dir, parts, options)
   local who = "rille.checkpoint.save"
-  check.that(type(dir) == "string", "%s: the name of a folder is wanted, not %s", who, check.shown(dir))
+  check.path(who, "the name of a folder", dir)
   check_parts(who, parts, {step = true, note = true})
   local o = check.options(who, options, {async = false, keep = check.none})
   if o.keep then check.count(who, "keep", o.keep) end
@@ -260,7 +262,7 @@ end
 
 function checkpoint.load(dir, parts, options)
   local who = "rille.checkpoint.load"
-  check.that(type(dir) == "string", "%s: the name of a folder is wanted, not %s", who, check.shown(dir))
+  check.path(who, "the name of a folder", dir)
   check_parts(who, parts, {})
   local o = check.options(who, options, {fallback = false})
   rille._finish()

@@ -134,7 +134,7 @@ local function draw(all, o)
 end
 
 return function(path, series, options)
-  check.that(type(path) == "string", "rille.plot takes a file's name, not %s", check.shown(path))
+  check.path("rille.plot", "a file's name", path)
   local ending = path:match("%.%w+$")
   check.that(not ending or ending:lower() == ".svg", "rille.plot writes an SVG: the name of an .svg file is wanted, not %s", check.shown(path))
   check.that(type(series) == "table", "rille.plot takes {name = {numbers}}, not %s", check.shown(series))

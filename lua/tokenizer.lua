@@ -18,7 +18,7 @@ local function text_of(who, from)
   if type(from) == "string" then return from end
   check.that(type(from) == "table" and type(from.file) == "string", "%s: a text or {file = path} is wanted, not %s", who,
     check.shown(from))
-  local file, why = io.open(from.file, "rb")
+  local file, why = io.open(check.path(who, "the name of a file", from.file), "rb")
   check.that(file, "%s: %s", who, why)
   local text = file:read("a")
   file:close()
@@ -65,7 +65,7 @@ end
 return setmetatable(tokenizer, {
   __call = function(_, path, given)
     local o = check.options("rille.tokenizer", given, {pattern = check.none, special = check.none})
-    check.that(type(path) == "string", "rille.tokenizer: the name of a file is wanted, not %s", check.shown(path))
+    check.path("rille.tokenizer", "the name of a file", path)
     return rille._tokenizer(path, o.pattern, specials("rille.tokenizer", o.special))
   end,
   __index = function(_, name) check.fail("rille.tokenizer has no '%s'; it has train, and is called", check.named(name)) end,

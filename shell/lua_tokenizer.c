@@ -61,7 +61,7 @@ special_ids(lua_State *L, int i, const char *who, int n)
 static int
 tokenizer(lua_State *L)
 {
-    const char *who = "tokenizer", *path = luaL_checkstring(L, 1);
+    const char *who = "tokenizer", *path = text_at(L, 1, who);
     const char *pattern = lua_isnoneornil(L, 2) ? NULL : text_at(L, 2, who);
     int n;
     lua_settop(L, 4);

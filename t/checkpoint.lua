@@ -165,6 +165,21 @@ tap.group("keep and background", function()
   rille.save(dir .. "/y.safetensors", {x = T{1}})
 end)
 
+tap.group("other names in the folder", function()
+  local net, at = nn.Linear(2, 2), dir .. "/names"
+  rille.checkpoint.save(at, {model = net, step = 1})
+  local whole = list(at)[1]
+  for _, name in ipairs{"checkpoint-99999999999999999999-step-1.safetensors", "checkpoint-9223372036854775807-step-1.safetensors",
+    "checkpoint-x-step-1.safetensors", "checkpoint-00000009-step-99999999999999999999.shard", "step-99999999999999999999",
+    "checkpoint-99999999999999999999-step-1.3.shard"} do
+    assert(io.open(at .. "/" .. name, "w")):close()
+  end
+  tap.is(rille.checkpoint.load(at, {model = net}), 1, "files whose numbers no save gives are none of its")
+  rille.checkpoint.save(at, {model = net, step = 2}, {keep = 1})
+  tap.is({rille.checkpoint.load(at, {model = net}), #list(at)}, {2, 7}, "and stay where they are")
+  tap.ok(not io.open(at .. "/" .. whole), "while what is one of its goes")
+end)
+
 tap.group("what does not fit", function()
   local a, at = training(kinds[3], "eager", 1), dir .. "/f"
   rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = 1})

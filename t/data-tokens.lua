@@ -148,6 +148,22 @@ tap.group("text files", function()
   tap.is({t:totable(), names}, {{{1, 2.5, -3}, {4, 5, 600}}, {"a", "b c", "d"}}, "csv: a tensor, and the names of its columns")
   tap.fails(function() data.csv(path) end, {"a.csv:1", "'a'", "header"}, "a line that is no numbers is named")
   tap.fails(function() data.csv(write("b.csv", "1,2\n3\n")) end, {"b.csv:2", "1 columns", "2"}, "so is one of other columns")
+  tap.fails(function() data.csv(write("b.csv", "a,b\n1,2,3\n"), {header = true}) end, {"b.csv:2", "3 columns", "header names 2", "data-tokens.lua"},
+    "and names that are not one a column")
+  tap.is(select(2, data.csv(write("b.csv", "\xEF\xBB\xBFa,\"b, and \"\"c\"\"\",\"\"\n1,2,\" 3\""), {header = true})), {"a", 'b, and "c"', ""},
+    "names in quotes may have commas and quotes in them")
+  tap.is(data.csv(write("b.csv", "\xEF\xBB\xBF1,2\n")):totable(), {{1, 2}}, "a byte order mark is no part of the first number")
+  tap.is(data.csv(write("b.csv", "nan,-inf\nNaN, Inf \n+NAN,infinity\n")):totable(),
+    {{0 / 0, -math.huge}, {0 / 0, math.huge}, {0 / 0, math.huge}}, "nan and inf are numbers")
+  tap.fails(function() data.csv(write("b.csv", "1,\n")) end, {"b.csv:1", "''"}, "nothing is none")
+  for _, s in ipairs{"a", "e", "5", "-", ".", '"', "\n", "", ",,", 3} do
+    tap.fails(function() data.csv(write("b.csv", "1,2\n"), {separator = s}) end, {"rille.data.csv", "separator", "would do"},
+      ("%q separates nothing"):format(s))
+  end
+  tap.is(data.csv(write("b.csv", "1 2\n"), {separator = " "}):totable(), {{1, 2}}, "a space may")
+  tap.is(data.csv(write("b.csv", "1%2\n"), {separator = "%"}):totable(), {{1, 2}}, "so may a sign of patterns")
+  tap.fails(function() data.csv("/tmp") end, {"rille.data.csv", "/tmp", "data-tokens.lua"}, "a folder is no table")
+  tap.fails(function() data.csv("/tmp\0x") end, {"zero byte", "data-tokens.lua"}, "a name does not end at a zero byte")
   tap.is(data.csv(write("c.csv", "1;2\n"), {separator = ";", dtype = "i64"}):totable(), {{1, 2}}, "other separators and dtypes")
   tap.is(data.text(write("t.txt", "ab\0\255")):totable(), {97, 98, 0, 255}, "a text is its bytes")
 end)

@@ -5,21 +5,55 @@ local check = require "rille.check"
 
 local files = {}
 
-local function open(who, path)
-  check.that(type(path) == "string", "%s: the name of a file is wanted, not %s", who, check.shown(path))
-  local file, why = io.open(path, "rb")
-  check.that(file, "%s: %s", who, why)
-  return file
+-- All of it. A folder can be opened, and not read.
+local function read(who, path)
+  local file, why_not = io.open(check.path(who, "the name of a file", path), "rb")
+  check.that(file, "%s: %s", who, why_not)
+  local text, why = file:read("a")
+  file:close()
+  check.that(text, "%s: %s: %s", who, path, tostring(why))
+  return text
 end
 
--- The fields of a line as numbers, added to row; nil and the field that is none.
-local function numbers(line, separator, row)
-  for field in (line .. separator):gmatch("(.-)%" .. separator) do
-    local value = tonumber((field:match('^%s*"(.*)"%s*$') or field))
-    if not value then return nil, field end
-    row[#row + 1] = value
+local BYTE_ORDER_MARK = "\xEF\xBB\xBF"
+
+-- Where what begins with a quote at `at` ends, behind the quote and spaces; nil: it does not.
+local function quoted_end(line, at)
+  local first = line:match('^%s*"()', at)
+  local quote = first and line:find('"', first, true)
+  while quote and line:sub(quote + 1, quote + 1) == '"' do quote = line:find('"', quote + 2, true) end
+  if quote then return line:match("^%s*()", quote + 1), line:sub(first, quote - 1):gsub('""', '"') end
+end
+
+-- The fields of a line; what stands in quotes may have separators in it, and quotes as two.
+local function fields(line, separator)
+  local list, at = {}, 1
+  while true do
+    local last, field = quoted_end(line, at)
+    if not last or last <= #line and line:sub(last, last) ~= separator then
+      last = line:find(separator, at, true) or #line + 1
+      field = line:sub(at, last - 1)
+    end
+    list[#list + 1] = field
+    if last > #line then return list end
+    at = last + 1
   end
-  return row
+end
+
+-- As other programs write what is no number, or beyond all.
+local words = {nan = 0 / 0, inf = math.huge, infinity = math.huge}
+
+local function number_of(field)
+  local sign, word = field:match("^%s*([+-]?)(%a+)%s*$")
+  local value = word and words[word:lower()]
+  if value then return sign == "-" and -value or value end
+  return tonumber(field)
+end
+
+local function check_separator(who, separator)
+  check.that(type(separator) == "string" and #separator == 1 and not separator:find('[%w"+.\r\n-]'),
+    "%s: the separator is one character that no number, no quote and no line has in it (\",\", \";\", \"\\t\" would do), not %s", who,
+    check.quoted(separator))
 end
 
 -- A file of numbers separated by commas as a tensor {rows, columns}: data.csv(path, {separator = ",", header = false,
@@ -27,22 +61,26 @@ end
 function files.csv(path, given)
   local who = "rille.data.csv"
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
-  check.that(type(o.separator) == "string" and #o.separator == 1, "%s: the separator is one character", who)
-  local file, rows, names, at = open(who, path), {}, nil, 0
-  for line in file:lines() do
+  check_separator(who, o.separator)
+  local text, rows, names, at = read(who, path), {}, nil, 0
+  if text:sub(1, 3) == BYTE_ORDER_MARK then text = text:sub(4) end
+  for line in text:gmatch("([^\n]*)\n?") do
     at, line = at + 1, line:gsub("\r$", "")
-    if o.header and not names then
-      names = {}
-      for field in (line .. o.separator):gmatch("(.-)%" .. o.separator) do names[#names + 1] = field:match('^%s*"?(.-)"?%s*$') end
+    if o.header and not names and at == 1 then
+      names = fields(line, o.separator)
+      for i, name in ipairs(names) do names[i] = name:match("^%s*(.-)%s*$") end
     elseif line:find("%S") then
-      local row, bad = numbers(line, o.separator, {})
-      check.that(row, "%s: %s:%d: '%s' is no number%s", who, path, at, bad, at == 1 and "; header = true skips a line of names" or "")
+      local row = fields(line, o.separator)
+      for i, field in ipairs(row) do
+        row[i] = number_of(field)
+        check.that(row[i], "%s: %s:%d: '%s' is no number%s", who, path, at, field, at == 1 and "; header = true skips a line of names" or "")
+      end
       check.that(#rows == 0 or #row == #rows[1], "%s: %s:%d: %d columns, the lines before have %d", who, path, at, #row,
         rows[1] and #rows[1] or 0)
+      check.that(not names or #row == #names, "%s: %s:%d: %d columns, the header names %d", who, path, at, #row, names and #names or 0)
       rows[#rows + 1] = row
     end
   end
-  file:close()
   check.that(#rows > 0, "%s: %s: there is no line of numbers", who, path)
   return rille.tensor(rows, {dtype = o.dtype, placement = o.placement, sbp = o.sbp}), names
 end
@@ -51,10 +89,7 @@ end
 function files.text(path, given)
   local who = "rille.data.text"
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})
-  local file = open(who, path)
-  local text, why = file:read("a")
-  file:close()
-  check.that(text, "%s: %s: %s", who, path, tostring(why))
+  local text = read(who, path)
   local ids = o.tokenizer and o.tokenizer:encode(text) or nil
   if not ids then
     ids = {}
