@@ -538,7 +538,7 @@ int
 gemm_few_run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    enum { GRAIN = 1 << 16 }; /* products that are worth a thread */
+    enum { GRAIN = 1 << 14 }; /* products that are worth a thread: 64 KB of b */
     bool swapped;
     struct few_batch all = {.g = gemm_of_matmul(k)};
     few_settle(&all.g, &swapped);
