@@ -4,6 +4,7 @@
 # program's. Steps, one a line:
 #   type TEXT     types it; \n, \t, \e and \003 as in C
 #   wait TEXT     until the terminal showed TEXT since the last wait (30 seconds at most)
+#   match REGEX   until what the terminal showed since the last wait matches (30 seconds at most)
 #   within N TEXT   as wait, for N seconds at most: else the program is ended, and the exit code is 99
 #   columns N     the window has so many from now on
 #   hangup        closes the terminal; the last step
@@ -56,6 +57,13 @@ sub wait_for {
   return $at >= 0;
 }
 
+sub match {
+  my ($regex) = @_;
+  my $end = time + 30;
+  while (substr($seen, $waited) !~ /$regex/ && $open && time < $end) { pull(0.1) }
+  $waited += substr($seen, $waited) =~ /$regex/ ? $+[0] : length($seen) - $waited;
+}
+
 sub wait_for_prompt {
   my $end = time + 30;
   while (substr($seen, $waited) !~ /[\r\n](?:\e\[\?2004h)?(?:rille> | *\.\. +)$/ && $open && time < $end) { pull(0.1) }
@@ -79,6 +87,7 @@ while (defined(my $step = <STDIN>) && $open) {
   chomp $step;
   if ($step =~ s/^type //) { type($step) }
   elsif ($step =~ s/^wait //) { wait_for($step, 30) }
+  elsif ($step =~ s/^match //) { match($step) }
   elsif ($step =~ s/^within (\d+) //) { kill(9, $pid), $code = 99, last unless wait_for($step, $1) }
   elsif ($step =~ s/^columns //) { my $window = pack("S4", 40, $step, 0, 0); ioctl($master, $size, $window); pull(0.2) }
   elsif ($step eq "hangup") { close($master); ($open, $hung) = (0, 1); hang() }

@@ -268,7 +268,7 @@ steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
   'type b = rille.zeros({1024, 1024}, {placement = P, sbp = "B"})\n' prompt
   'type a:sum():item() > -1e9\n' 'wait true' prompt
   'type :top (function() local c = a; for _ = 1, 3000 do c = c:matmul(b) end return c:sum():item() end)()\n'
-  'wait q leaves this' 'wait matmul' 'type \003' 'wait interrupted' 'wait rille> ' 'type :top\n' 'wait q leaves' 'type q' 'wait rille> '
+  'wait q leaves this' 'match thread 0 .*█.* %' 'match %  matmul \(\(command\):1\)' 'type \003' 'wait interrupted' 'wait rille> ' 'type :top\n' 'wait q leaves' 'type q' 'wait rille> '
   'type :quit\n')
 for hosts in 1 2; do
   printf '%s\n' "${steps[@]}" | RILLE_HOSTS=$hosts perl "$pty" "$rille" launch -n 2 --no-init --color never -d cpu:1 >seen 2>&1
