@@ -16,13 +16,14 @@ enum {
     BOUNDS = 4000,        /* of a search that nobody stops */
     BOUNDS_COUNTED = 150, /* where work is counted */
     ENTRIES = 100000,     /* of small networks as many as look at so many entries */
-    BLIND = 200,          /* bounds of parts while no choice is known: there may be none */
-    PATIENCE = 3,         /* looks at one bound */
-    MANY = 1500,          /* a folded network of more variables stays large */
-    SWEEPS = 6,           /* of that at each price */
-    GLANCE = 4,           /* looks at the first bound of that */
-    MOST = 100000000,     /* work on parts between two bounds */
-    AROUND = 2,           /* times the work of a bound: parts beside it take as much again */
+    BLIND = 200, /* bounds of parts while no choice is known: there may be none. Of small networks as many as */
+    BLIND_ENTRIES = 400000, /* look at so many entries */
+    PATIENCE = 3,           /* looks at one bound */
+    MANY = 1500,            /* a folded network of more variables stays large */
+    SWEEPS = 6,             /* of that at each price */
+    GLANCE = 4,             /* looks at the first bound of that */
+    MOST = 100000000,       /* work on parts between two bounds */
+    AROUND = 2,             /* times the work of a bound: parts beside it take as much again */
 };
 
 struct limited {
@@ -44,7 +45,7 @@ struct limited {
     struct best *best;
     int64_t scale, least_peak;
     int32_t budget;      /* bounds that may still be asked */
-    int32_t blind;       /* bounds of parts since which no choice is known */
+    int32_t blind;       /* bounds of parts that may still be asked while no choice is known */
     int64_t work;        /* of the last one */
     struct cfn *large;   /* the folded network with the last messages, if it stays large */
     int64_t *best_price; /* by time: those of the best bound */
@@ -257,7 +258,7 @@ part_bound(void *of, bool *found)
 {
     struct limited *m = of;
     int64_t was = m->best->cost, bound = bound_now(m, found);
-    m->blind = m->best->cost >= NET_NEVER ? m->blind + 1 : 0;
+    if (m->best->cost >= NET_NEVER) m->blind--;
     if (m->best->cost < was && m->is_near) nearby_set(&m->nearby, m->value);
     return bound;
 }
@@ -279,7 +280,7 @@ static bool
 part_stop(void *of)
 {
     const struct limited *m = of;
-    return m->blind >= BLIND || out_of_time(of);
+    return (m->best->cost >= NET_NEVER && m->blind <= 0) || out_of_time(of);
 }
 
 static void
@@ -334,6 +335,7 @@ limited_begin(struct limited *m, struct arena *tmp)
     m->ruled_out = ARENA_ARRAY(tmp, int64_t *, n + 1);
     for (int32_t i = 0; i < n; i++) m->ruled_out[i] = ARENA_ARRAY(tmp, int64_t, m->net->node[i].ncand);
     m->best_bound = -NET_NEVER;
+    m->blind = (int32_t)MAX(BLIND, BLIND_ENTRIES / MAX(1, cfn_entries(m->folded.c)));
     m->budget = m->o->stop ? INT32_MAX : BOUNDS;
     if (m->o->work) m->budget = (int32_t)MIN(BOUNDS, MAX(BOUNDS_COUNTED, ENTRIES / MAX(1, cfn_entries(m->folded.c))));
 }

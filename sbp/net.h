@@ -35,6 +35,7 @@ struct net_tensor {
     int32_t nuse;
     const struct net_use *use;
     const int64_t *price; /* [from * nto + to]; NET_NEVER: no such conversion. NULL when nobody reads it */
+    const int64_t *moved; /* as price: bytes that all ranks send; of equal costs less is better (ties.h). NULL: none */
     const int64_t *bytes; /* by form in which it comes, on the fullest rank; NULL: none */
     int32_t born, dies;   /* it takes memory at times born <= t < dies */
     const int64_t *copy;  /* [from * nto + to]: what a conversion takes beside it, from the first reader that wants the

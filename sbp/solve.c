@@ -12,6 +12,7 @@
 #include "sbp/lowest.h"
 #include "sbp/reduce.h"
 #include "sbp/squeeze.h"
+#include "sbp/ties.h"
 
 #include <string.h>
 
@@ -203,6 +204,20 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     return 0;
 }
 
+/* Of choices that cost as much, one that sends less. */
+static void
+settle_ties(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
+            struct solved *out)
+{
+    int32_t *choice = arena_dup(a, out->choice, sizeof *choice * (size_t)MAX(1, n->nnode));
+    if (!ties_break(n, o->stop, o->arg, choice)) return;
+    if (copies) choice = with_copies(a, copies, choice);
+    int64_t cost = net_cost(out->net, choice);
+    if (cost > out->cost) return;
+    out->choice = choice;
+    out->cost = cost;
+}
+
 int
 net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out)
 {
@@ -216,6 +231,7 @@ net_solve(struct arena *a, const struct net *n, const struct solve_options *o, s
     if (apart && o->start) as.start = with_copies(a, copies, o->start);
     if (apart && o->other) as.other = with_copies(a, copies, o->other);
     TRY(solve_all(a, apart ? &copies->apart : n, apart ? copies : NULL, &as, out));
+    if (o->mode == SOLVE_OPTIMAL) settle_ties(a, n, apart ? copies : NULL, o, out);
     out->peak = net_peak(n, out->choice);
     return 0;
 }

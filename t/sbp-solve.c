@@ -40,6 +40,73 @@ least_is_exhaustive(struct arena *a, const struct net *n)
     return fine && s.peak == peak;
 }
 
+/* Of coarse costs, so that many choices are equal, with bytes beside prices. */
+static void
+draw_moved(struct arena *a, struct net *n)
+{
+    for (int32_t i = 0; i < n->nnode; i++) {
+        int64_t *cost = arena_dup(a, n->node[i].cost, sizeof *cost * CANDS);
+        for (int k = 0; k < CANDS; k++) cost[k] = cost[k] >= NET_NEVER ? NET_NEVER : cost[k] / 25;
+        n->node[i].cost = cost;
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        struct net_tensor *t = &n->tensor[i];
+        int64_t *price = ARENA_ARRAY(a, int64_t, t->nfrom * t->nto),
+                *moved = ARENA_ARRAY(a, int64_t, t->nfrom * t->nto);
+        for (int32_t k = 0; k < t->nfrom * t->nto; k++) {
+            price[k] = t->price[k] >= NET_NEVER ? NET_NEVER : t->price[k] / 20;
+            moved[k] = 24 * draw(9);
+        }
+        t->price = price;
+        t->moved = moved;
+    }
+}
+
+/* The same choices cost their bytes. */
+static struct net
+net_of_bytes(struct arena *a, const struct net *n)
+{
+    struct net sent = *n;
+    sent.node = arena_dup(a, n->node, sizeof *n->node * (size_t)n->nnode);
+    sent.tensor = arena_dup(a, n->tensor, sizeof *n->tensor * (size_t)(n->ntensor + 1));
+    const int64_t *nothing = ARENA_ARRAY(a, int64_t, CANDS);
+    for (int32_t i = 0; i < n->nnode; i++) sent.node[i].cost = nothing;
+    for (int32_t i = 0; i < n->ntensor; i++) sent.tensor[i].price = n->tensor[i].moved;
+    return sent;
+}
+
+/* Of the choices that cost least it takes one that sends least; within a limit it does when that is not above it. */
+static bool
+ties_go_to_fewer_bytes(struct arena *a, const struct net *drawn)
+{
+    struct net n = *drawn;
+    n.node = arena_dup(a, n.node, sizeof *n.node * (size_t)n.nnode);
+    n.tensor = arena_dup(a, n.tensor, sizeof *n.tensor * (size_t)(n.ntensor + 1));
+    draw_moved(a, &n);
+    struct net sent = net_of_bytes(a, &n);
+    int32_t choice[NODES] = {0}, i = 0;
+    int64_t cost = NET_NEVER, bytes = NET_NEVER;
+    while (i < n.nnode) {
+        int64_t c = net_cost(&n, choice), b = net_cost(&sent, choice);
+        bool within = !n.memory_limit || net_peak(&n, choice) <= n.memory_limit;
+        if (c < NET_NEVER && within && (c < cost || (c == cost && b < bytes))) {
+            cost = c;
+            bytes = b;
+        }
+        for (i = 0; i < n.nnode && ++choice[i] == n.node[i].ncand; i++) choice[i] = 0;
+    }
+    struct solved s;
+    int status = net_solve(a, &n, &(struct solve_options){.mode = SOLVE_OPTIMAL}, &s);
+    if (cost >= NET_NEVER) return status == E_PLAN && (err_clear(), true);
+    int64_t got = status ? -1 : net_cost(&sent, s.choice);
+    bool fine = !status && s.cost == cost && net_cost(&n, s.choice) == cost;
+    fine = fine && (n.memory_limit ? got >= bytes && s.peak <= n.memory_limit : got == bytes);
+    if (!fine)
+        diag("want %lld and %lld bytes, got %lld and %lld %s", (long long)cost, (long long)bytes, (long long)s.cost,
+             (long long)got, status ? err_text() : "");
+    return fine;
+}
+
 static bool
 modes_are_bounded(struct arena *a, const struct net *n)
 {
@@ -107,6 +174,8 @@ main(void)
     all("so it is under a memory limit", n / 3, seed + 100000, true, same_as_exhaustive);
     all("so it is where a glance sees no choice", 1, 102675, true, same_as_exhaustive);
     all("the least peak that is told is the least of all", n / 5, seed + 400000, false, least_is_exhaustive);
+    all("of choices that cost least one is taken that sends least", n, seed + 500000, false, ties_go_to_fewer_bytes);
+    all("so it is, as the limit allows, within one", n / 3, seed + 600000, true, ties_go_to_fewer_bytes);
     all("every mode has a choice, a bound below the optimum and a cost that is not", n / 3, seed + 200000, false,
         modes_are_bounded);
     all("regrets are those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);

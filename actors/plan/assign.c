@@ -62,7 +62,7 @@ struct kept { /* arrays that were made already, by content */
 struct priced {
     size_t bytes;
     const void *key;
-    const int64_t *price, *copy; /* what moving costs, and what it takes */
+    const int64_t *price, *moved, *copy; /* what moving costs, what it sends, and what it takes */
 };
 struct planner {
     struct program *p;
@@ -470,15 +470,17 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     while ((p = hash_next(&w->priced, hash, &at)) && (p->bytes != bytes || memcmp(p->key, key, bytes))) continue;
     if (!p) {
         int64_t *price = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto), sent;
+        int64_t *moved = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
         int64_t *copy = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
         for (int32_t f = 0; f < nfrom; f++)
             for (int32_t t = 0; t < nto; t++) {
                 int64_t one = assign_price(&v->type, from[f], to[t], &w->p->cost, w->o->links, &sent);
                 price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
+                moved[(int64_t)f * nto + t] = sent >= NET_NEVER / v->times ? NET_NEVER : sent * v->times;
                 copy[(int64_t)f * nto + t] = copy_bytes(v, from[f], to[t]);
             }
         p = ARENA_NEW(&w->a->arena, struct priced);
-        *p = (struct priced){.bytes = bytes, .price = price, .copy = copy};
+        *p = (struct priced){.bytes = bytes, .price = price, .moved = moved, .copy = copy};
         p->key = arena_dup(&w->a->arena, key, bytes);
         hash_add(&w->priced, hash, p);
     }
@@ -564,6 +566,7 @@ sum_early(struct planner *w, struct net_tensor *t, const struct value *v, const 
     sum.use = use;
     sum.dies = soon + 1;
     if (any) sum.price = nothing(w, n);
+    sum.moved = NULL;
     if (any) w->a->net.tensor[w->a->net.ntensor++] = sum;
     arena_fini(&tmp);
 }
@@ -596,6 +599,7 @@ tensor_of(struct planner *w, struct value *v)
     if (t->nuse) {
         const struct priced *p = prices(w, v, from, t->nfrom, to, t->nto);
         t->price = p->price;
+        t->moved = p->moved;
         t->copy = p->copy;
     }
     if (v->holds == HOLDS_REGISTER || parts) t->bytes = bytes_of(w, v, from, t->nfrom);
