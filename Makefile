@@ -2,7 +2,7 @@
 
 # Tests wait more than they compute: one more at a time than there are cores keeps the cores busy.
 JOBS ?= $(shell expr $$(nproc) + 1)
-PROVE = prove -j$(JOBS)
+PROVE = .ci/prove -j$(JOBS)
 
 .PHONY: all run test asan tsan bench install clean
 
