@@ -126,6 +126,25 @@ for hosts in 1 2 4; do
   is "what is shown of a step is of all its hosts ($hosts)" "$code $stdout" \
     "0 cpu:0 192 true; cpu:1 192 true; cpu:2 192 true; cpu:3 192 true; 0	$hosts	$hosts	$hosts	$several"
 done
+# Four stages are four, on however many hosts: what comes from another one arrives at a device there.
+cat >stages.lua <<'LUA'
+local P, W = {}, {}
+for i = 1, 4 do P[i] = rille.placement("cpu", {i - 1}) end
+for i = 1, 4 do W[i] = rille.ones({8, 8}, {placement = P[i], requires_grad = true}) end
+local step = rille.graph(function(x)
+  for i = 1, 4 do x = x:to_global{placement = P[i], sbp = "B"}:matmul(W[i]):tanh() end
+  local loss = x:sum()
+  loss:backward()
+  return loss
+end, {micro_batches = 8, schedule = "1f1b"})
+step(rille.ones({16, 8}, {placement = P[1]}))
+step:show()
+LUA
+for hosts in 1 2 4; do
+  RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 stages.lua
+  is "a schedule's formula counts the devices that compute stages ($hosts)" "$code $(tr '\n' ' ' <"$dir/out" | grep -o 'theory  *says  *[0-9.]* %')" \
+    "0 theory says 27.3 %"
+done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
 ok ":doctor tells of the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
 

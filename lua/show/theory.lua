@@ -12,11 +12,12 @@ local added = {
   least = {"(p - 1) F", function(p, F) return (p - 1) * F end},
 }
 
--- How many devices (or groups of them) share the stages.
+-- How many devices (or groups of them) share the stages: those that compute them, since what a stage sends to another
+-- host also arrives at a device there.
 local function places(chart)
   local seen, n, first = {}, 0, {}
   for _, s in ipairs(chart.planned.spans) do
-    if s.piece then first[s.stage] = math.min(first[s.stage] or s.device, s.device) end
+    if s.piece and (s.what == "forward" or s.what == "backward" or s.what == "weight") then first[s.stage] = math.min(first[s.stage] or s.device, s.device) end
   end
   for _, device in pairs(first) do
     if not seen[device] then seen[device], n = true, n + 1 end
