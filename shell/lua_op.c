@@ -581,4 +581,6 @@ op_open(lua_State *L)
     lua_setfield(L, -3, "_update");
     op_push(L, "square_sum");
     lua_setfield(L, -3, "_square_sum");
+    op_push(L, "rescale");
+    lua_setfield(L, -3, "_rescale");
 }

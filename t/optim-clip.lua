@@ -72,7 +72,8 @@ tap.group("the factor is the update's", function()
     local got, plan = trained(how[1], how[2], true)
     tap.is(got, want, how[1] .. ": with gradient and factor, the bits of clipped gradients in memory")
     tap.is(trained(how[1], how[2], false), want, "not compiled too")
-    tap.is(select(2, plan:gsub("%f[%a]mul ", "")), 1, "and a compiled step has no product but that of the backward pass")
+    tap.is({select(2, plan:gsub("%f[%a]mul ", "")), (select(2, plan:gsub("rescale ", "")))}, {1, 0},
+      "and a compiled step has no product but that of the backward pass")
   end
 end)
 
@@ -91,6 +92,64 @@ tap.group("the sum of squares", function()
   local names = io.open(out):read("a")
   os.remove(out)
   tap.ok(names:find('"add+add+add+add+add"', 1, true), "squares of six parameters are added up in one task", names)
+end)
+
+-- Bytes that tensors took at most.
+local function peak()
+  local sum = 0
+  for _, d in ipairs(rille.devices()) do sum = sum + d.peak_bytes end
+  return sum
+end
+
+tap.group("in place", function()
+  local bytes = 4 * 1024 * 1024
+  for _, how in ipairs{"eagerly", "compiled"} do
+    local w = rille.zeros(1024, 1024, {requires_grad = true})
+    w.grad = rille.ones(1024, 1024)
+    tostring(w.grad)
+    collectgarbage()
+    local function cut(max) return optim.clip_grad_norm({w}, max) end
+    if how == "compiled" then cut = rille.graph(cut) end
+    local before = peak()
+    tap.near(cut(256):item(), 1024, how .. ": the norm of gradients that are in memory", 1e-5)
+    tostring(w.grad)
+    tap.near(w.grad[{1023, 1023}]:item(), 0.25, "is cut", 1e-5)
+    collectgarbage() -- of windows of it
+    tap.near(cut(256):item(), 256, "once", 1e-5)
+    tostring(w.grad)
+    tap.near(w.grad:sum():item(), 0.25 * 1024 * 1024, "and then they stay", 1e-5)
+    tap.ok(peak() - before < bytes / 2, "they are written over: no memory is taken for others", peak() - before)
+    local held = w.grad
+    cut(1):item()
+    tap.near(held[{0, 0}]:item(), 0.25, "what somebody holds stays", 1e-5)
+    tap.near(w.grad[{0, 0}]:item(), 1 / 1024, "and is cut elsewhere", 1e-4)
+  end
+end)
+
+tap.group("one gradient of two parameters", function()
+  for _, how in ipairs{"eagerly", "compiled"} do
+    local a, b = T({0, 0}, {requires_grad = true}), T({0, 0}, {requires_grad = true})
+    local g = T{3, 4}
+    a.grad, b.grad = g, g
+    g = nil
+    collectgarbage()
+    local clip = function() return optim.clip_grad_norm({a, b}, 5) end
+    if how == "compiled" then clip = rille.graph(clip) end
+    tap.near(clip():item(), 50 ^ 0.5, how .. ": it counts twice", 1e-5)
+    tap.near({a.grad:totable(), b.grad:totable()}, {{3 / 2 ^ 0.5, 4 / 2 ^ 0.5}, {3 / 2 ^ 0.5, 4 / 2 ^ 0.5}}, "and is cut once", 1e-5)
+  end
+end)
+
+tap.group("what is not finite", function()
+  local w = T({0, 0}, {requires_grad = true})
+  w.grad = T{1, 0 / 0}
+  optim.clip_grad_norm({w}, 1)
+  local x = w.grad:totable()
+  tap.ok(x[1] ~= x[1] and x[2] ~= x[2], "a gradient that has a NaN is all NaN, as torch has it")
+  w.grad = T{1, 1 / 0}
+  optim.clip_grad_norm({w}, 1)
+  x = w.grad:totable()
+  tap.ok(x[1] == 0 and x[2] ~= x[2], "an infinity makes the others 0")
 end)
 
 tap.group("mistakes", function()

@@ -99,13 +99,31 @@ compute_leaves(struct rille_graph *g, struct rille_tensor *const *in)
     return status;
 }
 
-/* A variable's bytes may be written over when its handle alone needs them and no argument is the same. */
+/* What an outcome takes the place of: the version before it of a variable or its gradient; NULL. */
+static struct val *
+replaced(const struct outcome *o)
+{
+    if (o->kind == TO_VARIABLE) return o->t->val;
+    return o->kind == TO_GRADIENT && o->t->grad ? o->t->grad->val : NULL;
+}
+
+/* Is the leaf what the outcome takes the place of? */
+static bool
+replaces(const struct outcome *o, const struct origin *leaf)
+{
+    if (leaf->t != o->t) return false;
+    return (o->kind == TO_VARIABLE && leaf->kind == FROM_VARIABLE) ||
+           (o->kind == TO_GRADIENT && leaf->kind == FROM_GRADIENT);
+}
+
+/* The bytes of a variable, or of its gradient, may be written over when its handle alone needs them and no argument is
+ * the same. Who holds a gradient beside its variable goes on seeing what it was. */
 static bool
 donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)
 {
-    const struct origin *from = &g->origin[leaf];
-    if (o->kind != TO_VARIABLE || from->kind != FROM_VARIABLE || from->t != o->t) return false;
-    const struct val *v = o->t->val;
+    if (!replaces(o, &g->origin[leaf])) return false;
+    if (o->kind == TO_GRADIENT && o->t->grad->nref > 1) return false;
+    const struct val *v = replaced(o);
     for (int i = 0; i < nin; i++)
         if (in[i]->val == v) return false;
     return v->keep == 1 && v->store->nref == 1;
@@ -269,15 +287,17 @@ meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
     return 0;
 }
 
-/* Variables that a failed run had begun to write over. */
+/* Variables, and gradients, that a failed run had begun to write over. */
 static void
 mark_half_written(struct rille_graph *g)
 {
     int32_t nroot = g->runner->plan->program->nroot;
     bool *began = must_alloc(sizeof *began * (size_t)(nroot + 1));
     runner_overwrote(g->runner, began);
-    for (int32_t i = 0; i < g->noutcome; i++)
-        if (g->outcome[i].kind == TO_VARIABLE && began[g->outcome[i].root]) g->outcome[i].t->val->half_written = 1;
+    for (int32_t i = 0; i < g->noutcome; i++) {
+        struct val *v = replaced(&g->outcome[i]);
+        if (v && began[g->outcome[i].root]) v->half_written = 1;
+    }
     free(began);
 }
 

@@ -4,11 +4,20 @@
 -- of its optimiser's state first (a partial one is summed once); every placement adds
 -- up the squares it has, the sums meet on the first one, and the factor goes back. The
 -- products with it are never in memory when only an optimiser reads them: its update
--- takes gradient and factor.
+-- takes gradient and factor. Else they are written over the gradients, if nobody else has
+-- these: so handles are given back here as soon as they were used, not when Lua collects.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+
+-- The gradient of p as its optimiser's state lies; nil: it has none.
+local function gradient_of(p)
+  local g, state = p.grad, layout.of_state(p)
+  if not g or layout.equal(g, state) then return g end
+  local elsewhere <close> = g
+  return elsewhere:to_global(state)
+end
 
 -- Parameters with gradients by placement: {{placement =, params =, grads =}, ...} in order of appearance.
 local function by_placement(params)
@@ -21,11 +30,11 @@ local function by_placement(params)
     return groups[#groups]
   end
   for _, p in ipairs(params) do
-    local g = p.grad
+    local g = gradient_of(p)
     if g then
       local group = group_of(p.placement)
       group.params[#group.params + 1] = p
-      group.grads[#group.grads + 1] = g:to_global(layout.of_state(p))
+      group.grads[#group.grads + 1] = g
     end
   end
   return groups
@@ -64,7 +73,11 @@ return function(params, max)
     local factor = (max / (norm + 1e-6)):minimum(1)
     for _, group in ipairs(groups) do
       local f = whole_on(factor, group.placement)
-      for i, p in ipairs(group.params) do p.grad = group.grads[i] * f end
+      for i, p in ipairs(group.params) do
+        local g <close> = group.grads[i]
+        local cut <close> = rille._rescale(g, f)
+        p.grad = cut
+      end
     end
   end)
   return norm

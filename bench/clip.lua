@@ -1,0 +1,102 @@
+-- clip.lua - how long clip_grad_norm takes on the gradients of GPT-2 124M.
+--
+--   RILLE_THREADS=2 rille -d cpu:1 bench/clip.lua [--layers 12] [--rounds 9] [--memory $(build/release/bench/memory 2)]
+--
+-- Alone, eagerly and as a compiled step, by a bound that cuts and by one that does not: the first call and the least of
+-- --rounds after it; bytes at most beside the parameters; and what a step with AdamW takes longer with it than without, the
+-- least of each in turns. Beside them what it takes at --memory GB/s to read all gradients once, and three times: those
+-- that are cut are read twice and written.
+
+local rille = require "rille"
+local o = rille.args(arg, {layers = 12, rounds = 9, memory = 0.0})
+local clip, clock = rille.optim.clip_grad_norm, rille.clock
+
+local model = rille.models.gpt2.new{vocab = 50257, length = 1024, layers = o.layers, heads = 12, width = 768}
+local params = model:parameters()
+local count = 0
+for _, p in ipairs(params) do
+  p.grad = rille.full(p.shape, 1e-3)
+  tostring(p.grad)
+  count = count + p:numel()
+end
+collectgarbage()
+
+local function line(what, first, least)
+  print(("%-44s %10s %8.1f"):format(what, first and ("%.1f"):format(1e3 * first) or "", 1e3 * least))
+  io.stdout:flush()
+end
+
+-- Seconds of the first call and the least of those after it.
+local function times(fn)
+  local first, least
+  for i = 0, o.rounds do
+    collectgarbage() -- not while the clock runs
+    local start = clock()
+    fn()
+    local took = clock() - start
+    if i == 0 then first = took else least = math.min(least or took, took) end
+  end
+  return first, least
+end
+
+-- The text of a tensor shows little of it, and computes all.
+local function compute_grads()
+  for _, p in ipairs(params) do
+    local g <close> = p.grad
+    tostring(g)
+  end
+end
+
+local function compiled(max)
+  local step = rille.graph(function() return clip(params, max) end)
+  return function() step():item() end
+end
+local function eager(max)
+  return function()
+    clip(params, max):item()
+    compute_grads()
+  end
+end
+
+-- Two steps of AdamW that differ in this alone; their gradients are made of the parameters.
+local function step_with(cut)
+  local opt = rille.optim.AdamW(params, {lr = 1e-6})
+  return rille.graph(function()
+    local loss = 0
+    for _, p in ipairs(params) do loss = loss + rille._square_sum(p) end
+    loss:backward()
+    if cut then clip(params, 1e-3) end
+    opt:step()
+    opt:zero_grad()
+    return loss
+  end)
+end
+
+print(("%d parameters, gradients of %.0f MB; milliseconds%18s %8s"):format(count, 4e-6 * count, "first", "least"))
+if o.memory > 0 then
+  line("reading all once", nil, 4e-9 * count / o.memory)
+  line("three times", nil, 12e-9 * count / o.memory)
+end
+-- A norm of nothing is cut again by each call.
+local LITTLE, MUCH = 0, 1e9
+line("compiled, within the bound", times(compiled(MUCH)))
+line("compiled, cut", times(compiled(LITTLE)))
+line("eager, cut", times(eager(LITTLE)))
+line("eager, within the bound", times(eager(MUCH)))
+print(("%-44s %19.0f"):format("MB at most", 1e-6 * rille.devices()[1].peak_bytes - 4e-6 * count))
+local start = clock()
+compute_grads()
+line("(of eager: texts)", nil, clock() - start)
+for _, p in ipairs(params) do p.grad = nil end
+local with, without = step_with(true), step_with(false)
+local least = {}
+for _ = 0, o.rounds do
+  for k, s in ipairs{with, without} do
+    collectgarbage()
+    local begin = clock()
+    s():item()
+    least[k] = math.min(least[k] or math.huge, clock() - begin)
+  end
+end
+line("AdamW without it", nil, least[2])
+line("what it adds, compiled together", nil, least[1] - least[2])
