@@ -83,8 +83,9 @@ int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool contract_accepts(const struct kcall *k); /* contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* The same of a few rows of f32, by our own loops (cpu/gemm_few.c). */
+/* The same of a few rows of f32, or of bf16, by our own loops (cpu/gemm_few.c). */
 bool gemm_few_accepts(const struct kcall *k);
+int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_few_run(const struct kcall *k, const void *state);
 /* The same of doubles, by our own loops (cpu/gemm_f64.c). */
 bool gemm_f64_accepts(const struct kcall *k);

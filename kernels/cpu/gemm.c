@@ -9,6 +9,7 @@
  *
  * One core (AVX-512, 280 Gflop/s at most): 256x768x768 f32 255, bf16 500 Gflop/s;
  * 64x256x256 245; 48 heads of 64x64x64 out of rows of 768: 230. bench/gemm.c. */
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_f64.h"
 #include "kernels/cpu/gemm_few.h"
@@ -499,19 +500,63 @@ few_settle(struct gemm *g, bool *swapped)
     return false;
 }
 
+/* Of bf16 only products by weights, column by column. */
 bool
 gemm_few_accepts(const struct kcall *k)
 {
     bool swapped;
-    if (!fits(k) || k->in[0].dtype != DT_F32) return false;
+    if (!fits(k) || (k->in[0].dtype != DT_F32 && k->in[0].dtype != DT_BF16)) return false;
     struct gemm g = gemm_of_matmul(k);
-    return few_settle(&g, &swapped);
+    if (!few_settle(&g, &swapped)) return false;
+    return g.dtype[A] == DT_F32 || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
+}
+
+/* Rows of bf16 are floats in scratch, a and, until columns are done, c. */
+int
+gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    bool swapped;
+    struct gemm g = gemm_of_matmul(k);
+    UNUSED(state);
+    few_settle(&g, &swapped);
+    if (g.dtype[A] == DT_BF16) *scratch_bytes = sizeof(float) * (size_t)(g.x[C].rows * (g.x[A].cols + g.x[C].cols));
+    return 0;
 }
 
 struct few_batch {
     struct gemm g;
     struct few first;
+    char *halves; /* c of bf16, or of f32 where a and b are */
 };
+
+/* A product of bf16. */
+static void
+few_halves(void *arg, int64_t lo, int64_t hi)
+{
+    const struct few_batch *all = arg;
+    const struct matrix *c = &all->g.x[C];
+    enum dtype d = all->g.dtype[C];
+    gemm_few(&all->first, lo, hi);
+    for (int64_t i = 0; i < c->rows; i++)
+        block_store(COMP_F32, d, all->first.c + i * c->cols + lo, hi - lo,
+                    all->halves + (i * c->row + lo * c->col) * (int64_t)dtype_bytes(d), c->col);
+}
+
+static void
+few_of_halves(struct few_batch *all, float *scratch)
+{
+    const struct matrix *x = all->g.x;
+    struct few *p = &all->first;
+    for (int64_t i = 0; i < p->m; i++)
+        block_load(COMP_F32, DT_BF16, (const uint16_t *)(const void *)p->a + i * x[A].row, 1, p->k, scratch + i * p->k);
+    all->halves = (char *)p->c;
+    p->halves = true;
+    p->a = scratch;
+    p->a_row = p->k;
+    p->c = scratch + p->m * p->k;
+    p->c_row = x[C].cols;
+    p->c_col = 1;
+}
 
 /* Columns of c are counted through the products of the batch. */
 static void
@@ -527,7 +572,7 @@ few_range(void *arg, int64_t lo, int64_t hi)
             const struct batch *b = &all->g.batch[d];
             int64_t at = left % b->size;
             p.a += at * b->step[A];
-            p.b += at * b->step[B];
+            p.b = (const float *)p.b + at * b->step[B];
             p.c += at * b->step[C];
         }
         gemm_few(&p, lo - product * n, end - product * n);
@@ -556,7 +601,9 @@ gemm_few_run(const struct kcall *k, const void *state)
                              .c_col = x[C].col};
     int64_t n = x[C].cols;
     for (int d = 0; d < all.g.nbatch; d++) n *= all.g.batch[d].size;
-    team_run(k->threads, n, 1 + GRAIN / (x[C].rows * x[A].cols), few_range, &all);
+    bool halves = all.g.dtype[A] == DT_BF16;
+    if (halves) few_of_halves(&all, k->scratch);
+    team_run(k->threads, n, 1 + GRAIN / (x[C].rows * x[A].cols), halves ? few_halves : few_range, &all);
     return 0;
 }
 

@@ -13,12 +13,13 @@
 
 enum {
     STREAMS = 4,
-    SHORT = 256,
-    AHEAD = 1024, /* floats, of a single stream */
-    AHEAD_OF_FOUR = 512,
+    AHEAD = 1024,         /* floats, of a single stream */
+    AHEAD_OF_FOUR = 2048, /* bytes */
     ROWS_AHEAD = 16,
     STRIP = 4
 }; /* the order of additions is fixed: LANES sums side by side */
+typedef uint16_t sixteen_halves __attribute__((vector_size(32)));
+typedef uint32_t sixteen_bits __attribute__((vector_size(64)));
 
 INLINE four
 by_halves(const sixteen *x)
@@ -38,32 +39,60 @@ sums_of(const sixteen *v)
            (__builtin_shufflevector(ab, cd, 2, 3, 6, 7) + __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7));
 }
 
+/* Columns of floats, or of bf16, the upper halves of floats. */
+INLINE const void *
+entry(const void *column, int64_t l, bool halves)
+{
+    return (const char *)column + l * (halves ? 2 : 4);
+}
+
+INLINE void
+lanes_at(const void *column, int64_t l, bool halves, sixteen *to)
+{
+    sixteen_halves x;
+    if (halves) {
+        memcpy(&x, entry(column, l, true), sizeof x);
+        *to = (sixteen)(__builtin_convertvector(x, sixteen_bits) << 16);
+    } else {
+        *to = AT((const float *)column + l);
+    }
+}
+
+INLINE float
+number_at(const void *column, int64_t l, bool halves)
+{
+    if (!halves) return ((const float *)column)[l];
+    return float_of((uint32_t)((const uint16_t *)column)[l] << 16);
+}
+
 /* Row i of c in n columns: what is summed of whole vectors, and the rest of each column. */
 INLINE void
-finish(const struct few *p, int i, int n, four sum, const float *const *b, float *const *c)
+finish(const struct few *p, int i, int n, bool halves, four sum, const void *const *b, float *const *c)
 {
     float total[STREAMS];
     memcpy(total, &sum, sizeof total);
     for (int j = 0; j < n; j++) {
-        for (int64_t l = p->k - p->k % LANES; l < p->k; l++) total[j] += p->a[i * p->a_row + l] * b[j][l];
+        for (int64_t l = p->k - p->k % LANES; l < p->k; l++)
+            total[j] += p->a[i * p->a_row + l] * number_at(b[j], l, halves);
         c[j][i * p->c_row] = total[j];
     }
 }
 
 /* n columns of c, each from its column of b, side by side. */
 INLINE void
-columns(const struct few *p, int m, int n, const float *const *b, float *const *c)
+columns(const struct few *p, int m, int n, bool halves, const void *const *b, float *const *c)
 {
     sixteen sum[GEMM_FEW][STREAMS];
     for (int i = 0; i < m; i++)
         for (int j = 0; j < STREAMS; j++) sum[i][j] = (sixteen){0};
     for (int64_t l = 0; l + LANES <= p->k; l += LANES)
         for (int j = 0; j < n; j++) {
-            __builtin_prefetch(b[j] + l + AHEAD_OF_FOUR, 0, 2);
-            sixteen y = AT(b[j] + l);
+            __builtin_prefetch((const char *)entry(b[j], l, halves) + AHEAD_OF_FOUR, 0, 2);
+            sixteen y;
+            lanes_at(b[j], l, halves, &y);
             for (int i = 0; i < m; i++) sum[i][j] += AT(p->a + i * p->a_row + l) * y;
         }
-    for (int i = 0; i < m; i++) finish(p, i, n, sums_of(sum[i]), b, c);
+    for (int i = 0; i < m; i++) finish(p, i, n, halves, sums_of(sum[i]), b, c);
 }
 
 /* Sums at the end of each column keep a core from reading on by itself. */
@@ -80,35 +109,35 @@ column(int64_t k, const float *a, const float *b, sixteen *sum)
 
 /* The same one after the other. */
 INLINE void
-columns_in_turn(const struct few *p, int m, int n, const float *const *b, float *const *c)
+columns_in_turn(const struct few *p, int m, int n, const void *const *b, float *const *c)
 {
     for (int i = 0; i < m; i++) {
         const float *a = p->a + i * p->a_row;
         sixteen sum[STREAMS] = {{0}};
         for (int j = 0; j < n; j++) column(p->k, a, b[j], &sum[j]);
-        finish(p, i, n, sums_of(sum), b, c);
+        finish(p, i, n, false, sums_of(sum), b, c);
     }
 }
 
 /* Short columns are one stream, read in its order: streams of a few of them would end before a core fetches ahead. Of
  * 12 x 128 columns of 64, 393 KB from memory, 24 us become 10. */
 INLINE void
-rows(const struct few *p, int m, bool in_turn, int64_t lo, int64_t hi)
+rows(const struct few *p, int m, bool in_turn, bool halves, int64_t lo, int64_t hi)
 {
     int64_t each = (hi - lo) / STREAMS, apart = in_turn ? 1 : each, step = in_turn ? STREAMS : 1;
-    const float *b[STREAMS];
+    const void *b[STREAMS];
     float *c[STREAMS];
     for (int64_t t = 0, j = lo; t < each; t++, j += step) {
         for (int s = 0; s < STREAMS; s++) {
-            b[s] = p->b + (j + s * apart) * p->b_col;
+            b[s] = entry(p->b, (j + s * apart) * p->b_col, halves);
             c[s] = p->c + (j + s * apart) * p->c_col;
         }
-        in_turn ? columns_in_turn(p, m, STREAMS, b, c) : columns(p, m, STREAMS, b, c);
+        in_turn ? columns_in_turn(p, m, STREAMS, b, c) : columns(p, m, STREAMS, halves, b, c);
     }
     for (int64_t j = lo + STREAMS * each; j < hi; j++) {
-        b[0] = p->b + j * p->b_col;
+        b[0] = entry(p->b, j * p->b_col, halves);
         c[0] = p->c + j * p->c_col;
-        in_turn ? columns_in_turn(p, m, 1, b, c) : columns(p, m, 1, b, c);
+        in_turn ? columns_in_turn(p, m, 1, b, c) : columns(p, m, 1, halves, b, c);
     }
 }
 
@@ -121,7 +150,7 @@ strip(const struct few *p, int m, int wide, int64_t j)
     sixteen sum[GEMM_FEW][STRIP] = {{{0}}};
     for (int64_t l = 0; l < p->k; l++)
         for (int v = 0; v < wide; v++) {
-            const float *b = p->b + l * p->b_row + j + v * LANES;
+            const float *b = (const float *)p->b + l * p->b_row + j + v * LANES;
             __builtin_prefetch(b + ROWS_AHEAD * p->b_row, 0, 2);
             sixteen y = AT(b);
             for (int i = 0; i < m; i++) sum[i][v] += p->a[i * p->a_row + l * p->a_col] * y;
@@ -138,7 +167,8 @@ strips(const struct few *p, int m, int64_t lo, int64_t hi)
     for (; j < hi; j++)
         for (int i = 0; i < m; i++) {
             float sum = 0;
-            for (int64_t l = 0; l < p->k; l++) sum += p->a[i * p->a_row + l * p->a_col] * p->b[l * p->b_row + j];
+            for (int64_t l = 0; l < p->k; l++)
+                sum += p->a[i * p->a_row + l * p->a_col] * ((const float *)p->b)[l * p->b_row + j];
             p->c[i * p->c_row + j] = sum;
         }
 }
@@ -148,10 +178,12 @@ strips(const struct few *p, int m, int64_t lo, int64_t hi)
 INLINE void
 any(const struct few *p, int m, int64_t lo, int64_t hi)
 {
-    if (p->b_row == 1 && p->k < SHORT)
-        rows(p, m, true, lo, hi);
+    if (p->halves)
+        rows(p, m, false, true, lo, hi);
+    else if (p->b_row == 1 && p->k < GEMM_SHORT)
+        rows(p, m, true, false, lo, hi);
     else if (p->b_row == 1)
-        rows(p, m, false, lo, hi);
+        rows(p, m, false, false, lo, hi);
     else
         strips(p, m, lo, hi);
 }

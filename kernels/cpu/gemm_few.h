@@ -6,14 +6,16 @@
 
 #include "runtime/base.h"
 
-enum { GEMM_FEW = 4 }; /* rows at most */
+enum { GEMM_FEW = 4, GEMM_SHORT = 256 }; /* rows at most; columns of fewer numbers are short */
 
 /* c[i,j] = sum over l of a[i,l] b[l,j], i < m <= GEMM_FEW, l < k. Steps in elements; one of b's is 1. If it is that
- * between rows, b_row, so is a_col; else c_col is. */
+ * between rows, b_row, so is a_col; else c_col is. Columns of bf16, whose b_row is 1, are not short. */
 struct few {
     int64_t m, k;
-    const float *a, *b;
+    const float *a;
+    const void *b; /* floats, or bf16 */
     float *c;
+    bool halves;
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 };
 

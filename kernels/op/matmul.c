@@ -147,7 +147,8 @@ matmul_ref(const struct kcall *k)
 }
 
 static const struct kernel_variant variants[] = {
-    {"few", .dense_in = true, .takes = gemm_takes, .accepts = gemm_few_accepts, .run = gemm_few_run},
+    {"few", .dense_in = true, .takes = gemm_takes, .accepts = gemm_few_accepts, .prepare = gemm_few_prepare,
+     .run = gemm_few_run},
     {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
      .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
