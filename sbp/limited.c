@@ -23,6 +23,7 @@ enum {
     SWEEPS = 6,             /* of that at each price */
     GLANCE = 4,             /* looks at the first bound of that */
     MOST = 100000000,       /* work on parts between two bounds */
+    SPAN = 16,              /* looks at what is near a later choice, before a still later one is taken */
     AROUND = 2,             /* times the work of a bound: parts beside it take as much again */
 };
 
@@ -36,6 +37,9 @@ struct limited {
     struct folded folded;
     struct nearby nearby;
     bool is_near;        /* nearby has a choice */
+    struct nearby other; /* of a network that stays large: from what reached a later bound */
+    bool is_other;
+    int32_t turn;        /* how often it has looked */
     int64_t **ruled_out; /* as parts.h has it */
     int32_t *value;      /* by variable of the folded network: its candidate at the last bound */
     int32_t *choice;     /* what that means */
@@ -188,6 +192,30 @@ look_near(struct limited *m)
     return true;
 }
 
+/* The first choice that kept the limit came from bad prices, and what is near it stays dear. So of a network that stays
+ * large every other look is at what is near the choice of a later bound, one about as good as the best: value has it.
+ * It ends when it keeps the limit and is dear, or after SPAN looks. True when it found the better choice. */
+static bool
+look_other(struct limited *m, int64_t bound)
+{
+    if (!m->is_other) nearby_begin(&m->other, &m->folded, &m->limit, m->o);
+    m->is_other = true;
+    if (m->turn == 0) {
+        if (bound < m->best_bound - m->best_bound / 50) return look_near(m);
+        nearby_set(&m->other, m->value);
+    }
+    nearby_look(&m->other, MIN(MOST, 2 * SWEEPS * cfn_entries(m->folded.c)));
+    bool keeps = m->other.over == 0, better = keeps && m->other.cost < m->nearby.cost;
+    bool dear = keeps && m->other.cost - m->nearby.cost > m->nearby.cost / 50;
+    m->turn = dear || better ? 0 : (m->turn + 1) % SPAN;
+    if (!better) return false;
+    nearby_get(&m->other, m->value);
+    nearby_set(&m->nearby, m->value);
+    fold_choice(&m->folded, m->value, m->scratch);
+    offer(m, m->scratch);
+    return true;
+}
+
 /* ---- prices ---- */
 
 /* What the bound is hoped to be: the best cost, or, while there is none, something above it. */
@@ -243,7 +271,8 @@ raise(struct limited *m)
         int64_t peak = limit_live(&m->limit, m->choice);
         if (peak <= m->net->memory_limit && limit_price(&m->limit) <= 1) break;
         start_near(m);
-        if (look_near(m) && m->best->cost < was) idle = 0;
+        bool by_turns = is_large(m) && was < NET_NEVER && tried % 2;
+        if ((by_turns ? look_other(m, bound) : look_near(m)) && m->best->cost < was) idle = 0;
         peak = live_of(m, m->choice);
         limit_step(&m->limit, (double)bound, goal_of(m, (double)m->best_bound, peak));
     }
@@ -344,6 +373,7 @@ static void
 limited_end(struct limited *m)
 {
     if (m->is_near) nearby_end(&m->nearby);
+    if (m->is_other) nearby_end(&m->other);
     limit_end(&m->limit);
     cfn_free(&m->large);
 }
