@@ -149,6 +149,9 @@ int rille_recover(struct rille_session *s, int workers, int64_t *number, const c
  * numbers back. A run that has begun to update variables finishes. A planner's search ends too. Safe in a signal
  * handler, and from any thread. */
 void rille_interrupt(struct rille_session *s);
+/* What texts and files that take long ask on the calling thread every few milliseconds: after a yes they fail with
+ * "interrupted", and until they have, it is the answer. NULL: nobody. */
+void rille_stop_when(bool (*wanted)(void *arg), void *arg);
 /* Writes what the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as
  * rille_interrupt(). */
 void rille_doing(struct rille_session *s, char *text, size_t size);

@@ -3,7 +3,7 @@
 
 #include "runtime/error.h"
 
-static _Thread_local struct stop ask;
+static _Thread_local struct stop ask, caller;
 
 void
 stop_ask(bool (*wanted)(void *arg), void *arg)
@@ -27,4 +27,16 @@ int
 stop_check(void)
 {
     return stop_now() ? fail(E_CANCEL, "interrupted") : 0;
+}
+
+void
+stop_caller_ask(bool (*wanted)(void *arg), void *arg)
+{
+    caller = (struct stop){wanted, arg};
+}
+
+int
+stop_caller_check(void)
+{
+    return caller.wanted && caller.wanted(caller.arg) ? fail(E_CANCEL, "interrupted") : 0;
 }

@@ -40,4 +40,19 @@ stop_passes(int64_t i)
 /* 0, or E_CANCEL after fail(). */
 int stop_check(void);
 
+/* What no kernel does and a caller waits for - texts cut into tokens, files read and checked - asks a question of its
+ * own, which the caller names for its thread: a yes to it stops no copy whose reader has no status to give. */
+void stop_caller_ask(bool (*wanted)(void *arg), void *arg); /* NULL: nobody */
+int stop_caller_check(void);                                /* 0, or E_CANCEL after fail() */
+/* For loops of short steps, as stop_after() is: `work`, in bytes of text or what takes as long. */
+enum { STOP_TEXT = 1 << 18 };
+static inline int
+stop_caller_after(int64_t *since, int64_t work)
+{
+    *since += work;
+    if (*since < STOP_TEXT) return 0;
+    *since = 0;
+    return stop_caller_check();
+}
+
 #endif

@@ -78,6 +78,7 @@ stop(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
     was_told();
+    shell->ninterrupt++;
     if (!stays_set()) clear_hook(L);
     luaL_error(L, quit ? "the program is to end" : "interrupted");
 }
@@ -169,6 +170,14 @@ int
 interrupt_quit(void)
 {
     return quit;
+}
+
+/* The core's question: no one waits for what it does for long. Yes until it has been told. */
+static bool
+gave_up(void *arg)
+{
+    (void)arg;
+    return !told;
 }
 
 /* The core has raised "interrupted" in the hook's place. */
@@ -286,4 +295,5 @@ interrupt_open(lua_State *L)
     sh->cancelled = spent;
     sh->entered = enter;
     sh->left = left;
+    rille_stop_when(gave_up, NULL);
 }

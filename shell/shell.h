@@ -53,6 +53,7 @@ struct shell {
     bool asking;             /* a run that begins asks Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
+    int64_t ninterrupt;                            /* how often "interrupted" was raised */
     void (*cancelled)(void);                       /* the shell calls it when Ctrl-C has cancelled a run; or NULL */
     void (*entered)(lua_State *co), (*left)(void); /* a coroutine begins or goes on to run; it runs no more; or NULL */
     /* Shows a document of this MIME type, and as plain text, where a notebook can; or NULL. */

@@ -91,6 +91,7 @@ my @sound = (
   [qr/^const int \*/, 'NULL'],
   [qr/^int \*/, '(int *)room'],
   [qr/^(const )?void \*/, 'room'],
+  [qr/^bool \(\*/, 'NULL'],
   [qr/^double \*/, '(double *)room'],
   [qr/^bool \*/, '(bool *)room'],
   [qr/^int ndim/, '2'],
@@ -115,7 +116,7 @@ for my $text (@functions) {
   $list =~ s/\(void \*arg\)/()/g;
   my @arguments;
   for my $argument ($list eq "void" ? () : split /, /, $list) {
-    my ($type, $name) = $argument =~ /^void \(\*/ ? ("void (*", "drop") : $argument =~ /^(.*?[\s\*])(\w+)(\[\w+\])?$/;
+    my ($type, $name) = $argument =~ /^(void|bool) \(\*/ ? ("$1 (*", "drop") : $argument =~ /^(.*?[\s\*])(\w+)(\[\w+\])?$/;
     $type =~ s/ $//;
     push @arguments, {value => sound($type, $name, $function), pointer => scalar($type =~ /\*$/ || $argument =~ /[\[(]/)};
   }

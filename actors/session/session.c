@@ -7,6 +7,7 @@
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "runtime/device_cuda.h"
+#include "runtime/stop.h"
 #include "runtime/str.h"
 
 #include <limits.h>
@@ -381,6 +382,12 @@ rille_interrupt(struct rille_session *s)
     atomic_store(&s->interrupted, 1);
     engine_interrupt(s->engine);
     if (s->cluster) cluster_interrupt(s->cluster);
+}
+
+void
+rille_stop_when(bool (*wanted)(void *arg), void *arg)
+{
+    stop_caller_ask(wanted, arg);
 }
 
 static bool

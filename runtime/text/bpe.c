@@ -2,6 +2,7 @@
 #include "runtime/text/bpe.h"
 
 #include "runtime/error.h"
+#include "runtime/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,9 @@ heap_pop(struct candidate *heap, size_t *n)
     return top;
 }
 
+enum { JOIN = 16 }; /* a join takes as long as so many bytes of text */
+
+/* Where the caller stops waiting parts stay unjoined, and who asked for the encoding is told (tokenizer_encode). */
 static void
 join_many(const struct bpe *b, struct part *part, int32_t n)
 {
@@ -260,7 +264,7 @@ join_many(const struct bpe *b, struct part *part, int32_t n)
     size_t nheap = 0;
     for (int32_t i = 0; i < n; i++)
         if (part[i].becomes != NO_TOKEN) heap_push(heap, &nheap, (struct candidate){part[i].rank, i});
-    while (nheap) {
+    for (int64_t since = 0; nheap && !stop_caller_after(&since, JOIN);) {
         struct candidate c = heap_pop(heap, &nheap);
         if (part[c.at].id == NO_TOKEN || part[c.at].becomes == NO_TOKEN || part[c.at].rank != c.rank) continue;
         join_part(b, part, c.at);

@@ -4,6 +4,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/error.h"
+#include "runtime/stop.h"
 #include "runtime/str.h"
 
 #include <pcre2.h>
@@ -41,6 +42,7 @@ struct splitter {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     bool jit;
+    int64_t since; /* work since somebody was asked whether it is still wanted */
 };
 
 struct splitter *
@@ -207,7 +209,7 @@ struct cut { /* where pieces go */
 
 /* The next match of step k in text from `at` on, [n, n) where there is none. */
 static int
-match(const struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
+match(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {
     const struct step *step = &s->step[k];
     int status =
@@ -218,7 +220,7 @@ match(const struct splitter *s, int k, const uint8_t *text, size_t n, size_t at,
     const size_t *span = pcre2_get_ovector_pointer(step->match);
     *from = status < 0 ? n : span[0];
     *to = status < 0 ? n : span[1];
-    return 0;
+    return stop_caller_after(&s->since, (int64_t)(*to - at));
 }
 
 static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n);
@@ -309,7 +311,7 @@ cut_by(const struct cut *c, int k, const uint8_t *text, size_t n)
 {
     if (k == c->s->n) {
         c->piece(c->arg, text, n);
-        return 0;
+        return stop_caller_after(&c->s->since, (int64_t)n);
     }
     const struct step *step = &c->s->step[k];
     if (step->how.space && text[0] != ' ') return cut_spaced(c, k, text, n);
@@ -347,6 +349,7 @@ splitter_run(struct splitter *s, const uint8_t *text, size_t n, void (*piece)(vo
         if (good) TRY(cut_by(&c, 0, text, good));
         while (bad < n && valid_utf8(text + bad, MIN(n - bad, (size_t)4)) == 0) bad++;
         if (bad > good) piece(arg, text + good, bad - good);
+        TRY(stop_caller_after(&s->since, (int64_t)bad));
         text += bad;
         n -= bad;
     }

@@ -37,7 +37,8 @@ int splitter_add(struct splitter *s, const char *name, const struct split_step *
 /* How many bytes of valid UTF-8 the text begins with: no surrogates, nothing overlong (Unicode, table 3-7). */
 size_t valid_utf8(const uint8_t *text, size_t n);
 
-/* Calls piece for each, in order. E_STATE when a match takes more work or memory than the limits allow. */
+/* Calls piece for each, in order. E_STATE when a match takes more work or memory than the limits allow, E_CANCEL when
+ * the caller is not waiting any more (runtime/stop.h), between two matches. */
 int splitter_run(struct splitter *s, const uint8_t *text, size_t n,
                  void (*piece)(void *arg, const uint8_t *bytes, size_t n), void *arg);
 

@@ -2,6 +2,7 @@
 #include "runtime/text/tokenizer.h"
 
 #include "runtime/error.h"
+#include "runtime/stop.h"
 #include "runtime/str.h"
 
 #include <stdlib.h>
@@ -170,7 +171,8 @@ static const struct special *
 next_special(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
 {
     const struct special *s = NULL;
-    for (*at = 0; t->nspecial && *at < n; ++*at)
+    int64_t since = 0;
+    for (*at = 0; t->nspecial && *at < n && !stop_caller_after(&since, 1 + t->nspecial / 16); ++*at)
         if (t->starts[normalized][text[*at]] && (s = special_at(t, normalized, text + *at, n - *at))) return s;
     *at = n;
     return NULL;
@@ -262,7 +264,8 @@ encode_raw(const struct encoding *e, const uint8_t *text, size_t n)
 int
 tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out)
 {
-    return encode_around(&(struct encoding){t, out}, false, text, n, encode_raw);
+    TRY(encode_around(&(struct encoding){t, out}, false, text, n, encode_raw));
+    return stop_caller_check();
 }
 
 int

@@ -3,6 +3,7 @@
  * Texts are cut into words first; a word is kept once, with how often it occurs. Each pair knows the words it was seen
  * in, so a join touches those alone. Of equals the pair of lesser ids wins: the same texts give the same file. */
 #include "runtime/error.h"
+#include "runtime/stop.h"
 #include "runtime/text/tokenizer.h"
 
 #include <stdio.h>
@@ -38,8 +39,11 @@ struct trainer {
     struct seen *seen; /* hash table; a key of all ones is free */
     uint32_t nseen, seen_capacity;
     struct arena arena;
+    int64_t since; /* work since somebody was asked whether it is still wanted */
     int status;
 };
+
+enum { WORD = 16 }; /* a token of a word takes as long as so many bytes of text */
 
 static const uint64_t no_pair = UINT64_MAX;
 
@@ -127,35 +131,62 @@ add_word(void *arg, const uint8_t *bytes, size_t n)
     for (size_t i = 0; i < n; i++) r->token[r->ntoken++] = bytes[i];
 }
 
+/* Where the k-th special token is next, from p on; where none is, the end. Each token is looked for once in a text. */
+static const uint8_t *
+next_special(const struct trainer *r, const uint8_t **next, int k, const uint8_t *p, const uint8_t *end)
+{
+    if (next[k] && next[k] >= p) return next[k];
+    size_t n = strlen(r->special[k]);
+    while ((p = memchr(p, r->special[k][0], (size_t)(end - p))) &&
+           (n > (size_t)(end - p) || memcmp(p, r->special[k], n)))
+        if (++p == end) break;
+    return next[k] = p ? p : end;
+}
+
 /* A special token is no part of a word. */
 static const uint8_t *
-find_special(const struct trainer *r, const uint8_t *text, size_t n, size_t *size)
+find_special(const struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_t *end, size_t *size)
 {
-    const uint8_t *first = NULL;
-    for (int i = 0; i < r->nspecial; i++) {
-        const uint8_t *at = memmem(text, n, r->special[i], strlen(r->special[i]));
-        if (!at || (first && at >= first)) continue;
+    const uint8_t *first = end;
+    *size = 0;
+    for (int k = 0; k < r->nspecial; k++) {
+        const uint8_t *at = next_special(r, next, k, p, end);
+        if (at >= first) continue;
         first = at;
-        *size = strlen(r->special[i]);
+        *size = strlen(r->special[k]);
     }
     return first;
+}
+
+static int
+add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_t *end)
+{
+    for (;;) {
+        size_t size;
+        const uint8_t *special = find_special(r, next, p, end, &size);
+        TRY(splitter_run(r->splitter, p, (size_t)(special - p), add_word, r));
+        if (special == end) return 0;
+        p = special + size;
+        TRY(stop_caller_after(&r->since, (int64_t)size * (1 + r->nspecial)));
+    }
+}
+
+/* What made the trainer what it is no more: its pattern, or a caller that did not wait. */
+static int
+trainer_status(const struct trainer *r)
+{
+    return r->status == E_CANCEL ? fail(E_STATE, "train: it was interrupted, and has to begin anew") : r->status;
 }
 
 int
 trainer_add(struct trainer *r, const void *text, size_t n)
 {
-    const uint8_t *p = text;
-    if (r->status) return r->status;
+    TRY(trainer_status(r));
     if (n > UINT32_MAX / 2 - r->ntoken) return fail(E_ARG, "train: the texts are longer than 2 GiB");
-    for (;;) {
-        size_t size = 0;
-        const uint8_t *special = find_special(r, p, n, &size);
-        size_t plain = special ? (size_t)(special - p) : n;
-        TRY(splitter_run(r->splitter, p, plain, add_word, r));
-        if (!special) return 0;
-        p += plain + size;
-        n -= plain + size;
-    }
+    const uint8_t **next = must_alloc(sizeof *next * (size_t)(r->nspecial + 1));
+    r->status = add_text(r, next, text, (const uint8_t *)text + n);
+    free(next);
+    return r->status;
 }
 
 /* ---- pairs ---- */
@@ -329,21 +360,25 @@ join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t
 
 /* In each word that has it the pair becomes id. A pair that a later join of the same word takes away again is claimed
  * with what is left of it. */
-static void
+static int
 join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key, uint32_t id)
 {
     struct seen *s = seen_of(r, key), taken = *s;
+    int status = 0;
     s->word = NULL;
     s->nword = s->capacity = 0;
     made->n = 0;
-    for (uint32_t k = 0; k < taken.nword; k++)
+    for (uint32_t k = 0; k < taken.nword && !status; k++) {
         join_word(r, taken.word[k], (uint32_t)(key >> 32), (uint32_t)key, id, made);
+        status = stop_caller_after(&r->since, WORD * (int64_t)r->word[taken.word[k]].n);
+    }
     free(taken.word);
     for (size_t k = 0; k < made->n; k++) {
         s = seen_of(r, made->list[k]);
         s->fresh = false;
         if (s->count > 0) claim_push(c, (struct claim){s->count, s->key});
     }
+    return status ? status : stop_caller_after(&r->since, WORD * (int64_t)made->n);
 }
 
 /* ---- the vocabulary ---- */
@@ -366,19 +401,24 @@ add_join(struct tokenizer *t, uint64_t key, uint32_t id)
     return id;
 }
 
-static void
+static int
 learn(struct trainer *r, struct tokenizer *t, uint32_t size)
 {
     struct claims c = {0};
     struct made made = {0};
     uint64_t key;
-    for (uint32_t w = 0; w < r->nword; w++) count_word(r, w);
+    int status = 0;
+    for (uint32_t w = 0; w < r->nword && !status; w++) {
+        count_word(r, w);
+        status = stop_caller_after(&r->since, WORD * (int64_t)r->word[w].n);
+    }
     for (uint32_t i = 0; i < r->seen_capacity; i++)
         if (r->seen[i].key != no_pair) claim_push(&c, (struct claim){r->seen[i].count, r->seen[i].key});
-    while (t->bpe.ntoken < size && most_frequent(r, &c, &key))
-        join_words(r, &c, &made, key, add_join(t, key, t->bpe.ntoken));
+    while (!status && t->bpe.ntoken < size && most_frequent(r, &c, &key))
+        status = join_words(r, &c, &made, key, add_join(t, key, t->bpe.ntoken));
     free(c.list);
     free(made.list);
+    return status;
 }
 
 /* Where the texts have no more pairs the ids that are left are reserved, so that the size is the one that was asked. */
@@ -397,14 +437,14 @@ int
 trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
 {
     *out = NULL;
-    if (r->status) return r->status;
+    TRY(trainer_status(r));
     if (size < 256u + (uint32_t)r->nspecial)
         return fail(E_ARG, "train: a size of %u; bytes and %d special tokens take %d", (unsigned)size, r->nspecial,
                     256 + r->nspecial);
     struct tokenizer *t = tokenizer_new();
     for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);
-    learn(r, t, size - (uint32_t)r->nspecial);
-    int status = tokenizer_cut(t, "train", r->pattern);
+    int status = r->status = learn(r, t, size - (uint32_t)r->nspecial);
+    if (!status) status = tokenizer_cut(t, "train", r->pattern);
     if (!status) status = reserve(t, size - (uint32_t)r->nspecial);
     for (int i = 0; !status && i < r->nspecial; i++)
         status = tokenizer_special(
