@@ -53,6 +53,15 @@ check.shown = shown
 local function quoted(value) return type(value) == "string" and ("%q"):format(value) or shown(value) end
 check.quoted = quoted
 
+-- pcall for what may fail: true and what fn gives, or false and why it failed. An interrupt is no such failure, and goes on
+-- to who pressed Ctrl-C.
+function check.try(fn, ...)
+  local before = rille._interrupts()
+  local results = table.pack(pcall(fn, ...))
+  if not results[1] and rille._interrupts() ~= before then error(results[2], 0) end
+  return table.unpack(results, 1, results.n)
+end
+
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = named(key) end

@@ -235,7 +235,7 @@ local function load_file(who, path, parts)
   local why = parts.data and parts.data:refuses(saved.data)
   if why then wrong[#wrong + 1] = "data: " .. why end
   check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
-  local whole, values = pcall(rille._load, path, nil, {names = check.sorted_keys(targets),
+  local whole, values = check.try(rille._load, path, nil, {names = check.sorted_keys(targets),
     placement = function(name) return targets[name].placement end,
     sbp = function(name)
       local partial = saved.partial[name:match("^gradient%.(.*)")]

@@ -75,7 +75,7 @@ end
 
 -- Text of the layout that x would have; raises when it cannot. Nothing is computed.
 local function tried(name, x, placement, sbp)
-  local good, moved = pcall(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
+  local good, moved = check.try(function() return x:detach():to_global{placement = placement, sbp = sbp} end)
   if not good then check.fail("rille.parallel: '%s': %s", name, (tostring(moved):gsub("^[^:]*:%d+: ", ""))) end
   return moved.sbp
 end
@@ -95,7 +95,7 @@ end
 local function check_sbp(name, key, sbp, placements)
   local good, why
   for _, placement in ipairs(placements) do
-    good, why = pcall(rille.empty, {1, 1, 1, 1, 1, 1, 1, 1}, {placement = placement, sbp = sbp})
+    good, why = check.try(rille.empty, {1, 1, 1, 1, 1, 1, 1, 1}, {placement = placement, sbp = sbp})
     if good then return end
   end
   check.fail("rille.parallel: '%s' has an %s that cannot be: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))

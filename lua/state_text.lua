@@ -3,6 +3,7 @@
 -- The text is JSON, which other programs read too, and is read by rille.json.
 -- A table is a list (keys 1 .. n) or has texts as keys. What JSON lacks: an infinity is 1e999, NaN is null.
 
+local check = require "rille.check"
 local json = require "rille.json"
 
 local state_text = {}
@@ -52,7 +53,7 @@ end
 
 -- The text; or nil and what cannot be written. name: what v is called in that message.
 function state_text.encode(v, name)
-  local good, text = pcall(encode, v, name)
+  local good, text = check.try(encode, v, name)
   if good then return text end
   return nil, type(text) == "table" and text[1] or ("%s is nested too deep"):format(name)
 end
@@ -70,7 +71,7 @@ end
 
 -- The value, or nil when the text is no JSON.
 function state_text.decode(s)
-  local good, v = pcall(json.decode, s)
+  local good, v = check.try(json.decode, s)
   if good then return plain(v) end
 end
 

@@ -126,7 +126,10 @@ raise_core(lua_State *L, const char *who)
     char here[300];
     struct shell *sh = shell_of(L);
     const char *text = sh->session ? rille_error() : "the session was closed";
-    if (sh->cancelled && !strcmp(rille_error_kind(), "interrupted")) sh->cancelled();
+    if (!strcmp(rille_error_kind(), "interrupted")) {
+        sh->ninterrupt++;
+        if (sh->cancelled) sh->cancelled();
+    }
     live_raise(L);
     lost_remember(L);
     if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);

@@ -343,7 +343,9 @@ static int
 verify(lua_State *L)
 {
     const char *path = path_check(L, 1, "verify");
-    if (!rille_verify(path)) return 0;
+    int status = rille_verify(path);
+    if (!status) return 0;
+    if (!strcmp(rille_error_kind(), "interrupted")) check_as(L, "checkpoint.load", status);
     lua_pushstring(L, rille_error());
     return 1;
 }

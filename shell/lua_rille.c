@@ -109,6 +109,14 @@ manual_seed(lua_State *L)
     return 0;
 }
 
+/* rille._interrupts(): how often "interrupted" was raised. */
+static int
+interrupts(lua_State *L)
+{
+    lua_pushinteger(L, shell_of(L)->ninterrupt);
+    return 1;
+}
+
 /* rille._recompute(on): what it was. */
 static int
 recompute(lua_State *L)
@@ -348,6 +356,7 @@ static const luaL_Reg functions[] = {
     {"allow_tf32", allow_tf32},
     {"no_grad", no_grad},
     {"_autocast", autocast},
+    {"_interrupts", interrupts},
     {"_recompute", recompute},
     {"grad", grad},
     {"counters", counters},

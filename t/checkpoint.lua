@@ -226,5 +226,50 @@ tap.group("damage", function()
   tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback: the one before it")
 end)
 
+-- Ctrl-C at many moments of a load: it is told, never taken for damage, and no older checkpoint comes instead.
+tap.group("interrupts", function()
+  local seed = tonumber(os.getenv("SEED") or os.time())
+  tap.diag("SEED=" .. seed)
+  math.randomseed(seed)
+  local a, at = training(kinds[3], "eager", 1), dir .. "/i"
+  local stat = assert(io.open("/proc/self/stat"))
+  local press = "kill -INT " .. stat:read("n")
+  stat:close()
+  for step = 1, 2 do
+    a.run(1)
+    rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step, note = {list = {1, 2, {"x"}}}})
+  end
+  -- What a load comes to where the press is after n instructions of Lua, and whether there was one.
+  local function load(n)
+    local pressed, left = false, n
+    local good, step = pcall(function()
+      debug.sethook(function()
+        left = left - 1
+        if left > 0 then return end
+        pressed = true
+        debug.sethook()
+        io.popen(press):close()
+      end, "", 1)
+      local step = rille.checkpoint.load(at, a.parts, {fallback = true})
+      debug.sethook()
+      return step
+    end)
+    debug.sethook()
+    pcall(function() for _ = 1, 9 do end end)
+    rille._forget_presses()
+    return pressed, good and step == 2 or not good and tostring(step):find("interrupted", 1, true), step
+  end
+  local n, wrong, tried = 1, {}, 0
+  while true do
+    local pressed, right, what = load(n)
+    if not right then wrong[#wrong + 1] = ("after %d instructions: %s"):format(n, tostring(what)) end
+    if not pressed then break end
+    n, tried = n + math.random(1, 80), tried + 1
+  end
+  tap.is(wrong, {}, ("%d presses in a load: each is told or comes too late"):format(tried))
+  tap.ok(tried > 30, "there were some")
+  tap.is((rille.checkpoint.load(at, a.parts)), 2, "and the newest loads as ever")
+end)
+
 os.execute("rm -rf '" .. dir .. "'")
 tap.done()

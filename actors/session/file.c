@@ -10,6 +10,7 @@
 #include "runtime/file/npy.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
+#include "runtime/stop.h"
 #include "runtime/thread.h"
 
 #include <errno.h>
@@ -168,6 +169,7 @@ rille_file_load(struct rille_file *f, int i, const char *dtype, const struct ril
     TRY(face_given(out, "out", __func__));
     if (i < 0 || i >= f->tensors->nentry)
         return fail(E_ARG, "%s: entry %d of %d", f->tensors->path, i, (int)f->tensors->nentry);
+    TRY(stop_caller_check());
     const struct entry *e = &f->tensors->entry[i];
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(f->s);
     struct type t = e->type;

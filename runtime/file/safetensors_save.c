@@ -7,6 +7,7 @@
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
+#include "runtime/stop.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -159,6 +160,7 @@ digest_of(const struct source *s, uint8_t *block, XXH3_state_t *state)
     for (int64_t at = 0; at < s->size; at += BLOCK) {
         int64_t n = MIN((int64_t)BLOCK, s->size - at);
         TRY(source_read(s, at, block, n));
+        TRY(stop_caller_check());
         if (at == 0) memcpy(block + DIGEST_AT, NO_DIGEST, DIGEST_SIZE);
         digest_add(state, block, n);
     }

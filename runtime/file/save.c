@@ -4,6 +4,7 @@
 #include "runtime/arena.h"
 #include "runtime/error.h"
 #include "runtime/file/pieces.h"
+#include "runtime/stop.h"
 #include "runtime/view.h"
 
 #include <errno.h>
@@ -77,6 +78,7 @@ write_blocks(struct saving *s, const struct save_item *item, enum dtype as, void
     while (pieces_next(&w)) {
         int64_t n = box_numel(&w.piece, item->type.ndim);
         TRY(item->read(item->arg, &w.piece, block));
+        TRY(stop_caller_check());
         if (cast) convert(item->type.dtype, block, as, cast, n);
         TRY(saving_write(s, cast ? cast : block, n * (int64_t)dtype_bytes(as)));
         if (see) see(arg, cast ? cast : block, n * (int64_t)dtype_bytes(as));
