@@ -143,8 +143,5 @@ return function(path, series, options)
   for _, name in ipairs(check.sorted_keys(series)) do
     all[#all + 1] = {name = name, points = thinned(points_of(name, series[name] or series[math.tointeger(name)], o.log))}
   end
-  local file, why = io.open(path, "wb")
-  check.that(file, "rille.plot: %s", why)
-  file:write(draw(all, o))
-  check.that(file:close(), "rille.plot: %s could not be written", path)
+  rille._write("rille.plot", path, draw(all, o))
 end

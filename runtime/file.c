@@ -2,28 +2,66 @@
 #include "runtime/file.h"
 
 #include "runtime/error.h"
-
 #include "runtime/str.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Opens what is written until it is whole. The file keeps the rights that it had. */
+static FILE *
+open_beside(const char *path, struct file_out *out)
+{
+    struct stat st;
+    struct str name = {0};
+    bool is_there = lstat(path, &st) == 0;
+    if (is_there ? !S_ISREG(st.st_mode) : errno != ENOENT) return NULL;
+    str_addf(&name, "%s.%ld.tmp", path, (long)getpid());
+    int fd = open(name.text, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *f = fd < 0 || (is_there && fchmod(fd, st.st_mode & 07777)) ? NULL : fdopen(fd, "w");
+    if (f) {
+        out->beside = name.text;
+        return f;
+    }
+    if (fd >= 0) close(fd);
+    if (fd >= 0) unlink(name.text);
+    str_free(&name);
+    return NULL;
+}
 
 int
-file_create(const char *what, const char *path, FILE **out)
+file_create(const char *what, const char *path, struct file_out *out)
 {
-    *out = fopen(path, "w");
-    return *out ? 0 : fail(E_IO, "%s: %s cannot be written: %s", what, path, strerror(errno));
+    *out = (struct file_out){.what = what, .path = path};
+    out->f = open_beside(path, out);
+    if (!out->f) out->f = fopen(path, "we");
+    return out->f ? 0 : fail(E_IO, "%s: %s cannot be written: %s", what, path, strerror(errno));
 }
 
 /* What is still in the buffer goes out first, so that errno tells of the last attempt. */
 int
-file_finish(const char *what, const char *path, FILE **f)
+file_finish(struct file_out *out)
 {
-    int why = fflush(*f) || ferror(*f) ? errno : 0;
-    if (fclose(*f) && !why) why = errno;
-    *f = NULL;
-    return why ? fail(E_IO, "%s: %s could not be written whole: %s", what, path, strerror(why)) : 0;
+    int why = fflush(out->f) || ferror(out->f) ? errno : 0;
+    if (fclose(out->f) && !why) why = errno;
+    if (!why && out->beside && rename(out->beside, out->path)) why = errno;
+    if (why && out->beside) unlink(out->beside);
+    free(out->beside);
+    out->beside = NULL;
+    out->f = NULL;
+    return why ? fail(E_IO, "%s: %s could not be written whole: %s", out->what, out->path, strerror(why)) : 0;
+}
+
+int
+file_write(const char *what, const char *path, const char *text, size_t n)
+{
+    struct file_out out;
+    TRY(file_create(what, path, &out));
+    fwrite(text, 1, n, out.f);
+    return file_finish(&out);
 }
 
 /* May a block of n bytes follow the first `at` bytes of a text? */

@@ -411,10 +411,21 @@ finish(lua_State *L)
     return 0;
 }
 
+/* rille._write(who, path, text): a file of this text, whole or not at all. */
+static int
+write_text(lua_State *L)
+{
+    size_t n;
+    const char *who = luaL_checkstring(L, 1), *path = text_at(L, 2, who), *text = luaL_checklstring(L, 3, &n);
+    check(L, rille_text_write(who, path, text, n));
+    return 0;
+}
+
 static const luaL_Reg functions[] = {
     {"load", load},
     {"load_npy", load_npy},
     {"save", save},
+    {"_write", write_text},
     {"_load", load_format},
     {"_contents", contents},
     {"_checkpoint", checkpoint},

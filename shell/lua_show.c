@@ -24,10 +24,11 @@ svg_path(lua_State *L, int i)
 static int
 write_picture(lua_State *L, const char *path, const char *text)
 {
-    FILE *f = path ? fopen(path, "w") : stdout;
-    int why = !f || fputs(text, f) == EOF || fflush(f) ? errno : 0;
-    if (f && path && fclose(f) && !why) why = errno;
-    if (why) complain(L, "show: %s cannot be written: %s", path ? path : "stdout", strerror(why));
+    if (path) {
+        check(L, rille_text_write("show", path, text, strlen(text)));
+    } else if (fputs(text, stdout) == EOF || fflush(stdout)) {
+        complain(L, "show: stdout cannot be written: %s", strerror(errno));
+    }
     return 0;
 }
 

@@ -550,6 +550,7 @@ int
 main(int argc, char **argv)
 {
     struct front front;
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of who writes it */
     keep_streams();
     int code = front_read(&argc, argv, &front);
     if (code < 0) code = begin(argc, argv, &front);

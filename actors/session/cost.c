@@ -173,12 +173,12 @@ rille_cost_write(const char *path, const struct rille_cost *c)
 {
     TRY(face_given(path, "the path", __func__));
     TRY(face_given(c, "the cost", __func__));
-    FILE *f;
-    TRY(file_create("costs", path, &f));
-    fprintf(f, "# What moves of tensors and computing cost on this machine, as rille --calibrate measured it.\n");
+    struct file_out out;
+    TRY(file_create("costs", path, &out));
+    fprintf(out.f, "# What moves of tensors and computing cost on this machine, as rille --calibrate measured it.\n");
     for (size_t i = 0; i < countof(parameter); i++)
-        fprintf(f, "%s %.6g\n", parameter[i].name, *parameter_in((struct rille_cost *)c, i));
-    return file_finish("costs", path, &f);
+        fprintf(out.f, "%s %.6g\n", parameter[i].name, *parameter_in((struct rille_cost *)c, i));
+    return file_finish(&out);
 }
 
 void

@@ -7,6 +7,7 @@
 #include "actors/session/face.h"
 #include "actors/session/shards.h"
 #include "boxing/box.h"
+#include "runtime/file.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
@@ -392,4 +393,13 @@ rille_save(struct rille_session *s, const char *path, int n, const char *const *
     g->background = false;
     g->status = status ? status : save_and_remove(g);
     return rille_saving_end(&g);
+}
+
+int
+rille_text_write(const char *who, const char *path, const char *text, size_t n)
+{
+    TRY(face_given(who, "who", __func__));
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(text, "the text", __func__));
+    return file_write(who, path, text, n);
 }

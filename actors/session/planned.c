@@ -266,14 +266,9 @@ rille_graph_certify(struct rille_graph *g, const char *path)
         {"bytes_per_ns", g->s->rates.bytes_per_ns},
     };
     struct str text = {0};
-    FILE *f;
     net_prove(&g->assigned->arena, &g->assigned->solved);
     certify(&g->assigned->solved, countof(with), with, &text);
-    int status = file_create("certify", path, &f);
-    if (!status) {
-        fwrite(str_text(&text), 1, text.len, f);
-        status = file_finish("certify", path, &f);
-    }
+    int status = file_write("certify", path, str_text(&text), text.len);
     str_free(&text);
     return status;
 }

@@ -192,7 +192,7 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
 {
     TRY(face_graph(g, __func__));
     TRY(face_given(path, "the path", __func__));
-    FILE *f;
+    struct file_out out;
     bool any = false;
     g->watched = true;
     if (g->nact == 0) {
@@ -200,12 +200,12 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
         g->trace_path = strdup(path);
         return 0;
     }
-    TRY(file_create("trace", path, &f));
-    fprintf(f, "{\"traceEvents\":[");
+    TRY(file_create("trace", path, &out));
+    fprintf(out.f, "{\"traceEvents\":[");
     int n = sight_count(g->runner), status = 0;
-    for (int i = 0; i < n && !status; i++) status = put_part(g, i, f, &any);
-    fprintf(f, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"hosts\":%d,\"shown\":%d}}\n", sight_hosts(g->runner),
-            n);
-    int end = file_finish("trace", path, &f);
+    for (int i = 0; i < n && !status; i++) status = put_part(g, i, out.f, &any);
+    fprintf(out.f, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"hosts\":%d,\"shown\":%d}}\n",
+            sight_hosts(g->runner), n);
+    int end = file_finish(&out);
     return status ? status : end;
 }

@@ -167,10 +167,7 @@ function files.save(kind, model, dir, given)
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
   words.dtype = words.dtype and words.torch_dtype -- the newer word, where a file has it
   rille.save(dir, tensors, options)
-  local file, why = io.open(dir .. "/config.json", "wb")
-  check.that(file, "models.%s: %s", kind.name, why)
-  file:write(json.encode(words), "\n")
-  check.that(file:close(), "models.%s: %s/config.json could not be written", kind.name, dir)
+  rille._write("models." .. kind.name, dir .. "/config.json", json.encode(words) .. "\n")
 end
 
 return files
