@@ -1,8 +1,7 @@
 /* Tests of actors/verify*.c: valid plans pass; a plan with one number changed is refused, or computes the same bytes.
  *
- * A copy of each random plan is changed in one field at a time. What the proof
- * lets pass is run on the simulator with poisoned registers, on buffers of
- * exactly the promised size, and compared. */
+ * A copy of each random plan is changed in one field at a time. What the proof lets pass is run on the simulator with
+ * poisoned registers, on buffers of exactly the promised size, and compared. */
 #include "t/plans.h"
 
 #include "kernels/op/table.h"
@@ -211,6 +210,8 @@ port_slots(struct slots *s, const struct task *t)
         SLOT(s, "where.index", o->where.index);
         SLOT(s, "where.offset", o->where.offset);
         SLOT(s, "where.stride", o->where.stride);
+        SLOT(s, "where.nberth", o->where.nberth);
+        for (int32_t b = 0; b < o->where.nberth; b++) SLOT(s, "where.berth", o->where.berth[b]);
         SLOT(s, "out_port.shared", o->shared);
         SLOT(s, "out_port.alone", o->alone);
         SLOT(s, "out_port.nfan", o->nfan);

@@ -1,7 +1,7 @@
 /* plan-packing.c - registers of training steps are packed within 5 % of the most bytes that can be in use at once:
  * transformers and perceptrons of several depths, on one device and on two, whole and in pieces, with zero 0 to 3,
- * recomputed, and with values aside; in stages, but for those of one layer or two where weight gradients wait or a
- * device has several (bench/README.md). (Language models in stages: t/plan-packed.lua.) */
+ * recomputed, and with values aside; in stages, but for those of one layer or two where a device has two of them in a
+ * V, which are within 6.5 % (bench/README.md). (Language models in stages: t/plan-packed.lua.) */
 #include "actors/session/compiled.h"
 #include "t/live.h"
 #include "t/net.h"
@@ -204,12 +204,12 @@ test_pipelines(void)
     static const struct dealt how[] = {
         {"gpipe", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
         {"1f1b", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
-        {"zb-h1", {0, 1, 2, 3}, 4, {1.09, 1.05, 1.05, 1.05}},
-        {"zb-h2", {0, 1, 2, 3}, 4, {1.09, 1.05, 1.05, 1.05}},
-        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8, {1.12, 1.07, 1.05, 1.05}},
-        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.16, 1.09, 1.05, 1.05}},
-        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.17, 1.10, 1.05, 1.05}},
-        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.15, 1.08, 1.05, 1.05}},
+        {"zb-h1", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
+        {"zb-h2", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
+        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8, {1.05, 1.05, 1.05, 1.05}},
+        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.06, 1.05, 1.05, 1.05}},
+        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.065, 1.06, 1.05, 1.05}},
+        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.065, 1.05, 1.05, 1.05}},
     };
     for (size_t i = 0; i < countof(how); i++)
         for (size_t k = 0; k < countof(size); k++)

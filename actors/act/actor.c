@@ -74,7 +74,7 @@ poison(struct worker *w, int task, int out, int reg)
     const struct flow *f = flow_of(w, t);
     if (!o->alone || o->bytes == 0) return;
     struct stream_work work = {
-        .run = fill_nan, .scratch = reg_address(w->run, &o->where, reg), .piece = (uint64_t)o->bytes};
+        .run = fill_nan, .scratch = reg_address(w->run, &o->where, reg, 0), .piece = (uint64_t)o->bytes};
     stream_enqueue(f ? f->stream : NULL, &work);
 }
 

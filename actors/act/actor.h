@@ -155,7 +155,7 @@ int32_t look_reader(const void *actors, int32_t task, int32_t out);
 
 /* Fills in the addresses of an act whose plan, task and piece are known; `address` has room for them (address.c). */
 void act_address(const struct worker *w, struct act *a, void **address);
-/* Where register reg of a result lies in a run. The only place that knows. */
-char *reg_address(const struct run *r, const struct where *w, int reg);
+/* Where a result lies in a run that the act for a piece puts into register reg. The only place that knows. */
+char *reg_address(const struct run *r, const struct where *w, int reg, int piece);
 
 #endif

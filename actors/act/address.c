@@ -7,12 +7,12 @@
 static _Alignas(64) char nothing[64];
 
 char *
-reg_address(const struct run *r, const struct where *w, int reg)
+reg_address(const struct run *r, const struct where *w, int reg, int piece)
 {
     if (w->kind == IN_TASK) w = &r->plan->task[w->index].out[0].where;
     if (w->stride == 0) return nothing;
     char *base = w->kind == IN_ROOT ? r->root[w->index] : r->arena[w->index];
-    return base + w->offset + reg * w->stride;
+    return base + (w->nberth ? w->berth[piece % w->nberth] : w->offset + reg * w->stride);
 }
 
 /* Numbers lie in the host's memory, or behind the arena of a device whose work does not reach that. */
@@ -31,7 +31,7 @@ arg_address(const struct worker *w, const struct act *a, const struct arg *arg)
     case ARG_REG: {
         const struct in_port *p = &a->task->in[arg->index];
         int reg = w->actors->actor[a->task - w->plan->task].in[arg->index].read;
-        return reg_address(w->run, &w->plan->task[p->task].out[p->out].where, reg) + arg->skip;
+        return reg_address(w->run, &w->plan->task[p->task].out[p->out].where, reg, a->piece) + arg->skip;
     }
     case ARG_LEAF: {
         char *base = w->run->leaf[arg->index];
@@ -49,7 +49,7 @@ act_address(const struct worker *w, struct act *a, void **address)
     const struct actor *actor = &w->actors->actor[t - w->plan->task];
     void **in = address, **out = in + t->narg;
     for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, a, &t->arg[i]);
-    for (int k = 0; k < t->nresult; k++) out[k] = reg_address(w->run, &t->out[k].where, actor->out[k].write);
+    for (int k = 0; k < t->nresult; k++) out[k] = reg_address(w->run, &t->out[k].where, actor->out[k].write, a->piece);
     a->in = in;
     a->out = out;
     a->scratch = (char *)w->run->arena[t->device] + w->plan->device[t->device].scratch;

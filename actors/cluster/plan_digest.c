@@ -21,6 +21,8 @@ add_where(struct digest *h, const struct where *w)
     digest_add(h, (uint64_t)w->index);
     digest_add(h, (uint64_t)w->offset);
     digest_add(h, (uint64_t)w->stride);
+    digest_add(h, (uint64_t)w->nberth);
+    for (int32_t i = 0; i < w->nberth; i++) digest_add(h, (uint64_t)w->berth[i]);
 }
 
 static void

@@ -6,6 +6,7 @@
  * The order of the program's nodes is an order in which everything could run
  * one after the other; all edges point forward in it, so plans have no cycles
  * but those of registers. */
+#include "actors/plan/berth.h"
 #include "actors/plan/devices.h"
 #include "actors/plan/lower.h"
 #include "actors/plan/token.h"
@@ -325,7 +326,10 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     if (!status) {
         plan_parts(&l);
         status = lower_all(&l);
-        if (!status) flatten(&l);
+        if (!status) {
+            flatten(&l);
+            berth_registers(p);
+        }
     }
     free(l.draft);
     free(l.channel);

@@ -69,7 +69,7 @@ draft_port(struct lower *l, struct draft *d, const struct out_port *o)
 void
 draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every)
 {
-    struct where where = {IN_ARENA, d->task.device, 0, where_stride(bytes)};
+    struct where where = {.kind = IN_ARENA, .index = d->task.device, .stride = where_stride(bytes)};
     draft_port(l, d, &(struct out_port){.nreg = 1, .every = every, .bytes = bytes, .where = where});
 }
 

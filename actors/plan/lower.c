@@ -335,7 +335,8 @@ lower_roots(struct lower *l)
             }
             struct out_port *o = &l->draft[part.index].out[part.out];
             int64_t offset = p->shared[k] ? replica_offset(v->layout, &v->type, v->mine->pos[own]) : 0;
-            o->where = (struct where){IN_ROOT, p->root_first[k] + own, offset, o->bytes};
+            o->where =
+                (struct where){.kind = IN_ROOT, .index = p->root_first[k] + own, .offset = offset, .stride = o->bytes};
             if (root->join) o->nreg = l->program->pieces;
         }
     }

@@ -22,11 +22,13 @@
 #include "kernels/kernel.h"
 
 /* Where the registers of a result lie: one after the other, `stride` bytes apart, from `offset` on. Stride 0: they have
- * no bytes. */
+ * no bytes. Or each act has a berth, whichever register it writes: act i lies at berth[i % nberth]. */
 struct where {
     uint8_t kind;  /* enum where_kind */
     int32_t index; /* plan device; root part; task */
     int64_t offset, stride;
+    int32_t nberth; /* 0: registers take turns */
+    const int64_t *berth;
 };
 enum where_kind {
     NOWHERE,  /* an output of order or of credits */
@@ -193,6 +195,7 @@ struct plan_device {
     int32_t thread, rank;
     int64_t arena_bytes; /* registers, then scratch */
     int64_t scratch, scratch_bytes;
+    int32_t nberth; /* of each result in its arena that has any */
 };
 
 struct plan_part {

@@ -338,6 +338,7 @@ print_registers(const struct task *t, struct str *s)
             str_addf(s, "at %lld", (long long)o->where.offset);
         str_addf(s, " + %lld B", (long long)o->bytes);
         if (o->nreg > 1) str_addf(s, " x%d", (int)o->nreg);
+        if (o->where.nberth) str_addf(s, " in %d berths", (int)o->where.nberth);
     }
 }
 

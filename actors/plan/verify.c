@@ -323,6 +323,27 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
     return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
 }
 
+/* Each act has a place of its own, or shares one with acts so many before and behind. */
+static int
+check_berths(const struct proof *v, int32_t i, int32_t k)
+{
+    const struct plan *p = v->plan;
+    const struct out_port *o = &p->task[i].out[k];
+    const struct where *w = &o->where;
+    int64_t scratch = p->device[w->index].scratch;
+    bool again = o->every == 1 && p->task[i].nact > 1 && p->task[i].nact == p->pieces;
+    if (!again || o->shared || o->alone || w->nberth > p->pieces || w->nberth != p->device[w->index].nberth ||
+        !w->berth || !proof_fits(w->nberth, sizeof *w->berth, &p->arena))
+        return proof_fail(v, i, "result %d has %d berths", (int)k, (int)w->nberth);
+    for (int32_t b = 0; b < w->nberth; b++)
+        if (w->berth[b] < 0 || w->berth[b] % ALIGN || w->berth[b] > scratch || o->bytes > scratch - w->berth[b])
+            return proof_fail(v, i,
+                              "result %d: berth %d of %lld bytes at %lld does not fit the %lld bytes for registers",
+                              (int)k, (int)b, (long long)o->bytes, (long long)w->berth[b], (long long)scratch);
+    TRY(proof_same(v, i, "offset of what has berths", w->offset, w->berth[0]));
+    return proof_same(v, i, "stride of what has berths", w->stride, where_stride(o->bytes));
+}
+
 static int
 check_in_arena(const struct proof *v, int32_t i, int32_t k)
 {
@@ -334,6 +355,7 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     bool carried = (t->kind->flags & KIND_CARRIES || brings) && w->index >= 0 && w->index < v->plan->ndevice;
     if (!carried) TRY(proof_same(v, i, "device of a result", w->index, t->device));
     const struct plan_device *d = &v->plan->device[w->index];
+    if (w->nberth) return check_berths(v, i, k);
     if (w->offset < 0 || w->offset % ALIGN || w->offset > d->scratch || each > d->scratch + (ALIGN - 1) ||
         w->stride < (each & ~(int64_t)(ALIGN - 1)) || w->stride % ALIGN ||
         __builtin_mul_overflow(w->stride, (int64_t)o->nreg - 1, &all) || all > d->scratch - w->offset ||
@@ -352,6 +374,7 @@ check_beyond(const struct proof *v, int32_t i, int32_t k)
     for (int32_t j = t->nresult; j < k; j++)
         if (t->out[j].control && o->control) return proof_fail(v, i, "output %d is a second of its kind", (int)k);
     TRY(proof_same(v, i, "where of what is no result", o->where.kind, NOWHERE));
+    TRY(proof_same(v, i, "berths of what is no result", o->where.nberth, 0));
     TRY(proof_same(v, i, "every of what is no result", o->every, 1));
     return proof_same(v, i, "bytes of what is no result", o->bytes, 0);
 }
@@ -373,6 +396,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
     if (k >= t->nresult) return 0;
     if (o->bytes < 0 || o->bytes > INT64_MAX - ALIGN) return proof_fail(v, i, "bytes is %lld", (long long)o->bytes);
+    if (o->where.kind != IN_ARENA) TRY(proof_same(v, i, "berths outside of an arena", o->where.nberth, 0));
     switch (o->where.kind) {
     case IN_ARENA: return check_in_arena(v, i, k);
     case IN_ROOT: return check_in_root(v, i, o);

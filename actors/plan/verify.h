@@ -6,6 +6,7 @@
  *   verify_run.c      it runs to its end: one greedy run of tokens
  *   verify_channel.c  so it does together with the parts of other memories
  *   verify_value.c    every task reads and writes the bytes that the program means (with verify_part.c, verify_move.c)
+ *   verify_berth.c    the same where each act has a berth
  *   verify_memory.c   no two live registers share bytes, updates come after those who read what they replace
  *
  * Each trusts what the ones before it have shown. That arrays are as long as their counts say is the maker's promise;
@@ -49,6 +50,8 @@ int prove_channels(struct proof *v);
 int prove_values(struct proof *v);
 /* verify_kernel.c */
 int prove_credits(struct proof *v);
+/* verify_berth.c: of a device on which results have berths, which *has says. */
+int prove_berths(struct proof *v, int32_t device, bool *has);
 /* verify_memory.c */
 int prove_memory(struct proof *v);
 
