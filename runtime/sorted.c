@@ -43,3 +43,17 @@ sorted_find(const int32_t *list, int32_t n, int32_t number)
     const int32_t *at = n ? bsearch(&number, list, (size_t)n, sizeof number, by_number) : NULL;
     return at ? (int32_t)(at - list) : -1;
 }
+
+int32_t
+sorted_last64(const int64_t *list, int32_t n, int64_t number)
+{
+    int32_t lo = 0, hi = n;
+    while (hi - lo > 1) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (list[mid] <= number)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}

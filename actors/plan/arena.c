@@ -396,20 +396,6 @@ by_time(const void *a, const void *b)
     return x->first != y->first ? x->first - y->first : x->item - y->item;
 }
 
-static int32_t
-cut_at(const int64_t *cut, int32_t n, int64_t at)
-{
-    int32_t lo = 0, hi = n;
-    while (hi - lo > 1) {
-        int32_t mid = lo + (hi - lo) / 2;
-        if (cut[mid] <= at)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* The arena is cut where items begin and end; the next to have a cut follows the one that had it last. */
 struct sweep {
     int64_t *cut;
@@ -452,7 +438,7 @@ take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
 {
     const struct item *it = &m->item[b];
     int64_t at = it->offset + r * it->stride;
-    int32_t last = -1, c = cut_at(s->cut, s->ncut, at);
+    int32_t last = -1, c = sorted_last64(s->cut, s->ncut, at);
     for (; s->cut[c] < at + it->bytes; c++) {
         int32_t a = s->owner[c];
         bool known = r > 0 && a >= 0 && it->in_room && m->item[a].in_room;

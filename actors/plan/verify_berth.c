@@ -274,20 +274,6 @@ follow(struct berth_proof *b, int32_t was, int32_t now)
     return 0;
 }
 
-static int32_t
-cut_at(const int64_t *cut, int32_t n, int64_t at)
-{
-    int32_t lo = 0, hi = n;
-    while (hi - lo > 1) {
-        int32_t mid = lo + (hi - lo) / 2;
-        if (cut[mid] <= at)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 static int
 check_uses(struct berth_proof *b, int64_t *cut, int32_t *owner)
 {
@@ -301,7 +287,7 @@ check_uses(struct berth_proof *b, int64_t *cut, int32_t *owner)
     qsort(b->use, (size_t)b->nuse, sizeof *b->use, by_order);
     for (int32_t i = 0; i < b->nuse; i++) {
         int32_t was = -1;
-        for (int32_t k = cut_at(cut, n, b->use[i].lo); cut[k] < b->use[i].hi; k++) {
+        for (int32_t k = sorted_last64(cut, n, b->use[i].lo); cut[k] < b->use[i].hi; k++) {
             if (owner[k] >= 0 && owner[k] != was) TRY(follow(b, owner[k], i));
             was = owner[k];
             owner[k] = i;

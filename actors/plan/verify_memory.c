@@ -290,20 +290,6 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
     return 0;
 }
 
-static int32_t
-cut_at(const int64_t *cut, int32_t n, int64_t at)
-{
-    int32_t lo = 0, hi = n;
-    while (hi - lo > 1) {
-        int32_t mid = lo + (hi - lo) / 2;
-        if (cut[mid] <= at)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* Who has each cut. */
 struct cuts {
     int64_t *at;
@@ -328,7 +314,7 @@ check_blocks(struct memory *m, const struct block *block, int32_t n, struct cuts
     cut_blocks(c, block, n);
     for (int32_t b = 0; b < n; b++) {
         int32_t was = -1;
-        for (int32_t k = cut_at(c->at, c->n, block[b].lo); c->at[k] < block[b].hi; k++) {
+        for (int32_t k = sorted_last64(c->at, c->n, block[b].lo); c->at[k] < block[b].hi; k++) {
             if (c->owner[k] >= 0 && c->owner[k] != was) TRY(check_heir(m, &block[c->owner[k]], &block[b]));
             was = c->owner[k];
             c->owner[k] = b;
