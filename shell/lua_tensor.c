@@ -533,6 +533,8 @@ static int
 tensor_backward(lua_State *L)
 {
     struct rille_tensor *t = tensor_check(L, 1, "backward");
+    if (!lua_isnone(L, 2))
+        complain(L, "backward: it takes nothing, found %s: it runs once, and lets go of what it needed", what_is(L, 2));
     at_line(L);
     check(L, rille_tensor_backward(t));
     return 0;

@@ -43,6 +43,8 @@ tap.group("operators", function()
 end)
 
 tap.group("gradients", function()
+  fails({"backward: it takes nothing, found a table"}, function() rille.ones({1}, {requires_grad = true}):sum():backward{retain_graph = true} end)
+  fails({"backward: it takes nothing, found the number 5"}, function() rille.ones({1}, {requires_grad = true}):sum():backward(5) end)
   fails({"no_grad", "number 5"}, function() rille.no_grad(5) end)
   fails({"no_grad", "nothing"}, function() rille.no_grad() end)
   fails({": grad: ", "f32{4, 5}", "f32{3}"}, function() a.grad = rille.ones({3}) end)
@@ -105,7 +107,7 @@ tap.group("memory", function()
   local much = rille.zeros({1 << 56}, {placement = P0, sbp = "S(0)"})
   fails({"zeros: f32{72057594037927936} S(0) on cpu[0, 1]: cpu:0 wanted"}, function() return much:totable() end)
   fails({"add: f32{72057594037927936} S(0) on cpu[0, 1]: cpu:0 wanted"}, function() return (much + 1):to_local(0):item() end)
-  local held = {"registers of cpu:", "f32{72057594037927936}", "shell-errors.lua:105", " wanted"}
+  local held = {"registers of cpu:", "f32{72057594037927936}", "shell-errors.lua:107", " wanted"}
   fails(held, function() return much:cumsum(0):max():item() end)
 end)
 
