@@ -11,14 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens what is written until it is whole. The file keeps the rights that it had. */
+/* Opens what is written until it is whole. The file keeps the rights that it had: one that may not be written is none
+ * to replace. */
 static FILE *
 open_beside(const char *path, struct file_out *out)
 {
     struct stat st;
     struct str name = {0};
     bool is_there = lstat(path, &st) == 0;
-    if (is_there ? !S_ISREG(st.st_mode) : errno != ENOENT) return NULL;
+    if (is_there ? !S_ISREG(st.st_mode) || access(path, W_OK) : errno != ENOENT) return NULL;
     str_addf(&name, "%s.%ld.tmp", path, (long)getpid());
     int fd = open(name.text, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     FILE *f = fd < 0 || (is_there && fchmod(fd, st.st_mode & 07777)) ? NULL : fdopen(fd, "w");

@@ -15,7 +15,7 @@ struct file_out {
     FILE *f;
     char *beside; /* its name until it is whole; NULL: it is written as it stands */
 };
-/* E_IO. file_finish comes next, whatever happens. */
+/* E_IO: there is nothing to finish. */
 int file_create(const char *what, const char *path, struct file_out *out);
 /* Closes it: E_IO when a write failed, then or before. */
 int file_finish(struct file_out *out);

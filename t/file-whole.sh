@@ -33,6 +33,16 @@ for what in plot show trace; do
   ok "$what: a link stays one, and leads to the new text" [ -L link.svg -a "$(head -c 3 x.svg)" != old ]
   rm -f link.svg x.svg
 done
+if [ "$(id -u)" = 0 ]; then
+  skip "a file that may not be written stays" "root may write any"
+else
+  echo old >x.svg
+  chmod 444 x.svg
+  "$rille" writers.lua show x.svg >said
+  ok "a file that may not be written stays" grep -q 'cannot be written: Permission denied' said
+  is "with its text" "$(cat x.svg)" old
+  rm -f x.svg
+fi
 mkfifo pipe.svg
 timeout 20 cat pipe.svg >came &
 timeout 20 "$rille" writers.lua show pipe.svg >/dev/null
