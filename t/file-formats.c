@@ -447,9 +447,9 @@ test_lies(void)
     free(b.at);
 }
 
-/* A .gguf file of x and y, f32{8} each, at these offsets. */
+/* A .gguf file of x, f32{8}, and of y, {8, columns} of that type, at these offsets. */
 static struct bytes
-gguf_pair(uint64_t x, uint64_t y)
+gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
 {
     static const uint8_t values[192];
     struct bytes b = {0};
@@ -459,9 +459,10 @@ gguf_pair(uint64_t x, uint64_t y)
     add_u64(&b, 0);
     for (int i = 0; i < 2; i++) {
         add_text(&b, i ? "y" : "x");
-        add_u32(&b, 1);
+        add_u32(&b, i ? 2 : 1);
+        if (i) add_u64(&b, columns);
         add_u64(&b, 8);
-        add_u32(&b, 0);
+        add_u32(&b, i ? type : 0);
         add_u64(&b, i ? y : x);
     }
     while (b.n % 32) add(&b, "", 1);
@@ -484,7 +485,7 @@ test_gguf_offsets(void)
               {8, 64, "'x' lies at offset 8"},
               {0, 128, "beyond the end"}};
     for (size_t i = 0; i < countof(at); i++) {
-        struct bytes b = gguf_pair(at[i].x, at[i].y);
+        struct bytes b = gguf_pair(at[i].x, at[i].y, 1, 0);
         struct tensors *f;
         int status = open_copy(&samples[5], b.at, b.n, &f);
         ok(at[i].why ? status == E_IO && strstr(err_text(), at[i].why) : !status, "gguf: tensors at %d and %d are %s",
@@ -492,6 +493,23 @@ test_gguf_offsets(void)
         if (!status) tensors_close(&f);
         free(b.at);
     }
+}
+
+/* Type 2 is one that is not read: its size is not known, but its shape has to be one. */
+static void
+test_gguf_shapes(void)
+{
+    for (int shift = 0; shift < 63; shift++)
+        for (uint32_t type = 0; type < 3; type += 2) {
+            struct bytes b = gguf_pair(0, 32, (uint64_t)1 << shift, type);
+            struct tensors *f;
+            int status = open_copy(&samples[5], b.at, b.n, &f);
+            bool sound = type == 0 ? shift <= 1 : shift <= 59;
+            ok(sound ? !status : status == E_IO && strstr(err_text(), "'y'"), "gguf: {8, 2^%d} of type %u is %s", shift,
+               type, sound ? "opened" : "refused by name");
+            if (!status) tensors_close(&f);
+            free(b.at);
+        }
 }
 
 /* ---- tokens ---- */
@@ -540,6 +558,7 @@ main(void)
     }
     test_lies();
     test_gguf_offsets();
+    test_gguf_shapes();
     test_tokens();
     return done();
 }

@@ -194,7 +194,7 @@ lie_apart(const struct tensors *f)
     return status;
 }
 
-/* Offsets become positions in the file. What has no dtype here is not read, so its size is not held. */
+/* Offsets become positions in the file. What has no dtype here takes no bytes as far as is known, but has a shape. */
 static int
 place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
 {
@@ -205,7 +205,7 @@ place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
             return fail(E_IO, "%s: '%s' lies at offset %lld, no multiple of general.alignment, %lld", c->source->name,
                         e->name, (long long)e->offset, (long long)alignment);
         e->offset += first;
-        if (e->type.dtype != DT_NONE) TRY(entry_fits(e, c->source->size));
+        TRY(entry_fits(e, c->source->size));
     }
     return lie_apart(f);
 }

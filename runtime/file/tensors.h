@@ -77,7 +77,7 @@ struct entry *tensors_add(struct tensors *f, const char *name, const struct sour
 void tensors_tell(struct tensors *f, const char *key, const char *value);
 /* Sorts; E_IO when two entries have one name. */
 int tensors_seal(struct tensors *f);
-/* Checks the type, and that the value lies within [0, end) of its source. E_IO. */
+/* Checks the shape, and that the value - as far as its dtype is known - lies within [0, end) of its source. E_IO. */
 int entry_fits(const struct entry *e, int64_t end);
 
 extern const struct format format_safetensors, format_npy, format_npz, format_gguf, format_llmc;
