@@ -598,11 +598,12 @@ struct rille_explain {
     int64_t bytes;                  /* of all moves, as often as a step does them */
     int naxis;                      /* of rille_graph_whatif(), the cluster's; else 0 */
     int64_t axis_bytes[RILLE_AXES]; /* by mesh axis: of moves whose slowest links are that axis's; their sum is bytes */
-    bool planned;                   /* the next five hold */
+    bool planned;                   /* the next six hold */
     int64_t cost, bound;            /* nanoseconds; no plan costs less than bound */
     double gap;                     /* (cost - bound) / cost */
     double search;                  /* seconds of one core that the search took */
-    int64_t peak;                   /* bytes on the fullest device, as the planner reckons */
+    int64_t peak;                   /* bytes on the fullest device, as the planner reckons, with its scratch */
+    int64_t scratch;                /* that of kernels: what the one that wants most takes */
     char *text;
     void *memory; /* all of the above */
 };

@@ -154,6 +154,7 @@ set_plan(lua_State *L, const struct rille_explain *x)
     set_integer(L, "cost", x->cost);
     set_integer(L, "bound", x->bound);
     set_integer(L, "memory", x->peak);
+    set_integer(L, "scratch", x->scratch);
     if (x->cost == x->bound)
         lua_pushinteger(L, 0);
     else

@@ -376,6 +376,28 @@ do
   tap.is(step:explain().axis_bytes, nil, "on devices that are here no links are told apart")
 end
 
+-- Limits of whatif are limits of what is told, scratch memory of kernels with it; what is refused is told as well.
+do
+  local P = place("line")
+  local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+  net:to_global{placement = P, sbp = "auto"}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true})
+  step(rille.randn({512, 64}, {placement = P, sbp = "S(0)"}))
+  local all = rille.whatif(step, {mesh = {4}})
+  tap.ok(all.scratch > 0 and all.memory > all.scratch, "kernels take some of the memory", all.scratch .. " of " .. all.memory)
+  local limits = {all.memory, all.memory - 1, all.memory - all.scratch // 2, all.memory * 3 // 4, all.scratch, 1}
+  for k, e in ipairs(rille.whatif(step, {mesh = {4}, memory = limits})) do
+    tap.ok(not e and k > 1 or e.memory <= limits[k], ("within %d bytes are told %s"):format(limits[k], e and e.memory or "none"))
+  end
+  tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "without scratch"},
+    "what cannot be met is told, and the least")
+end
+
 -- What is wrong is told, and how it would be right.
 do
   local P = place("line")

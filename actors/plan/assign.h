@@ -11,7 +11,7 @@
  * last, but for sums that are owed, which are made right behind their addends (hops_early) if one node reads them;
  * what only the last one reads is gone when that runs, if it was moved for it. Views, and versions written over
  * the old ones, hold nothing, nor does what a chain computes on its way (together.h). The scratch memory of kernels is
- * not known yet. The program belongs to the caller; one thread. */
+ * known when layouts are (plan_scratch). The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 
@@ -65,6 +65,7 @@ struct assigned {
     const struct layout *const **form;         /* by net node that computes nothing: its candidates' layouts */
     int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */
     int64_t bytes;                             /* that all moves of the plan send */
+    int64_t scratch;                           /* of kernels, beside solved.peak: whoever has a plan says it */
     int64_t search_ns;                         /* of one core: what the search took */
     const struct assign_links *links;          /* those of the options; NULL: all axes alike */
 };

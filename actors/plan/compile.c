@@ -342,6 +342,36 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     return status;
 }
 
+/* The most that a kernel of one rank takes: all are lowered, nothing else is. */
+int
+plan_scratch(struct program *g, int64_t *bytes)
+{
+    struct plan *p = must_alloc(sizeof *p);
+    struct lower l = {.program = g, .plan = p, .gate = -1, .at = -1};
+    p->program = g;
+    p->pieces = g->pieces;
+    *bytes = 0;
+    mines_init(&l.mines, NULL, &l.tmp);
+    l.mines.first = true;
+    int status = outline_new(g, NULL, &l.outline);
+    if (!status) p->nshare = l.outline->nshare;
+    if (!status) status = plan_devices(p, &l.mines);
+    if (!status) {
+        plan_parts(&l);
+        status = lower_nodes(&l);
+    }
+    for (int32_t i = 0; i < l.ndraft; i++)
+        if (l.draft[i].task.exec) *bytes = MAX(*bytes, (int64_t)exec_scratch(l.draft[i].task.exec));
+    free(l.draft);
+    free(l.channel);
+    outline_free(&l.outline);
+    arena_fini(&l.pass);
+    arena_fini(&l.tmp);
+    p->program = NULL; /* the caller's */
+    plan_free(&p);
+    return status;
+}
+
 size_t
 plan_bytes(const struct plan *p)
 {

@@ -51,8 +51,8 @@ find_mine(struct mines *m, const struct place *p)
 {
     struct mine *mine = ARENA_NEW(m->arena, struct mine);
     *mine = (struct mine){.place = p, .pos = ARENA_ARRAY(m->arena, int32_t, p->nrank)};
-    for (int32_t pos = 0; pos < p->nrank; pos++)
-        if (mines_memory(m, p->kind, p->rank[pos]) == mines_own(m)) mine->pos[mine->n++] = pos;
+    for (int32_t pos = 0; pos < (m->first ? 1 : p->nrank); pos++)
+        if (m->first || mines_memory(m, p->kind, p->rank[pos]) == mines_own(m)) mine->pos[mine->n++] = pos;
     mine->all = mine->n == p->nrank;
     return mine;
 }

@@ -19,6 +19,7 @@ struct mine {
 struct mines {
     struct arena *arena;
     const struct plan_map *map;      /* NULL: one memory */
+    bool first;                      /* of each placement its first position alone, wherever it lies */
     const struct plan_range **range; /* by kind, then by first device */
     struct hash_table found;         /* struct mine, by placement */
 };

@@ -278,6 +278,19 @@ move_name(struct pval *v, struct pval *to)
     }
 }
 
+/* Where one rank is looked at alone: what comes to it lies dense, wherever it came from. */
+static struct pval *
+moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
+{
+    struct pval *to = v;
+    while (to && to->layout != layout) to = to == v ? v->moved : to->moved;
+    if (to) return to;
+    to = pval_new(l, &v->type, layout, moves_pieces(l, v), v->ref);
+    for (int32_t k = 0; k < to->mine->n; k++) to->part[k].kind = ARG_LEAF;
+    to->moved = v->moved;
+    return v->moved = to;
+}
+
 /* One hop: the value in another layout, directly. */
 static int
 move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, struct pval **out)
@@ -312,6 +325,10 @@ int
 lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share, struct pval **out)
 {
     struct pval *to = v;
+    if (l->mines.first) {
+        *out = moved_alone(l, v, layout);
+        return 0;
+    }
     if (!is_next(l, operand)) { /* it is there, or was moved there before */
         if (v->layout != layout)
             for (to = v->moved; to->layout != layout;) to = to->moved;

@@ -140,7 +140,7 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
     fuse_nodes(&o->fusion);
     find_late(o);
     o->nshare = find_share(p);
-    if (!status) status = hops_find(o, at);
+    if (!status && at) status = hops_find(o, at);
     if (status)
         outline_free(out);
     else

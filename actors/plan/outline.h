@@ -62,7 +62,8 @@ struct outline {
     unsigned char digest[16]; /* outline_digest() when it was made */
 };
 
-/* Interns the layouts between in the atlas. E_SBP when nothing can make a move: names the line of the step. */
+/* Interns the layouts between in the atlas; NULL: it has no hops, which nobody will ask for. E_SBP when nothing can
+ * make a move: names the line of the step. */
 int outline_new(const struct program *p, struct atlas *at, struct outline **out);
 void outline_free(struct outline **o);
 /* Digests the program's bytes and all decisions above; finds mistakes, not forgers. */

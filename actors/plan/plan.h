@@ -329,6 +329,9 @@ task_goes_on(const struct task *t, bool joint, bool *begun)
 int plan_compile(struct program *p, struct atlas *at, struct plan **out);
 void plan_free(struct plan **p);
 size_t plan_bytes(const struct plan *p); /* of host memory, about */
+/* The scratch memory that the kernels of one rank of each placement, the first, would take, without a plan: as soon
+ * done for 100,000 ranks as for one. The program stays the caller's. Pure. */
+int plan_scratch(struct program *p, int64_t *bytes);
 
 /* Prints a plan: logical bytes, equal ranks collapsed; the same on every machine. physical: threads, offsets, rows. */
 void plan_print(const struct plan *p, bool physical, struct str *s);

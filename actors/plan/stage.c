@@ -23,6 +23,7 @@ place_of(const struct prog_node *n)
 static bool
 is_within(const struct place *a, const struct place *b)
 {
+    if (a == b) return true;
     if (a->kind != b->kind || a->nrank > b->nrank) return false;
     for (int32_t i = 0, k = 0; i < a->nrank; i++) {
         int32_t rank = a->rank[a->by_rank[i]];

@@ -241,6 +241,14 @@ planned_regret(struct rille_graph *g)
     return assign_regret(g->assigned, is_tired, &p);
 }
 
+void
+planned_scratch(struct rille_graph *g)
+{
+    const struct plan *p = g->runner ? g->runner->plan : NULL;
+    for (int d = 0; g->assigned && p && d < p->ndevice; d++)
+        g->assigned->scratch = MAX(g->assigned->scratch, p->device[d].scratch_bytes);
+}
+
 struct assigned *
 graph_assigned(struct rille_graph *g)
 {

@@ -107,40 +107,77 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-static int
-plan_for(struct cluster *k, struct rille_graph *g, struct program *q, struct rille_explain **out)
+/* What the planner is to know of the cluster; leaf, root and links live as long as k. */
+static void
+options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct assign_options *o)
 {
     const struct rille_cluster *c = k->c;
-    struct box_cost was = k->s->cost;
-    struct planned_clock clock = planned_begin(k->s, computed_ns() + SEARCH_NS);
     struct assign_leaf *leaf = ARENA_ARRAY(&k->arena, struct assign_leaf, q->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&k->arena, struct assign_root, q->nroot + 1);
-    struct assign_links links;
-    struct assigned *a;
+    struct assign_links *links = ARENA_NEW(&k->arena, struct assign_links);
     planned_freedom(g, q, -1, leaf, root);
     for (int32_t i = 0; k->free && i < q->nleaf; i++) leaf[i].free = leaf[i].follows < 0;
     for (int32_t i = 0; k->free && i < q->nroot; i++) root[i].fixed = false;
     for (int x = 0; x < c->naxis; x++) {
-        links.alpha_ns[x] = c->has_latency ? c->latency[x] * 1e9 : q->cost.alpha_ns;
-        links.beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
+        links->alpha_ns[x] = c->has_latency ? c->latency[x] * 1e9 : q->cost.alpha_ns;
+        links->beta_ns_per_byte[x] = c->bandwidth[x] > 0 ? 1e9 / c->bandwidth[x] : q->cost.beta_ns_per_byte;
     }
     const struct compute_rates *r = &k->s->rates;
     double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
-    struct assign_options o = {
-        .mode = SOLVE_OPTIMAL, .links = &links, .leaf = leaf, .root = root, .stop = planned_is_late};
-    o.rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
-    o.memory_limit = c->memory;
-    o.arg = &clock;
+    *o = (struct assign_options){
+        .mode = SOLVE_OPTIMAL, .links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
+    o->rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
     q->cost.gamma_ns_per_byte /= speed;
     q->cost.copy_ns_per_byte /= speed;
-    int status = assign_layouts(q, k->s->atlas, &o, &a);
-    if (!status) status = assign_regret(a, planned_is_late, &clock);
-    status = planned_end(&clock, status);
-    k->s->cost = q->cost;
-    if (!status) status = explain_program(k->s, q, a, out);
-    k->s->cost = was;
-    assigned_free(&a);
-    return status;
+}
+
+static int
+too_little(const struct cluster *k, int64_t least, const char *how)
+{
+    return fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; the least found takes %lld, %s",
+                (long long)k->c->memory, k->c->memory == 1 ? "" : "s", (long long)least, how);
+}
+
+/* One search, of what beside scratch memory takes no more than `within` bytes (0: any). */
+static int
+lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, int64_t within, struct program *q,
+        struct assigned **out)
+{
+    struct assign_options o;
+    int64_t least = 0;
+    TRY(program_for(k, g->assigned ? g->traced : graph_program(g), q));
+    options_for(k, g, q, &o);
+    o.memory_limit = within;
+    o.least = &least;
+    o.arg = clock;
+    int status = planned_end(clock, assign_layouts(q, k->s->atlas, &o, out));
+    if (status == E_PLAN && least) return too_little(k, least, "without scratch of kernels");
+    TRY(status);
+    return plan_scratch(q, &(*out)->scratch);
+}
+
+/* Scratch memory is known when layouts are: what the last ones took beside them, the next have less. */
+static int
+lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
+           struct assigned **out)
+{
+    enum { TURNS = 4 };
+    int64_t limit = k->c->memory, within = limit, end = clock->deadline, least = INT64_MAX;
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (limit) clock->deadline = end - (end - computed_ns()) / 2;
+        TRY(lay_out(k, g, clock, within, q, out));
+        int64_t held = (*out)->solved.peak + (*out)->scratch;
+        if (!limit || held <= limit) {
+            clock->deadline = end;
+            return 0;
+        }
+        least = MIN(least, held);
+        if (limit <= (*out)->scratch) break;
+        within = MIN(within - 1, limit - (*out)->scratch);
+        assigned_free(out);
+        arena_fini(&q->arena);
+    }
+    return too_little(k, least, "scratch of kernels with it");
 }
 
 int
@@ -151,9 +188,17 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     TRY(face_given(out, "out", __func__));
     TRY(check_cluster(c));
     struct cluster k = {.s = g->s, .c = c};
-    struct program q;
-    int status = program_for(&k, g->assigned ? g->traced : graph_program(g), &q);
-    if (!status) status = plan_for(&k, g, &q, out);
+    struct program q = {0};
+    struct assigned *a = NULL;
+    struct box_cost was = g->s->cost;
+    struct planned_clock clock = planned_begin(g->s, computed_ns() + SEARCH_NS);
+    int status = lay_within(&k, g, &clock, &q, &a);
+    if (!status) status = assign_regret(a, planned_is_late, &clock);
+    status = planned_end(&clock, status);
+    g->s->cost = q.cost;
+    if (!status) status = explain_program(g->s, &q, a, out);
+    g->s->cost = was;
+    assigned_free(&a);
     arena_fini(&q.arena);
     arena_fini(&k.arena);
     return build_settle(g->s, status);

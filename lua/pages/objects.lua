@@ -466,8 +466,8 @@ step:certify(path)]],
   ["graph.explain"] = {
     sign = "step:explain()",
     text = [[
-As rille.explain, of the whole step. Of a planned one also cost and bound (ns), gap, memory (bytes of the fullest device,
-but for the scratch memory of kernels) and search_time (seconds of a core that the search for it took).]],
+As rille.explain, of the whole step. Of a planned one also cost and bound (ns), gap, memory (bytes of the fullest device),
+scratch (those of them that kernels take while they run) and search_time (seconds of a core that the search for it took).]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
