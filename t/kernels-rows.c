@@ -234,6 +234,51 @@ test_exponentials(void)
        "what is far below is 0, NaN stays, the greatest is 1");
 }
 
+/* ---- the greatest of a long line is met late ---- */
+
+enum { LONG = 4000 };
+enum shape { RISES, FALLS, STARTS_EMPTY, EMPTY, NAN_FIRST, NAN_LAST, NAN_AND_EMPTY, INFINITE, NSHAPE };
+
+static double
+of_shape(enum shape shape, int64_t i)
+{
+    bool first = i == 3, last = i == LONG - 3, head = i < LONG / 2;
+    switch (shape) {
+    case RISES: return (double)i / 40;
+    case FALLS: return -(double)i / 40;
+    case STARTS_EMPTY: return head ? -INFINITY : (double)(i % 7);
+    case EMPTY: return -INFINITY;
+    case NAN_FIRST: return first ? NAN : (double)(i % 5);
+    case NAN_LAST: return last ? NAN : (double)(i % 5);
+    case NAN_AND_EMPTY: return first ? NAN : head ? -INFINITY : 1;
+    default: return last ? INFINITY : (double)(i % 3);
+    }
+}
+
+static void
+test_long(enum dtype d)
+{
+    struct trial t;
+    void *got[OP_OUT] = {NULL};
+    const char *variant = NULL;
+    char text[60];
+    sprintf(text, "%s{%d,%d} i64{%d}<%d", dtype_text(d), NSHAPE, LONG, NSHAPE, LONG);
+    if (!ok(trial_open(&t, "cross_entropy_rows", text, 1), "cross_entropy_rows %s is a call", text)) return;
+    for (int64_t i = 0; i < NSHAPE * LONG; i++) elem_set_f(d, t.data[0], i, of_shape((enum shape)(i / LONG), i % LONG));
+    results(&t, got);
+    ok(!run_ref(&t) && !run(&t, 1, got, &variant) && variant, "%s runs by a variant", text);
+    for (int s = 0; s < NSHAPE; s++)
+        for (int k = 0; k < 3; k++) {
+            const struct view *want = &t.view[2 + k];
+            double a = elem_get_f(want->dtype, got[k], s), b = elem_get_f(want->dtype, want->data, s);
+            if (!ok(isnan(b) ? isnan(a) : a == b || fabs(a - b) <= 1e-6 * fabs(b), "%s line %d has result %d", text, s,
+                    k))
+                diag("%g for %g", a, b);
+        }
+    for (int k = 0; k < OP_OUT; k++) free(got[k]);
+    trial_close(&t);
+}
+
 /* ---- what a lookup refuses ---- */
 
 static void
@@ -278,6 +323,8 @@ main(void)
     for (size_t i = 0; i < countof(lines); i++) try_lengths(i, seed + 100 * i);
     for (size_t i = 0; i < countof(large); i++) try_call(large[i].op, large[i].text, seed + i);
     test_exponentials();
+    test_long(DT_F32);
+    test_long(DT_F64);
     test_refusals();
     return done();
 }

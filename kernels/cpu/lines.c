@@ -156,6 +156,14 @@ logs_f64(int64_t n, double *x)
     for (int64_t i = 0; i < n; i++) x[i] = log(x[i]);
 }
 
+static void
+exps_f64(int64_t n, const double *x, double first, double then, double scale, double *y)
+{
+    less(n, x, first, then, y);
+    vec_exp_f64(n, y, y);
+    affine(n, scale, y, 0, y);
+}
+
 /* e^(x - shift) for any x. */
 static void
 exp_any_f32(int64_t n, const float *x, float shift, float *y)
@@ -166,8 +174,8 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
 
 /* ---- of a line of at most a block, and block by block ---- */
 
-#define OF_A_BLOCK(type, suffix, max_of, sum_of, dot_of, exp_of, exp_any, affine_of, less_of, times_less_of,           \
-                   softmax_grads_of)                                                                                   \
+#define OF_A_BLOCK(type, suffix, max_of, sum_of, dot_of, exp_of, exp_ahead, exp_any, exps_of, affine_of, less_of,      \
+                   times_less_of, softmax_grads_of)                                                                    \
     static double block_max_##suffix(int64_t n, const void *x) { return max_of(n, x); }                                \
     static double block_sum_##suffix(int64_t n, const void *x, double shift)                                           \
     {                                                                                                                  \
@@ -182,6 +190,20 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         exp_of(n, x, (type)shift, y);                                                                                  \
         return sum_of(n, y);                                                                                           \
     }                                                                                                                  \
+    static double block_max_exp_sum_##suffix(int64_t n, const void *x, double *max)                                    \
+    {                                                                                                                  \
+        *max = max_of(n, x);                                                                                           \
+        return block_exp_sum_##suffix(n, x, *max, NULL);                                                               \
+    }                                                                                                                  \
+    static void block_join_##suffix(int64_t n, const void *x, double *max, double *sum)                                \
+    {                                                                                                                  \
+        double most = greater(max_of(n, x), *max);                                                                     \
+        if (most > *max) *sum *= exp(*max - most);                                                                     \
+        type workspace[BLOCK];                                                                                         \
+        exp_ahead(n, x, most > -INFINITY ? (type)most : 0, workspace);                                                 \
+        *sum += sum_of(n, workspace);                                                                                  \
+        *max = most;                                                                                                   \
+    }                                                                                                                  \
     static void block_exp_sums_##suffix(int64_t n, int64_t count, const void *from, const double *shift, double *sum)  \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
@@ -195,10 +217,9 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         exp_any(n, x, (type)shift, workspace);                                                                         \
         return sum_of(n, workspace);                                                                                   \
     }                                                                                                                  \
-    static void block_exps_##suffix(int64_t n, const void *x, double shift, double scale, void *y)                     \
+    static void block_exps_##suffix(int64_t n, const void *x, double first, double then, double scale, void *y)        \
     {                                                                                                                  \
-        exp_of(n, x, (type)shift, y);                                                                                  \
-        affine_of(n, (type)scale, y, 0, y);                                                                            \
+        exps_of(n, x, (type)first, (type)then, (type)scale, y);                                                        \
     }                                                                                                                  \
     static void block_affine_##suffix(int64_t n, double scale, const void *x, double shift, void *y)                   \
     {                                                                                                                  \
@@ -216,9 +237,10 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     {                                                                                                                  \
         softmax_grads_of(n, count, x, y, z);                                                                           \
     }
-OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, exp_any_f32, vec_affine, less_f32, times_less_f32,
-           vec_softmax_grads)
-OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, affine, less, times_less, softmax_grads)
+OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, vec_exp_ahead, exp_any_f32, vec_exps, vec_affine,
+           less_f32, times_less_f32, vec_softmax_grads)
+OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, exp_block, exps_f64, affine, less,
+           times_less, softmax_grads)
 
 /* Each block of n elements: `of` is what to do with m elements from i on. */
 #define EACH_BLOCK(of)                                                                                                 \
@@ -248,6 +270,14 @@ OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, a
         EACH_BLOCK(sum += block_exp_sum_##suffix(m, x + i, shift, to ? (type *)to + i : NULL))                         \
         return sum;                                                                                                    \
     }                                                                                                                  \
+    static double max_exp_sum_##suffix(int64_t n, const void *from, double *max)                                       \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        double sum = 0;                                                                                                \
+        *max = -INFINITY;                                                                                              \
+        EACH_BLOCK(block_join_##suffix(m, x + i, max, &sum))                                                           \
+        return n == 0 || *max > -INFINITY ? sum : NAN;                                                                 \
+    }                                                                                                                  \
     static void exp_sums_##suffix(int64_t n, int64_t count, const void *from, const double *shift, double *sum)        \
     {                                                                                                                  \
         for (int64_t l = 0; l < count; l++) sum[l] = exp_sum_##suffix(n, (const type *)from + l * n, shift[l], NULL);  \
@@ -259,10 +289,10 @@ OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, a
         EACH_BLOCK(sum += block_exp_sum_any_##suffix(m, x + i, shift))                                                 \
         return sum;                                                                                                    \
     }                                                                                                                  \
-    static void exps_##suffix(int64_t n, const void *from, double shift, double scale, void *to)                       \
+    static void exps_lines_##suffix(int64_t n, const void *from, double first, double then, double scale, void *to)    \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
-        EACH_BLOCK(block_exps_##suffix(m, x + i, shift, scale, (type *)to + i))                                        \
+        EACH_BLOCK(block_exps_##suffix(m, x + i, first, then, scale, (type *)to + i))                                  \
     }                                                                                                                  \
     static void affine_##suffix(int64_t n, double scale, const void *from, double shift, void *to)                     \
     {                                                                                                                  \
@@ -287,17 +317,19 @@ BY_BLOCKS(float, f32)
 BY_BLOCKS(double, f64)
 
 static const struct reals reals_of[NCOMPUTE] = {
-    [COMP_F32] = {max_f32, sum_f32, exp_sum_f32, exp_sums_f32, exp_sum_any_f32, exps_f32, affine_f32, minus_f32,
-                  log_f32, logs_f32, softmax_grads_f32},
-    [COMP_F64] = {max_f64, sum_f64, exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_f64, affine_f64, minus_f64, log,
-                  logs_f64, softmax_grads_f64},
+    [COMP_F32] = {max_f32, sum_f32, exp_sum_f32, max_exp_sum_f32, exp_sums_f32, exp_sum_any_f32, exps_lines_f32,
+                  affine_f32, minus_f32, log_f32, logs_f32, softmax_grads_f32},
+    [COMP_F64] = {max_f64, sum_f64, exp_sum_f64, max_exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_lines_f64,
+                  affine_f64, minus_f64, log, logs_f64, softmax_grads_f64},
 };
 /* A short line costs what is done to it: no loop around that. */
 static const struct reals reals_of_block[NCOMPUTE] = {
-    [COMP_F32] = {block_max_f32, block_sum_f32, block_exp_sum_f32, block_exp_sums_f32, block_exp_sum_any_f32,
-                  block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32, block_softmax_grads_f32},
-    [COMP_F64] = {block_max_f64, block_sum_f64, block_exp_sum_f64, block_exp_sums_f64, block_exp_sum_any_f64,
-                  block_exps_f64, block_affine_f64, block_minus_f64, log, logs_f64, block_softmax_grads_f64},
+    [COMP_F32] = {block_max_f32, block_sum_f32, block_exp_sum_f32, block_max_exp_sum_f32, block_exp_sums_f32,
+                  block_exp_sum_any_f32, block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32,
+                  block_softmax_grads_f32},
+    [COMP_F64] = {block_max_f64, block_sum_f64, block_exp_sum_f64, block_max_exp_sum_f64, block_exp_sums_f64,
+                  block_exp_sum_any_f64, block_exps_f64, block_affine_f64, block_minus_f64, log, logs_f64,
+                  block_softmax_grads_f64},
 };
 
 /* ---- lines side by side ---- */

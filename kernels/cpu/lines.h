@@ -27,10 +27,14 @@ struct reals {
     double (*sum)(int64_t n, const void *x, double shift); /* of x - shift */
     /* y = exp(x - shift), no x greater than shift; gives their sum. y NULL: the sum alone. */
     double (*exp_sum)(int64_t n, const void *x, double shift, void *y);
+    /* The sum alone with the greatest, in one reading of a line: a block is scaled by the greatest so far, and what was
+     * added up before by what that grew. */
+    double (*max_exp_sum)(int64_t n, const void *x, double *max);
     /* The sums alone of `count` lines one behind the other, as some() has them. */
     void (*exp_sums)(int64_t n, int64_t count, const void *x, const double *shift, double *sum);
-    double (*exp_sum_any)(int64_t n, const void *x, double shift);                 /* the sum, for any x */
-    void (*exps)(int64_t n, const void *x, double shift, double scale, void *y);   /* y = scale exp(x - shift) */
+    double (*exp_sum_any)(int64_t n, const void *x, double shift); /* the sum, for any x */
+    /* y = scale exp((x - first) - then), no x greater than first + then. */
+    void (*exps)(int64_t n, const void *x, double first, double then, double scale, void *y);
     void (*affine)(int64_t n, double scale, const void *x, double shift, void *y); /* y = scale x + shift */
     void (*minus)(int64_t n, const void *x, double first, double then, void *y);   /* y = (x - first) - then */
     double (*log)(double x);

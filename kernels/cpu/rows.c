@@ -117,6 +117,19 @@ vec_exp_below(int64_t n, const float *x, float shift, float *y)
 }
 EXPORTED(vec_exp_below)
 
+VECTOR void
+vec_exp_ahead(int64_t n, const float *x, float shift, float *y)
+{
+    int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE) {
+        for (int64_t l = i + ROW_BLOCK; l < i + ROW_BLOCK + WIDE; l += LANES) __builtin_prefetch(x + l);
+        INDEPENDENT
+        for (int64_t l = i; l < i + WIDE; l++) y[l] = exp_negative(x[l] - shift);
+    }
+    for (; i < n; i++) y[i] = exp_negative(x[i] - shift);
+}
+EXPORTED(vec_exp_ahead)
+
 /* In two loops, because gcc vectorises only the first of them when they are one. */
 float
 vec_exp_sum(int64_t n, const float *x, float shift, float *y)
@@ -124,6 +137,20 @@ vec_exp_sum(int64_t n, const float *x, float shift, float *y)
     vec_exp_below(n, x, shift, y);
     return vec_sum(n, y);
 }
+
+VECTOR void
+vec_exps(int64_t n, const float *x, float first, float then, float scale, float *y)
+{
+    int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE) {
+        for (int64_t l = i + ROW_BLOCK; l < i + ROW_BLOCK + WIDE; l += LANES)
+            __builtin_prefetch(x + l), __builtin_prefetch(y + l, 1);
+        INDEPENDENT
+        for (int64_t l = i; l < i + WIDE; l++) y[l] = scale * exp_negative((x[l] - first) - then);
+    }
+    for (; i < n; i++) y[i] = scale * exp_negative((x[i] - first) - then);
+}
+EXPORTED(vec_exps)
 
 VECTOR void
 vec_affine(int64_t n, float scale, const float *x, float shift, float *y)

@@ -33,10 +33,14 @@ float vec_sum(int64_t n, const float *x);
 float vec_dot(int64_t n, const float *x, const float *y);
 /* z = x (y - the sum of x y), of `count` lines of n elements one behind the other. */
 void vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, float *z);
-/* y = exp(x - shift) where no x is greater than shift; gives their sum. Off by 2 units of the last place at most. */
 void vec_add(int64_t n, const float *x, float *y); /* y += x */
+/* y = exp(x - shift) where no x is greater than shift; gives their sum. Off by 2 units of the last place at most. */
 float vec_exp_sum(int64_t n, const float *x, float shift, float *y);
-void vec_exp_below(int64_t n, const float *x, float shift, float *y);           /* the same without the sum */
+void vec_exp_below(int64_t n, const float *x, float shift, float *y); /* the same without the sum */
+/* y = scale exp((x - first) - then), where no x is greater than first + then; brings in the block behind of both. */
+void vec_exps(int64_t n, const float *x, float first, float then, float scale, float *y);
+/* As vec_exp_below; brings in the block behind, which is to be read next. */
+void vec_exp_ahead(int64_t n, const float *x, float shift, float *y);
 void vec_affine(int64_t n, float scale, const float *x, float shift, float *y); /* y = scale * x + shift */
 
 /* Down the columns of n dense rows of `width` elements, a multiple of COLS; max, sum, shift: one of each column. */

@@ -53,8 +53,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
         memset(at[1], 0, (size_t)n * compute_bytes(compute_of((enum dtype)x->dtype)));
         return;
     }
-    f->affine(n, 1, at[0], -max, at[1]);
-    f->exps(n, at[1], rest, isfinite(g) ? g : 1, at[1]);
+    f->exps(n, at[0], max, rest, isfinite(g) ? g : 1, at[1]);
     if (isfinite(g)) {
         if (spread) f->affine(n, 1, at[1], -spread * g, at[1]);
     } else { /* a difference of two infinities would be none */

@@ -3,8 +3,8 @@
  *   m = max over c of x[c], rest = log sum over c of exp(x[c] - m);   with smoothing s and C classes:
  *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   0 where the label is ignored
  *
- * A row is read once for its maximum and once for its sum, while it lies in the
- * cache; m and rest are kept for the gradient, which then needs one more reading.
+ * A row is read once for both; m and rest are kept for the gradient, which then
+ * needs one more reading.
  * Their sum, rounded, would lose the digits of a row that lies far from 0. */
 #include "kernels/op/cross_entropy.h"
 
@@ -101,7 +101,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     const struct attr *attr = k->call->attr;
     const struct view *labels = &k->in[1];
     int64_t label = elem_get_i((enum dtype)labels->dtype, labels->data, r);
-    double max = f->max(n, at[0]), rest = log(f->exp_sum(n, at[0], max, NULL));
+    double max, rest = log(f->max_exp_sum(n, at[0], &max));
     double below = attr[CE_SMOOTHING].f ? f->sum(n, at[0], max) : 0;
     bool counts = ce_counts(k, label, n);
     line_put(&k->out[0], r, counts ? loss_of(attr, rest, line_at(&k->in[0], at[0], label) - max, below, n) : 0);
