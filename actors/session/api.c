@@ -275,7 +275,8 @@ autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
 {
     if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
     for (int i = 0; i < nin; i++)
-        if (in[i] && !in[i]->is_number) TRY(build_cast(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]));
+        if (in[i] && !in[i]->is_number)
+            TRY(build_cast_below(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]));
     return 0;
 }
 

@@ -539,6 +539,34 @@ build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **ou
     return 0;
 }
 
+/* Does v only show all of what its node, not computed yet, looks at? */
+static bool
+shows_all(const struct val *v)
+{
+    const struct node *n = v->node;
+    bool view = n && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1 && !n->strategy && !v->owner;
+    return view && n->state == NODE_NEW && type_numel(&v->type) == type_numel(&n->in[0]->type);
+}
+
+int
+build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    enum { DEEP = 8 };
+    const struct node *view[DEEP];
+    struct val *x = v, *res[OP_OUT];
+    int n = 0;
+    *out = v;
+    if (v->type.dtype == d) return 0;
+    while (n < DEEP && shows_all(x)) {
+        view[n++] = x->node;
+        x = x->node->in[0];
+    }
+    TRY(build_cast(s, x, d, &x));
+    for (; n > 0; n--, x = res[0]) TRY(build_call(s, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
+    *out = x;
+    return 0;
+}
+
 int
 build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out)
 {

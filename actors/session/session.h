@@ -218,6 +218,9 @@ int build_refuse(int code, const struct op *op, int nin, struct val *const *in, 
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
 /* Gives v in that dtype: itself where it has it. */
 int build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **out);
+/* The same, where v is a view of all of a value: that view of the value's cast, so that a weight is cast once and as it
+ * lies, whoever transposes it, and its gradient comes as it lies. */
+int build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out);
 int build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out);
 /* build_fresh holds a value that a call makes until build_settle, which ends the call: what has a handle or a reader by
  * then stays. build_settle returns status. */
