@@ -246,6 +246,9 @@ struct op {
     /* The result of node n with its two dimensions exchanged, as another call of its own; NULL: it has none. With it
      * the gradient of a transposed weight comes as the weight lies, not as a view that every reader strides over. */
     struct val *(*transposed)(struct build *b, const struct node *n);
+    /* The result of node n, which rounds its sums to 16 bits, as f32: another call of its own, without that rounding.
+     * With it the gradient of a weight that products take in 16 bits comes as f32. NULL: it has none. */
+    struct val *(*unrounded)(struct build *b, const struct node *n);
 
     /* The value that a call on x gives where it is there already: x (a cast to the dtype that it has), or the operand
      * of the call that gave x (a transpose of a transpose). NULL: it is not. before: the call that gave x, NULL where

@@ -217,6 +217,9 @@ struct val *
 b_cast(struct build *b, struct val *x, enum dtype d)
 {
     if (!x || x->type.dtype == d) return x;
+    const struct node *n = x->node;
+    bool sum = n && n->state == NODE_NEW && n->op->unrounded && dtype_is_half(x->type.dtype);
+    if (sum && d == DT_F32) return n->op->unrounded(b, n);
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_cast, attr);
     attr_int(&op_cast, attr, "dtype", d);

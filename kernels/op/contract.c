@@ -6,6 +6,10 @@
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 
+#include <string.h>
+
+enum { DTYPE };
+
 static int
 contract_rule(const struct call *c, struct str *rule)
 {
@@ -20,14 +24,24 @@ contract_rule(const struct call *c, struct str *rule)
 static void
 contract_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    if (b_wants(n, 0)) din[0] = b_call2(b, &op_matmul, n->in[1], b_transpose(b, dout[0], 0, 1));
-    if (b_wants(n, 1)) din[1] = b_call2(b, &op_matmul, n->in[0], dout[0]);
+    struct val *g = b_cast(b, dout[0], n->in[0]->type.dtype);
+    if (b_wants(n, 0)) din[0] = b_call2(b, &op_matmul, n->in[1], b_transpose(b, g, 0, 1));
+    if (b_wants(n, 1)) din[1] = b_call2(b, &op_matmul, n->in[0], g);
 }
 
 static struct val *
 contract_transposed(struct build *b, const struct node *n)
 {
-    return b_call2(b, &op_contract, n->in[1], n->in[0]);
+    return b_call(b, &op_contract, 2, (struct val *[]){n->in[1], n->in[0]}, n->attr);
+}
+
+static struct val *
+contract_unrounded(struct build *b, const struct node *n)
+{
+    struct attr attr[OP_ATTR];
+    memcpy(attr, n->attr, sizeof *attr * (size_t)op_nattr(n->op));
+    attr_int(n->op, attr, "dtype", DT_F32);
+    return b_call(b, &op_contract, 2, n->in, attr);
 }
 
 static int
@@ -42,6 +56,18 @@ contract_ref(const struct kcall *k)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) c[i * n + j] += a[r * m + i] * b[r * n + j];
     return 0;
+}
+
+/* Sums of halves are f32 before they are rounded: that is all the choice there is. */
+static int
+contract_infer(const struct call *c, int64_t *size)
+{
+    UNUSED(size);
+    enum dtype d = dtype_promote(c->in[0].dtype, false, c->in[1].dtype, false), to = (enum dtype)c->attr[DTYPE].i;
+    bool good = !c->attr[DTYPE].set || to == d || (dtype_is_half(d) && to == DT_F32);
+    return good ? 0
+                : call_fail(E_DTYPE, c, "the result is %s%s, not %s", dtype_text(d), dtype_is_half(d) ? " or f32" : "",
+                            dtype_text(to));
 }
 
 static const struct kernel_variant variants[] = {
@@ -83,17 +109,20 @@ const struct op op_contract = {
     .name = "contract",
     .doc = "c[m, n] = sum over all leading positions of a[..., m] b[..., n]",
     .in = {{"a", IN_FLOAT}, {"b", IN_FLOAT}},
-    .attr = {TF32_ATTR},
+    .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, .doc = "of the result; default: theirs"}, TF32_ATTR},
     .make_rule = contract_rule,
+    .infer = contract_infer,
+    .dtype = OUT_ATTR,
     .linear = "0|1",
     .reduce = RED_SUM,
     .grad = contract_grad,
     .transposed = contract_transposed,
+    .unrounded = contract_unrounded,
     .saves = "01",
     .ref = contract_ref,
     .product = product,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}", "f16{5,3} f16{5,7}",
-               "f64{2,40,9} f64{2,40,20}"},
+               "f64{2,40,9} f64{2,40,20}", "bf16{2,5,3} bf16{2,5,7} dtype=f32", "f16{5,3} f16{5,7} dtype=f32"},
 };
