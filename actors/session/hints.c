@@ -32,7 +32,7 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
 {
     struct program q = *g->traced;
     struct arena tmp = {0};
-    struct planned_clock clock = planned_begin(g->s, computed_ns() + HINT_NS);
+    struct planned_clock clock = {g->s, computed_ns() + HINT_NS};
     q.arena = (struct arena){0};
     q.dry_run = true;
     q.node = arena_dup(&q.arena, q.node, sizeof *q.node * (size_t)q.nnode);
@@ -50,7 +50,8 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
         q.node[node].asked = false;
         q.node[node].strategy = NULL;
     }
-    int status = assign_layouts(&q, g->s->atlas, &o, out);
+    int status = planned_end(&clock, assign_layouts(&q, g->s->atlas, &o, out));
+    if (status) assigned_free(out);
     arena_fini(&tmp);
     arena_fini(&q.arena);
     return status;
@@ -125,6 +126,7 @@ rille_graph_hints(struct rille_graph *g, struct rille_hints **out)
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
     if (!g->assigned) return fail(E_STATE, "hints: the step was not planned: it was made without auto_parallel");
+    planned_call(g->s);
     struct pricing w = {.g = g, .out = must_alloc(sizeof *w.out), .arena = must_alloc(sizeof *w.arena)};
     w.out->memory = w.arena;
     w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->traced->nnode + 1);

@@ -95,11 +95,10 @@ planned_keep(struct rille_graph *g, const struct program *p)
     g->traced = program_copy(p);
 }
 
-struct planned_clock
-planned_begin(struct rille_session *s, int64_t deadline)
+void
+planned_call(struct rille_session *s)
 {
     atomic_store(&s->interrupted, 0);
-    return (struct planned_clock){s, deadline};
 }
 
 bool
@@ -141,7 +140,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = limit, .stop = planned_is_late};
-    struct planned_clock clock = planned_begin(s, quick ? INT64_MAX : deadline);
+    struct planned_clock clock = {s, quick ? INT64_MAX : deadline};
     a.arg = &clock;
     a.proof = true;
     a.least = least;
@@ -235,8 +234,9 @@ int
 planned_regret(struct rille_graph *g)
 {
     enum { LOOKS = 400000, SMALL = 50 };
-    struct patience p = {.clock = planned_begin(g->s, computed_ns() + g->search_ns)};
+    struct patience p = {.clock = {g->s, computed_ns() + g->search_ns}};
     if (!g->assigned) return 0;
+    planned_call(g->s);
     p.left = LOOKS / (g->assigned->net.nnode + SMALL);
     return assign_regret(g->assigned, is_tired, &p);
 }

@@ -23,15 +23,16 @@ void planned_freedom(const struct rille_graph *g, const struct program *p, int32
                      struct assign_root *root);
 /* Returns the leaf that a value is but for moves, -1. */
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
+/* A call begins that may search, more than once perhaps: interrupts from before it do not count. */
+void planned_call(struct rille_session *s);
 /* When a search ends: when this thread has computed until then (computed_ns) - what else the machine does takes nothing
- * from it - or at rille_interrupt() after it began. */
+ * from it - or at rille_interrupt() after its call began. */
 struct planned_clock {
     struct rille_session *s;
     int64_t deadline;
 };
-struct planned_clock planned_begin(struct rille_session *s, int64_t deadline);
 bool planned_is_late(void *clock);
-/* What a search came to: status, or E_CANCEL when it was interrupted. */
+/* What a search came to: status, or E_CANCEL when its call was interrupted. */
 int planned_end(const struct planned_clock *c, int status);
 /* Finds how much worse each other candidate would be, once; does nothing for a step without a planner. */
 int planned_regret(struct rille_graph *g);

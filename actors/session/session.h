@@ -111,7 +111,7 @@ struct rille_session {
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;
-    atomic_int interrupted;  /* since a search of a planner began; set by any thread, and by signal handlers */
+    atomic_int interrupted;  /* since a call that plans began; set by any thread, and by signal handlers */
     struct cluster *cluster; /* of worker processes; NULL: devices are this process's own */
     struct act_time *act;    /* of the last timed run there */
     int64_t nact, act_capacity, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;

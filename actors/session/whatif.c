@@ -191,7 +191,8 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     struct program q = {0};
     struct assigned *a = NULL;
     struct box_cost was = g->s->cost;
-    struct planned_clock clock = planned_begin(g->s, computed_ns() + SEARCH_NS);
+    struct planned_clock clock = {g->s, computed_ns() + SEARCH_NS};
+    planned_call(g->s);
     int status = lay_within(&k, g, &clock, &q, &a);
     if (!status) status = assign_regret(a, planned_is_late, &clock);
     status = planned_end(&clock, status);
