@@ -76,10 +76,16 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     if (exec_new(&k, DEV_CPU, &e)) return false;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     int status = exec_run(e, (void *[]){in[0].data, in[1].data}, (void *[]){got->data}, scratch, 0);
-    *variant = strcmp(exec_variant(e), "dnnl") && strcmp(exec_variant(e), "few") ? "another variant" : "a fast one";
+    *variant = exec_variant(e);
     free(scratch);
     exec_free(&e);
     return !status;
+}
+
+static bool
+is_fast(const char *variant)
+{
+    return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
 }
 
 /* Whole numbers: sums are exact in f32, and rounded once in bf16. */
@@ -100,8 +106,9 @@ product_of(const char *name, const struct type *in, struct type *out)
     return (struct call){.op = op, .nin = 2, .nout = 1, .in = in, .out = out, .attr = attr};
 }
 
+/* way: set to the variant that was taken; NULL: not asked for. */
 static bool
-product_try(const struct product *p)
+product_by(const struct product *p, const char **way)
 {
     static const int64_t batch[] = {2, 3};
     struct arena arena = {0};
@@ -121,13 +128,20 @@ product_try(const struct product *p)
     const char *variant = "none";
     pass = pass && product_run(p, &c, in, &want, &got, &variant) && same(&want, &got);
     bool empty = p->m == 0 || p->n == 0 || p->k == 0;
-    pass = pass && (empty || !strcmp(variant, "a fast one"));
+    pass = pass && (empty || is_fast(variant));
+    if (way) *way = variant;
     if (!pass)
         diag("%lldx%lldx%lld, a %s, b %s, %s, %s, %d threads: %s", (long long)p->m, (long long)p->n, (long long)p->k,
              lie_text[p->a], lie_text[p->b], group_text[p->group], dtype_text(p->dtype), p->threads, variant);
     free(a.memory), free(b.memory), free(want.data), free(got.data);
     arena_fini(&arena);
     return pass;
+}
+
+static bool
+product_try(const struct product *p)
+{
+    return product_by(p, NULL);
 }
 
 /* All sizes and ways to lie, for one kind of batch; on one thread and two in turns. */
@@ -154,6 +168,34 @@ try_large(enum dtype d)
         for (enum lie b = ROWS; b < NLIE; b++, tried++)
             right += product_try(&(struct product){m, 1100, 700, tried % NLIE, b, NONE, d, 1 + tried % 2});
     ok(right == tried, "%d products with a large b in %s are right", tried, dtype_text(d));
+}
+
+/* Rows, not many, by a large b that lies column by column: the transposes are multiplied, where sixteen lanes of a row
+ * have something to do and the matrices that are turned are less than b. */
+static bool
+turned_try(int64_t m, int64_t n, int64_t k, enum lie a, int i, bool lanes, int *turned)
+{
+    const char *way = NULL;
+    struct product p = {m, n, k, a, i % 4 < 2 ? TURNED : WIDE_TURNED, NONE, DT_F32, 1 + i % 2};
+    bool wanted = lanes && 2 * n * k >= 3 * m * (n + k);
+    *turned += wanted;
+    return product_by(&p, &way) && !strcmp(way, "turned") == wanted;
+}
+
+static void
+try_turned(void)
+{
+    static const int64_t rows[] = {7, 8, 13, 16, 17, 48}, sizes[] = {20, 75, 150};
+    int tried = 0, right = 0, turned = 0;
+    for (size_t i = 0; i < countof(rows); i++)
+        for (size_t j = 0; j < countof(sizes); j++)
+            for (size_t l = 0; l < countof(sizes); l++)
+                for (enum lie a = ROWS; a <= WIDE; a++, tried++) {
+                    bool lanes = (rows[i] >= 8 && rows[i] <= 16) || rows[i] % 16 == 0;
+                    right += turned_try(rows[i], sizes[j], sizes[l], a, tried, lanes, &turned);
+                }
+    ok(right == tried && turned > 20, "of %d products by a matrix of columns %d are turned, all are right", tried,
+       turned);
 }
 
 /* A product that adds: pieces 0, 1 and 2 of the same operands give three times the product. */
@@ -253,6 +295,7 @@ main(void)
     for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+    try_turned();
     try_sums();
     for (double flops = 1; flops < 1e6; flops *= 8) {
         diag("the same in panels and in parts of a batch of %.0f flops", flops);

@@ -83,6 +83,9 @@ int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool contract_accepts(const struct kcall *k); /* contract */
 bool contract_takes(const struct kcall *k, int i);
 int contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+/* The same of rows, not many, by a matrix that lies column by column (cpu/gemm_turned.h). */
+bool gemm_turned_accepts(const struct kcall *k);
+int gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* The same of a few rows of f32, or of bf16, by our own loops (cpu/gemm_few.c). */
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

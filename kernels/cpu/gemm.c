@@ -13,6 +13,7 @@
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_f64.h"
 #include "kernels/cpu/gemm_few.h"
+#include "kernels/cpu/gemm_turned.h"
 #include "kernels/cpu/team.h"
 
 #include "runtime/arena.h"
@@ -474,6 +475,34 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     bool ok = gemm_of_contract(k, &g);
     assert(ok);
     return gemm_make(&g, k->threads, state, scratch_bytes);
+}
+
+/* ---- rows, not many, by columns: the transposes (gemm_turned.h) ---- */
+
+static bool
+turned_of(const struct kcall *k, struct turned_sizes *t)
+{
+    if (!fits(k)) return false;
+    struct gemm g = gemm_of_matmul(k);
+    if (!gemm_settle(&g) || g.dtype[A] != DT_F32 || g.nbatch || g.x[B].row != 1 || g.x[C].col != 1) return false;
+    const struct matrix *a = &g.x[A], *c = &g.x[C];
+    *t = (struct turned_sizes){c->rows, c->cols, a->cols, a->row, a->col, g.x[B].col, c->row};
+    return product_flops(t->m, t->n, t->k) <= flops_at_once(&g, k->threads);
+}
+
+bool
+gemm_turned_accepts(const struct kcall *k)
+{
+    struct turned_sizes t;
+    return turned_of(k, &t) && gemm_turned_pays(&t);
+}
+
+int
+gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct turned_sizes t;
+    turned_of(k, &t);
+    return gemm_turned_make(&t, k->threads, state, scratch_bytes);
 }
 
 /* ---- a few rows of floats: our own (gemm_few.h) ---- */

@@ -5,6 +5,7 @@
 #include "kernels/cpu/turn.h"
 
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/team.h"
 #include "runtime/simd.h"
 
@@ -94,4 +95,36 @@ turning_run(const struct turning *t, float *plain, float *inner, bool back, int 
 {
     struct work w = {t, plain, inner, back, (t->places + CHUNK - 1) / CHUNK};
     team_run(threads, t->images * t->blocks * w.chunks, GRAIN, turn_units, &w);
+}
+
+/* ---- matrices ---- */
+
+struct matrix_turn {
+    int64_t rows, cols, from_step, to_step;
+    const float *from;
+    float *to;
+};
+
+/* Strips of sixteen rows; what is left of rows and columns goes four by four. */
+static void
+turn_strips(void *arg, int64_t lo, int64_t hi)
+{
+    const struct matrix_turn *m = arg;
+    for (int64_t strip = lo; strip < hi; strip++) {
+        int64_t row = strip * LANES, rows = MIN(m->rows - row, LANES), whole = rows == LANES ? m->cols / LANES : 0;
+        const float *from = m->from + row * m->from_step;
+        float *to = m->to + row;
+        squares(from, m->from_step, LANES, to, m->to_step, LANES * m->to_step, whole);
+        int64_t done = whole * LANES;
+        if (done < m->cols)
+            cols_turn(rows, m->cols - done, from + done, m->from_step, to + done * m->to_step, m->to_step);
+    }
+}
+
+void
+turn_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step, int threads)
+{
+    enum { PLENTY = 1 << 15 }; /* floats that are worth a thread */
+    struct matrix_turn m = {rows, cols, from_step, to_step, from, to};
+    team_run(threads, (rows + LANES - 1) / LANES, 1 + PLENTY / (LANES * MAX(cols, 1)), turn_strips, &m);
 }

@@ -1,4 +1,4 @@
-/* turn.h - images with sixteen channels innermost, as oneDNN convolves them, from NCHW and back.
+/* turn.h - images with sixteen channels innermost, as oneDNN convolves them, from NCHW and back; matrices turned.
  *
  * Also of bands of rows, for which oneDNN has only a loop that takes twice as long. Any thread: calls keep nothing, and
  * all memory is the caller's. */
@@ -19,5 +19,9 @@ struct turning {
 bool turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct turning *t);
 /* Brings plain into inner; back: inner into plain. */
 void turning_run(const struct turning *t, float *plain, float *inner, bool back, int threads);
+
+/* to[j * to_step + i] = from[i * from_step + j] for i < rows, j < cols; steps in floats. */
+void turn_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step,
+                 int threads);
 
 #endif
