@@ -262,6 +262,8 @@ struct op {
     /* The sum of what two calls of it give, x and y, with less work than an addition of both: gradients that meet at a
      * value. NULL: there is none. */
     struct val *(*plus)(struct build *b, const struct node *x, const struct node *y);
+    /* The same of x and what node n gives, whatever made x. */
+    struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
 
     /* A composite: builds itself from other operators; writes nout values. NULL in out[0] without failure: this call is
      * not a composite after all (then rule, ref... are there). */

@@ -82,19 +82,6 @@ splits(const struct rule *r, int f, enum reduce red)
     return true;
 }
 
-static void
-add_split(struct arena *a, const struct rule *r, int f, enum reduce red, struct sig_list *list)
-{
-    struct sig *s = sig_new(a, list, f);
-    for (int k = 0; k < list->noperand; k++) {
-        int d = dim_of(&r->operand[k], f);
-        if (d >= 0)
-            s->v[k] = split(d);
-        else if (k >= r->nin && !is_empty(r, k))
-            s->v[k] = partial(red);
-    }
-}
-
 /* ---- partial values that pass ---- */
 
 /* What a property of the record lets through: P(in) on a group of operands gives P(out) on the results. */
@@ -143,6 +130,40 @@ group_members(const struct call *c, const struct rule *r, const char *text, bool
         members |= 1ull << k & all;
     }
     return members;
+}
+
+/* Operands that are added to what is summed over f: the group of a linear operator that one with f is in, as bits. Each
+ * rank adds to its own sum, so what they give has to be partial too. */
+static uint64_t
+added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
+{
+    static const struct pass linear = {LINEAR, RED_SUM, RED_SUM};
+    if (red != RED_SUM) return 0;
+    for (const char *g = groups_of(c, &linear); *g; g += strcspn(g, "|"), g += *g == '|') {
+        uint64_t members = group_members(c, r, g, true);
+        for (int k = 0; k < r->nin; k++)
+            if (members >> k & 1 && dim_of(&r->operand[k], f) >= 0) return members;
+    }
+    return 0;
+}
+
+static void
+add_split(struct arena *a, const struct call *c, const struct rule *r, int f, enum reduce red, struct sig_list *list)
+{
+    struct sig *s = sig_new(a, list, f);
+    bool sums = false;
+    for (int k = 0; k < list->noperand; k++) {
+        int d = dim_of(&r->operand[k], f);
+        if (d >= 0)
+            s->v[k] = split(d);
+        else if (k >= r->nin && !is_empty(r, k)) {
+            s->v[k] = partial(red);
+            sums = true;
+        }
+    }
+    uint64_t added = sums ? added_to(c, r, f, red) : 0;
+    for (int k = 0; k < r->nin; k++)
+        if (added >> k & 1 && dim_of(&r->operand[k], f) < 0) s->v[k] = partial(red);
 }
 
 static bool
@@ -246,10 +267,10 @@ sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig
     *out = (struct sig_list){.noperand = r->nin + r->nout};
     out->sig = ARENA_ARRAY(a, struct sig, r->nfactor + 1 + count_passes(c));
     for (int f = 0; f < r->nfactor; f++)
-        if (!is_repeated(c, r, f) && splits(r, f, red)) add_split(a, r, f, red, out);
+        if (!is_repeated(c, r, f) && splits(r, f, red)) add_split(a, c, r, f, red, out);
     sig_new(a, out, -1);
     for (int f = 0; f < r->nfactor; f++)
-        if (is_repeated(c, r, f) && splits(r, f, red)) add_split(a, r, f, red, out);
+        if (is_repeated(c, r, f) && splits(r, f, red)) add_split(a, c, r, f, red, out);
     add_passes(a, c, r, red, out);
     if (out->nsig <= SIG_AXIS) return 0;
     return fail(E_ARG, "%s: expected at most %d signatures, found %d", c->op->name, SIG_AXIS, out->nsig);

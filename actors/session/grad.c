@@ -88,15 +88,28 @@ call2(struct rille_session *s, const char *op, struct val *a, struct val *b, str
     return 0;
 }
 
-/* *g becomes the sum of two gradients of a value. Where both are results of one operator, that may know a shorter way.
- */
+/* May an operator be asked for a shorter way to add what its node n gives? Not where that is there already. */
+static bool
+is_asked(const struct node *n)
+{
+    return n && n->state == NODE_NEW;
+}
+
+/* *g becomes the sum of two gradients of a value. Where both are results of one operator, or one is of an operator that
+ * adds to what is there, that may know a shorter way. */
 static int
 add_to(struct rille_session *s, struct val *before, struct val **g)
 {
     const struct node *x = before->node, *y = (*g)->node;
-    if (x && y && x->op == y->op && x->op->plus && before->layout == (*g)->layout) {
+    if (before->layout == (*g)->layout) {
         struct builder b = builder_of(s);
-        struct val *sum = x->op->plus(&b.base, x, y);
+        struct val *sum = NULL;
+        if (x && y && x->op == y->op && x->op->plus)
+            sum = x->op->plus(&b.base, x, y);
+        else if (is_asked(y) && y->op->onto)
+            sum = y->op->onto(&b.base, y, before);
+        else if (is_asked(x) && x->op->onto)
+            sum = x->op->onto(&b.base, x, *g);
         if (b.base.failed) return err_last();
         if (sum) return *g = sum, 0;
     }

@@ -14,19 +14,11 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* A gradient's node has no name of its own: users hear of what it belongs to. */
-static int
-say(const struct kcall *k, const struct finding *f)
-{
-    static const struct lookup_words words = {"gradient of embedding or index_select", "id", "in an axis of ",
-                                              " entries"};
-    return lookup_say(k, 1, k->out[0].global[axis_of(k->call)], &words, f);
-}
-
 static int
 ref(const struct kcall *k)
 {
     lookup_find(k);
+    view_clear(&k->out[0]);
     lookup_put(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2]);
     return 0;
 }
@@ -51,7 +43,7 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     lookup_find(k);
-    lookup_put_fast(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2], k->threads, k->scratch);
+    lookup_put_fast(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2], NULL, k->threads, k->scratch);
     return 0;
 }
 
@@ -63,6 +55,13 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     op_attr_defaults(&op_index_select, attr);
     attr_int(&op_index_select, attr, "axis", n->attr[0].i);
     din[2] = b_call(b, &op_index_select, 2, (struct val *[]){dout[0], n->in[1]}, attr);
+}
+
+static struct val *
+onto(struct build *b, const struct node *n, struct val *x)
+{
+    if (x->type.dtype != n->out[0]->type.dtype) return NULL;
+    return b_call(b, &op_index_add_to, 3, (struct val *[]){x, n->in[1], n->in[2]}, n->attr);
 }
 
 static double
@@ -102,18 +101,6 @@ static const char line[] = BODY({
     }
 });
 
-static void
-entry_dims(const struct call *c, bool *gone)
-{
-    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = d != axis_of(c);
-}
-
-static void
-allows(const struct kcall *k, struct allowed *a)
-{
-    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};
-}
-
 const struct op op_index_add = {
     .name = "index_add",
     .doc = "y[.., v, ..] = sum of src[.., j, ..] over all j with ids[j] = v, along axis; of like's shape",
@@ -124,13 +111,14 @@ const struct op op_index_add = {
     .linear = "2",
     .reduce = RED_SUM,
     .grad = grad,
+    .onto = onto,
     .saves = "1",
     .ref = ref,
     .line = line,
-    .line_dims = entry_dims,
+    .line_dims = lookup_entry_dims,
     .by_position = 1 << 1 | 1 << 2,
-    .allows = allows,
-    .say = say,
+    .allows = lookup_allows,
+    .say = lookup_say_gradient,
     .kernel = variants,
     .flags = OP_HIDDEN,
     .flops = flops,

@@ -159,7 +159,6 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
     const double *from = f64_of(src);
     double *to = f64_of(out);
     int64_t since = 0;
-    view_clear(out);
     for (int64_t o = 0; o < l.outer; o++)
         for (int64_t j = 0; j < nid && !stop_after(&since, l.inner * 8); j++, from += l.inner) {
             int64_t at = entry_here(out, axis, elem_get_i(ids->dtype, ids->data, j));
@@ -171,7 +170,7 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
 /* ---- writing fast: every entry gathers its own list of sources, so that entries can be shared out ---- */
 
 struct put {
-    const struct view *out, *src;
+    const struct view *out, *src, *base; /* base NULL: zeros */
     struct lines l;
     int64_t nid;
     int32_t *first, *next; /* source j of an entry: first[entry], then next[j]; -1 ends */
@@ -224,20 +223,24 @@ add_source(const struct put *p, int64_t from, int64_t n, double *sum)
     add_f64(n, workspace, sum);
 }
 
-/* A single source is copied. */
+/* A single source is copied where there is no base. */
 static void
 put_entry(const struct put *p, int64_t outer, int64_t e)
 {
     double sum[PUT_BLOCK];
     int64_t bytes = (int64_t)dtype_bytes(p->out->dtype), inner = p->l.inner, first = p->first[e];
-    char *to = (char *)p->out->data + (outer * p->l.size + e) * inner * bytes;
-    if (p->next[first] < 0) {
+    int64_t at = (outer * p->l.size + e) * inner;
+    char *to = (char *)p->out->data + at * bytes;
+    if (!p->base && p->next[first] < 0) {
         copy_entry(p->out->dtype, to, p->src, (outer * p->nid + first) * inner, inner);
         return;
     }
     for (int64_t i = 0; i < inner; i += PUT_BLOCK) {
         int64_t n = MIN(inner - i, PUT_BLOCK);
-        memset(sum, 0, sizeof sum);
+        if (p->base)
+            block_load(COMP_F64, p->base->dtype, (const char *)p->base->data + (at + i) * bytes, 1, n, sum);
+        else
+            memset(sum, 0, sizeof sum);
         for (int32_t j = p->first[e]; j >= 0; j = p->next[j]) add_source(p, (outer * p->nid + j) * inner + i, n, sum);
         block_store(COMP_F64, p->out->dtype, sum, n, to + i * bytes, 1);
     }
@@ -251,17 +254,43 @@ put_range(void *arg, int64_t lo, int64_t hi)
     for (int64_t k = lo; k < hi; k++) {
         if (p->first[k % p->l.size] >= 0)
             put_entry(p, k / p->l.size, k % p->l.size);
-        else
+        else if (p->base && p->base->data != p->out->data)
+            memcpy((char *)p->out->data + k * bytes, (const char *)p->base->data + k * bytes, (size_t)bytes);
+        else if (!p->base)
             memset((char *)p->out->data + k * bytes, 0, (size_t)bytes);
     }
 }
 
 void
-lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src, int threads,
-                void *scratch)
+lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
+                const struct view *base, int threads, void *scratch)
 {
-    struct put p = {.out = out, .src = src, .l = lines_of(out, axis), .nid = view_numel(ids), .first = scratch};
+    struct put p = {
+        .out = out, .src = src, .base = base, .l = lines_of(out, axis), .nid = view_numel(ids), .first = scratch};
     p.next = p.first + p.l.size;
     put_lists(&p, axis, ids);
     team_run(threads, p.l.outer * p.l.size, MIN(1024, 1 + 65536 / MAX(p.l.inner, 1)), put_range, &p);
+}
+
+/* ---- records of operators that add at positions ---- */
+
+void
+lookup_allows(const struct kcall *k, struct allowed *a)
+{
+    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};
+}
+
+/* A gradient's node has no name of its own: users hear of what it belongs to. */
+int
+lookup_say_gradient(const struct kcall *k, const struct finding *f)
+{
+    static const struct lookup_words words = {"gradient of embedding or index_select", "id", "in an axis of ",
+                                              " entries"};
+    return lookup_say(k, 1, k->out[0].global[axis_of(k->call)], &words, f);
+}
+
+void
+lookup_entry_dims(const struct call *c, bool *gone)
+{
+    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = d != axis_of(c);
 }

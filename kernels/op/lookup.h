@@ -36,13 +36,18 @@ int64_t lookup_id(const struct view *ids, const int64_t *at);
 
 /* out = entries of x along axis, of any dtype; all dense. */
 void lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out);
-/* out = sum of src's entries at their positions along axis; all dense, floats of one dtype. */
+/* Adds src's entries to those of out at their positions along axis; all dense, f64. */
 void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
-/* The same for a row: out and src of any float dtype, sums in f64 in the order of ids. scratch: lookup_scratch() bytes.
- */
-void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src, int threads,
-                     void *scratch);
+/* The same for a row: out = base, or zeros where that is NULL, and src's entries: out and src of any float dtype, base
+ * of out's, and the same memory or another; sums in f64 in the order of ids. scratch: lookup_scratch() bytes. */
+void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
+                     const struct view *base, int threads, void *scratch);
 size_t lookup_scratch(const struct view *out, int axis, const struct view *ids);
+
+/* Of operators that add at positions: what the record's allows, say and line_dims are. */
+void lookup_allows(const struct kcall *k, struct allowed *a);
+int lookup_say_gradient(const struct kcall *k, const struct finding *f);
+void lookup_entry_dims(const struct call *c, bool *gone);
 
 /* Attribute `axis` (always attribute 0) of the operators that have one. */
 static inline int

@@ -1,0 +1,121 @@
+/* index_add_to.c - entries added up at their positions in x: a gradient of embedding or index_select that meets another
+ * gradient of the same table. Where few entries come, few of x are touched. */
+#include "kernels/op/lookup.h"
+
+#include <string.h>
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    struct lookup_text t = lookup_text(&c->in[0], &c->in[1], axis_of(c));
+    str_addf(rule, "%s,%s,%s->%s", t.x, t.ids, t.out, t.x);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    lookup_find(k);
+    if (k->out[0].data != k->in[0].data)
+        memcpy(k->out[0].data, k->in[0].data, (size_t)view_numel(&k->out[0]) * sizeof(double));
+    lookup_put(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2]);
+    return 0;
+}
+
+static bool
+accepts(const struct kcall *k)
+{
+    enum dtype from = k->in[2].dtype, to = k->out[0].dtype;
+    return to == k->in[0].dtype && (from == to || to == DT_F32) && view_numel(&k->in[1]) < INT32_MAX;
+}
+
+static int
+prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    *scratch_bytes = lookup_scratch(&k->out[0], axis_of(k->call), &k->in[1]);
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    lookup_find(k);
+    lookup_put_fast(&k->out[0], axis_of(k->call), &k->in[1], &k->in[2], &k->in[0], k->threads, k->scratch);
+    return 0;
+}
+
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    if (b_wants(n, 0)) din[0] = dout[0];
+    if (!b_wants(n, 2) || !dout[0]) return;
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_index_select, attr);
+    attr_int(&op_index_select, attr, "axis", n->attr[0].i);
+    struct val *g = b_call(b, &op_index_select, 2, (struct val *[]){dout[0], n->in[1]}, attr);
+    din[2] = b_cast(b, g, n->in[2]->type.dtype);
+}
+
+static double
+flops(const struct call *c)
+{
+    return (double)type_numel(&c->in[2]);
+}
+
+static const struct kernel_variant variants[] = {
+    {"lists", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+
+/* A line is an entry: it adds what the ids that name it bring, in their order. */
+static const char line[] = BODY({
+    const int64_t axis = c->attr[AXIS].i, me = place0(axis) + line;
+    int64_t count = 1;
+    for (int d = 0; d < NDIM1; d++) count *= dim1(d);
+    const auto id_at = [&](int64_t j, int64_t *at) {
+        for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) at[d] = j % dim1(d);
+    };
+    const auto names_me = [&](int64_t j) {
+        int64_t at[8];
+        id_at(j, at);
+        return x1(at) == me;
+    };
+    for (int64_t base = 0; base < a.length; base += THREADS) {
+        const int64_t i = base + rank();
+        int64_t at[8], from[16];
+        where(i, at);
+        double sum = i < n ? (double)x0(i) : 0;
+        for (int d = 0; d < NDIM0; d++)
+            if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];
+        matching(count, names_me, [&](int64_t j) {
+            id_at(j, from + axis);
+            if (i < n) sum += x2(from);
+        });
+        if (i < n) y0(i, sum);
+    }
+});
+
+const struct op op_index_add_to = {
+    .name = "index_add_to",
+    .doc = "y[.., v, ..] = x[.., v, ..] + sum of src[.., j, ..] over all j with ids[j] = v, along axis",
+    .in = {{"x", IN_FLOAT}, {"ids", IN_INDEX}, {"src", IN_FLOAT}},
+    .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension in which ids count"}},
+    .make_rule = rule,
+    .dtype = OUT_IN0,
+    .linear = "02",
+    .reduce = RED_SUM,
+    .grad = grad,
+    .saves = "1",
+    .ref = ref,
+    .line = line,
+    .line_dims = lookup_entry_dims,
+    .by_position = 1 << 1 | 1 << 2,
+    .allows = lookup_allows,
+    .say = lookup_say_gradient,
+    .kernel = variants,
+    .ninplace = 1,
+    .flags = OP_INPLACE | OP_HIDDEN,
+    .flops = flops,
+    .sample = {"f32{7,3} i64{5}<7 f32{5,3} axis=0", "f32{2,4,3} i64{2,3}<4 f32{2,2,3,3} axis=1",
+               "bf16{4,3} i32{6}<4 bf16{6,3} axis=0"},
+};
