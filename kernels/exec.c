@@ -738,6 +738,7 @@ int
 exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
 {
     if (!f->at) return 0;
+    if (e->led) return exec_say(e->led->then, f, piece);
     struct kcall k = e->k;
     k.piece = piece;
     return e->call->op->say(&k, f);

@@ -20,7 +20,7 @@ int
 led_by(int nstep, const struct fuse_step *step)
 {
     int i = nstep - 1;
-    while (i >= 0 && step[i].call->op->flags & OP_ELTWISE) i--;
+    while (i >= 0 && !(step[i].call->op->flags & OP_LEADS)) i--;
     return i;
 }
 
@@ -81,6 +81,22 @@ output_of(int lead, int nstep, const struct fuse_step *step, const struct view *
     return last >= 0 && out[last].dtype == result->dtype && view_is_dense(&out[last]) ? last : -1;
 }
 
+/* The step that follows writes in place what the product left, its operand 0. Operands of it are in their order. */
+static int
+follow_new(struct led *l, const struct fuse_step *s, const struct view *result, const struct view *in,
+           const struct view *out, int device, int threads)
+{
+    struct view seen[OP_OPERAND] = {{0}};
+    l->nin = s->call->nin;
+    seen[0] = *result;
+    for (int k = 1; k < l->nin; k++) {
+        l->in[k] = s->call->in[k].dtype == DT_NONE ? -1 : s->arg[k].index;
+        if (l->in[k] >= 0) seen[k] = in[l->in[k]];
+    }
+    return exec_new(&(struct kcall){.call = s->call, .in = seen, .out = &out[s->out], .threads = threads}, device,
+                    &l->then);
+}
+
 int
 led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in, int nout,
         const struct view *out, int device, int threads, struct led **made)
@@ -96,10 +112,16 @@ led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, cons
     if (l->to >= 0) result = out[l->to];
     TRY(exec_new(&(struct kcall){.call = s->call, .in = seen, .out = &result, .threads = threads}, device, &l->exec));
 
-    const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
-    seen[0] = result;
-    for (int i = 1; i < l->nin; i++) seen[i] = in[l->in[i]];
-    TRY(exec_fused(nstep - 1, other, l->nin, seen, nout, out, device, threads, &l->then));
+    l->follows = step[nstep - 1].call->op->flags & OP_FOLLOWS;
+    l->last = step[nstep - 1].out;
+    if (l->follows) {
+        TRY(follow_new(l, &step[nstep - 1], &result, in, out, device, threads));
+    } else {
+        const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
+        seen[0] = result;
+        for (int i = 1; i < l->nin; i++) seen[i] = in[l->in[i]];
+        TRY(exec_fused(nstep - 1, other, l->nin, seen, nout, out, device, threads, &l->then));
+    }
     l->at = (MAX(exec_scratch(l->then), exec_scratch(l->exec)) + 63) / 64 * 64;
     l->scratch_bytes = l->at + (l->to < 0 ? (size_t)view_numel(&result) * dtype_bytes(result.dtype) : 0);
     return 0;
@@ -113,7 +135,7 @@ led_run(const struct led *l, void *const *in, void *const *out, void *scratch, i
     for (int k = 0; k < l->nfrom; k++)
         if (l->from[k] >= 0) first[k] = in[l->from[k]];
     then[0] = l->to < 0 ? (char *)scratch + l->at : out[l->to];
-    for (int i = 1; i < l->nin; i++) then[i] = in[l->in[i]];
+    for (int i = 1; i < l->nin; i++) then[i] = l->in[i] < 0 ? NULL : in[l->in[i]];
     TRY(exec_on(l->exec, first, then, scratch, device, piece, find));
-    return exec_on(l->then, then, out, scratch, device, piece, find);
+    return exec_on(l->then, then, l->follows ? out + l->last : out, scratch, device, piece, find);
 }

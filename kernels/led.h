@@ -1,6 +1,6 @@
 /* led.h - a chain of element-wise calls that a product leads: what follows the product - a bias, an activation, a
- * residual - is computed on its result in the same task, and no register holds that. An exec owns it; a thread at a
- * time runs it. */
+ * residual - is computed on its result in the same task, and no register holds that. Or one call follows it that writes
+ * in place, over the product (OP_FOLLOWS). An exec owns it; a thread at a time runs it. */
 #ifndef RILLE_KERNELS_LED_H
 #define RILLE_KERNELS_LED_H
 
@@ -14,12 +14,14 @@ struct led {
     int from[OP_OPERAND]; /* its operands, among those of the chain; -1: absent */
     int to;               /* output of the chain that its result is written into; -1: scratch */
     size_t at;            /* bytes from the start of scratch */
+    bool follows;         /* one step follows, in place; then `then` has its operands in their order */
+    int last;             /* output that the last step writes */
     int nin;              /* operands of the other steps: the product's result, then these of the chain */
     int in[EXEC_IN];
     size_t scratch_bytes;
 };
 
-/* Returns the step that is not element-wise; -1: none. */
+/* Returns the step that is a product; -1: none. */
 int led_by(int nstep, const struct fuse_step *step);
 /* Makes the chain that step `lead` leads, as exec_fused() has it; all but the execs lies in the arena. On failure too
  * *made has execs to free, or NULL. */

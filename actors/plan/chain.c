@@ -95,6 +95,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
     const struct prog_node *last = &l->program->node[node];
     const struct layout *out = last->layout[0];
     struct draft *d = draft_new(l, &kind_compute, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
+    d->checks = l->checks[node];
     d->task.name = name;
     d->task.chain = c;
     draft_args(l, id, c->nin);
@@ -105,14 +106,15 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
             l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = c->in[i].index};
         } else {
             kernels->view[i] = in[i]->part[own].view;
-            kernels->at[i] = *in[i]->part[own].view;
+            kernels->at[i] = kernels->placed ? part_placed(in[i], own) : *in[i]->part[own].view;
             TRY(draft_reads(l, id, &in[i]->part[own], i, false));
         }
     }
     for (int k = 0; k < c->nout; k++) {
-        struct part *part = &lower_value(l, c->live_out[k])->part[own];
+        struct pval *v = lower_value(l, c->live_out[k]);
+        struct part *part = &v->part[own];
         kernels->view[c->nin + k] = part->view;
-        kernels->at[c->nin + k] = *part->view;
+        kernels->at[c->nin + k] = kernels->placed ? part_placed(v, own) : *part->view;
         draft_out(l, &l->draft[id], view_bytes(part->view), 1);
         part_is_result(part, id, k);
     }
@@ -143,7 +145,9 @@ lower_chain(struct lower *l, int32_t node)
         l->node_val[r.index * OP_OUT + r.out] = pval_new(l, &n->type[r.out], n->layout[r.out], n->piece, r);
     }
     struct kernels kernels;
-    kernels_begin(&kernels, l, c->nin + c->nout, false);
+    bool placed = false;
+    for (int i = 0; i < c->nstep; i++) placed |= op_is_placed(chain.step[i].call->op);
+    kernels_begin(&kernels, l, c->nin + c->nout, placed);
     for (int32_t own = 0; own < mine->n; own++) TRY(chain_task(l, &chain, c, name, in, &kernels, own, mine->pos[own]));
     return 0;
 }

@@ -12,7 +12,8 @@
  *
  * A product may begin a chain: what follows it - a bias, an activation, a
  * residual - is computed on its result while that is in the caches, and no
- * register holds it.
+ * register holds it. So is what adds entries to it at positions (OP_FOLLOWS),
+ * which then ends the chain.
  *
  * Updates that are alike in all but their variables are grouped, while these are
  * small: an act, and on a GPU a launch, costs as much as the update of a bias.
@@ -51,6 +52,16 @@ leads(const struct prog_node *n)
     unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
     return n->op->flags & OP_LEADS && n->nout == 1 && !n->accumulate && flags & FUSES &&
            (flags & MULTIPLIES || !(flags & COMPILES));
+}
+
+/* Is it computed where a product left its result? Of a piece it is not: a chain does not know which rows of the batch
+ * it has, and what is found in them is told by its place there. */
+static bool
+follows(const struct prog_node *n)
+{
+    unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
+    return n->op->flags & OP_FOLLOWS && n->nout == 1 && !n->accumulate && !n->piece && flags & FUSES &&
+           !(flags & COMPILES);
 }
 
 /* ---- who reads a node ---- */
@@ -183,6 +194,17 @@ joins(const struct fusion *l, int32_t a, int32_t b, int operand)
            lies_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
+/* A product, and what is computed where it left its result. */
+static bool
+is_followed(const struct fusion *l, const int32_t *member, int n)
+{
+    const struct prog_node *first = &l->program->node[member[0]], *last = &l->program->node[member[n - 1]];
+    if (n != 2 || !leads(first) || !follows(last)) return false;
+    for (int k = 1; k < last->nin; k++)
+        if (is_member(member, 1, last->in[k])) return false;
+    return true;
+}
+
 /* One product at most leads a chain, and reads nothing of it. */
 static bool
 is_led(const struct fusion *l, const int32_t *member, int n)
@@ -247,7 +269,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
     merge(member, n, of_b, fuse_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
-    if (nin <= CHAIN_INPUTS && nout <= OP_OUT && is_led(l, all, size)) {
+    if (nin <= CHAIN_INPUTS && nout <= OP_OUT && (is_led(l, all, size) || is_followed(l, all, size))) {
         memcpy(l->member + (size_t)b * FUSE_STEPS, all, sizeof *all * (size_t)size);
         l->group_size[b] = size;
         return;
@@ -406,8 +428,8 @@ fuse_nodes(struct fusion *l)
     }
     for (int32_t b = 0; b < p->nnode; b++) {
         const struct prog_node *n = &p->node[b];
-        if (!fusible(n)) continue;
-        for (int k = 0; k < n->nin; k++)
+        if (!fusible(n) && !follows(n)) continue;
+        for (int k = 0; k < (fusible(n) ? n->nin : 1); k++)
             if (n->in[k].kind == REF_NODE && joins(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
     }
     group_updates(l);

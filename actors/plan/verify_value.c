@@ -30,7 +30,10 @@ static bool
 depends_on_place(const struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
-    return !t->chain && op_is_placed(s->v->plan->program->node[t->node].op);
+    const struct program *g = s->v->plan->program;
+    for (int32_t i = 0; t->chain && i < t->chain->nstep; i++)
+        if (op_is_placed(g->node[t->chain->member[i]].op)) return true;
+    return !t->chain && op_is_placed(g->node[t->node].op);
 }
 
 /* Operand (or then result) i of the task's kernel was said to lie like this, and to be this part of the whole. */
@@ -135,13 +138,27 @@ leads(const struct values *s, const struct plan_chain *c, int32_t i, const struc
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
-/* A member is an element-wise node of the chain's shape and layout, or leads the chain. */
+/* Member i ends a chain of two, whose first leads it: it may write over that one's result, and reads it there alone. */
+static bool
+follows(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
+{
+    const struct prog_node *first = &s->v->plan->program->node[c->member[0]];
+    bool ends = c->nstep == 2 && i == 1 && n->op->flags & OP_FOLLOWS && !n->piece;
+    if (!ends || !(n->op->flags & OP_INPLACE) || !(first->op->flags & OP_LEADS)) return false;
+    for (int32_t k = 0; k < n->nin; k++) {
+        bool reads = n->in[k].kind == REF_NODE && n->in[k].index == c->member[0];
+        if (reads != (k == 0)) return false;
+    }
+    return n->want[0] == first->layout[0];
+}
+
+/* A member is an element-wise node of the chain's shape and layout, or leads or ends the chain. */
 static bool
 belongs(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
         const struct prog_node *last)
 {
-    return (n->op->flags & OP_ELTWISE || leads(s, c, i, n)) && n->nout == 1 && n->layout[0] == last->layout[0] &&
-           shape_equal(&n->type[0], &last->type[0]);
+    return (n->op->flags & OP_ELTWISE || leads(s, c, i, n) || follows(s, c, i, n)) && n->nout == 1 &&
+           n->layout[0] == last->layout[0] && shape_equal(&n->type[0], &last->type[0]);
 }
 
 /* A member of a group is an update as its last is - operator, attributes, numbers, devices - and reads none of the

@@ -114,7 +114,7 @@ const struct op op_index_add_to = {
     .say = lookup_say_gradient,
     .kernel = variants,
     .ninplace = 1,
-    .flags = OP_INPLACE | OP_HIDDEN,
+    .flags = OP_INPLACE | OP_HIDDEN | OP_FOLLOWS,
     .flops = flops,
     .sample = {"f32{7,3} i64{5}<7 f32{5,3} axis=0", "f32{2,4,3} i64{2,3}<4 f32{2,2,3,3} axis=1",
                "bf16{4,3} i32{6}<4 bf16{6,3} axis=0"},
