@@ -11,6 +11,7 @@
 #include "sbp/local.h"
 #include "sbp/lowest.h"
 #include "sbp/reduce.h"
+#include "sbp/regret.h"
 #include "sbp/squeeze.h"
 #include "sbp/ties.h"
 
@@ -262,33 +263,6 @@ net_possible(const struct net *n)
 
 /* ---- regret ---- */
 
-/* What a bound says of every candidate, on the whole network; nothing when there is no time. */
-static void
-regret_low(const struct net *n, const struct solved *s, const struct solve_options *o, int64_t *const *low)
-{
-    enum { SWEEPS = 24 };
-    for (int32_t i = 0; i < n->nnode; i++) memset(low[i], 0, sizeof *low[i] * (size_t)n->node[i].ncand);
-    if (stops(o)) return;
-    struct cfn *c = cfn_new(n, cfn_scale(n), NULL);
-    struct trail none = {0};
-    struct dual d;
-    c->trail = &none;
-    cfn_support(c);
-    dual_begin(&d, c);
-    for (int k = 0; k < SWEEPS && !stops(o); k++) dual_sweep(&d, 1);
-    dual_bound(&d);
-    for (int32_t i = 0; i < n->nnode; i++)
-        for (int32_t k = 0; k < n->node[i].ncand; k++) low[i][k] = NET_NEVER;
-    for (int32_t k = 0; k < d.n; k++) {
-        int32_t i = d.order[k];
-        const int64_t *at = dual_value_bounds(&d, k);
-        for (int32_t j = 0; i < n->nnode && j < c->var[i].n; j++)
-            low[i][c->var[i].value[j]] = MAX(0, limited_ceil(at[j], c->scale) - s->cost);
-    }
-    dual_end(&d);
-    cfn_free(&c);
-}
-
 /* A plan in which the node takes candidate k, and what is near what is best then. Returns what it costs; l has it. */
 static int64_t
 plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
@@ -299,10 +273,10 @@ plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
     return net_cost(l->net, l->choice);
 }
 
-/* The best plan in which the node takes candidate k. */
+/* The best plan in which the node takes candidate k, within the limit. */
 static void
-regret_exact(const struct net *n, struct local *l, const struct solved *s, int32_t node, int32_t k,
-             const struct solve_options *o, int64_t *low, int64_t *high)
+regret_limited(const struct net *n, const struct solved *s, int32_t node, int32_t k, const struct solve_options *o,
+               int64_t *low, int64_t *high)
 {
     struct net forced = *n;
     struct arena tmp = {0};
@@ -310,11 +284,10 @@ regret_exact(const struct net *n, struct local *l, const struct solved *s, int32
     int64_t *cost = ARENA_ARRAY(&tmp, int64_t, n->node[node].ncand);
     for (int32_t i = 0; i < n->node[node].ncand; i++) cost[i] = i == k ? n->node[node].cost[i] : NET_NEVER;
     forced.node[node].cost = cost;
-    struct best r = {.cost = n->memory_limit ? NET_NEVER : plan_with(l, s, node, k)};
-    r.choice = arena_dup(&tmp, l->choice, sizeof *r.choice * (size_t)MAX(1, n->nnode));
+    struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&tmp, int32_t, MAX(1, n->nnode))};
     int64_t least_peak = INT64_MAX;
     solve_free(&forced, o, false, 0, NULL, &r);
-    if (n->memory_limit && r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit) {
+    if (r.cost < NET_NEVER && net_peak(n, r.choice) > n->memory_limit) {
         struct copies copies;
         bool apart = copies_begin(&tmp, &forced, &copies);
         if (apart) r.choice = with_copies(&tmp, &copies, r.choice);
@@ -343,20 +316,27 @@ net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg),
     enum { MOST_WORK = 4000000 }; /* candidates x nodes: a small part of a second */
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = stop, .arg = arg};
     struct local l;
+    struct regrets r;
     int64_t work = 0;
-    regret_low(n, s, &o, low);
+    regrets_begin(&r, n, s, &o, low, high);
     local_begin(&l, n, s->choice);
     for (int32_t i = 0; i < n->nnode; i++) work += (int64_t)n->node[i].ncand * n->nnode;
     for (int32_t i = 0; i < n->nnode; i++)
+        for (int32_t k = 0; k < n->node[i].ncand; k++) high[i][k] = NET_NEVER;
+    for (int32_t i = 0; i < n->nnode; i++)
         for (int32_t k = 0; k < n->node[i].ncand; k++) {
-            int64_t cost = work <= MOST_WORK ? plan_with(&l, s, i, k) : cost_alone(&l, s, i, k);
-            high[i][k] = n->memory_limit || cost >= NET_NEVER ? NET_NEVER : MAX(0, cost - s->cost);
+            bool near = work <= MOST_WORK && !n->memory_limit;
+            int64_t cost = near ? plan_with(&l, s, i, k) : n->memory_limit ? NET_NEVER : cost_alone(&l, s, i, k);
+            if (near) regrets_offer(&r, l.choice, cost);
+            if (cost < NET_NEVER) high[i][k] = MIN(high[i][k], MAX(0, cost - s->cost));
             if (k == s->choice[i]) low[i][k] = high[i][k] = 0;
             if (n->node[i].cost[k] >= NET_NEVER) low[i][k] = high[i][k] = NET_NEVER;
         }
-    for (int32_t i = 0; i < n->nnode; i++)
+    if (!n->memory_limit) regrets_find(&r);
+    for (int32_t i = 0; i < n->nnode && n->memory_limit; i++)
         for (int32_t k = 0; k < n->node[i].ncand && !stops(&o); k++)
-            if (low[i][k] < high[i][k]) regret_exact(n, &l, s, i, k, &o, &low[i][k], &high[i][k]);
+            if (low[i][k] < high[i][k]) regret_limited(n, s, i, k, &o, &low[i][k], &high[i][k]);
     local_end(&l);
+    regrets_end(&r);
     return 0;
 }

@@ -376,6 +376,25 @@ do
   tap.is(step:explain().axis_bytes, nil, "on devices that are here no links are told apart")
 end
 
+-- A default look finds how much worse each candidate would be, exactly.
+do
+  local P = place("line")
+  local net = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 32))
+  net:to_global{placement = P, sbp = "auto"}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true})
+  step(rille.randn({512, 32}, {placement = P, sbp = "S(0)"}))
+  local all, exact = 0, 0
+  for _, op in ipairs(step:explain().ops) do
+    for _, c in ipairs(op.candidates) do all, exact = all + 1, exact + (c.regret == c.regret_high and 1 or 0) end
+  end
+  tap.ok(all > 50 and exact == all, "of a network of three layers all regrets are exact", exact .. " of " .. all)
+end
+
 -- Limits of whatif are limits of what is told, scratch memory of kernels with it; what is refused is told as well.
 do
   local P = place("line")

@@ -233,7 +233,7 @@ is_tired(void *arg)
 int
 planned_regret(struct rille_graph *g)
 {
-    enum { LOOKS = 400000, SMALL = 50 };
+    enum { LOOKS = 20000000, SMALL = 50 };
     struct patience p = {.clock = {g->s, computed_ns() + g->search_ns}};
     if (!g->assigned) return 0;
     planned_call(g->s);
