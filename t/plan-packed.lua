@@ -1,5 +1,5 @@
 -- plan-packed.lua - registers of training steps of language models are packed near the bytes that are in use at the worst
--- moment: data parallel, sharded (zero 3), in stages, and both. Meta devices: nothing is computed.
+-- moment: data parallel, sharded (zero 3), in stages, and both; a chain of many pieces. Meta devices: nothing is computed.
 
 local tap = dofile("t/tap.lua")
 local packed = dofile("t/lib/packed.lua")
@@ -12,5 +12,13 @@ for _, name in ipairs(packed.models) do
     end
   end)
 end
+
+tap.group("many pieces", function()
+  local step = dofile("t/lib/stages.lua")({0, 1, 2, 2, 1, 0}, 512, "v-half")
+  local arena, most = packed.of(step)
+  local berths = math.tointeger(tostring(step:plan{physical = true}):match("in (%d+) berths"))
+  tap.ok(berths and berths < 512, ("512 pieces take turns in %d berths"):format(berths or 0))
+  tap.ok(arena <= 1.2 * most, ("and in %.3f of the bytes in use, of buffers that all take 64"):format(arena / most))
+end)
 
 tap.done()

@@ -1,7 +1,7 @@
 /* plan-packing.c - registers of training steps are packed within 5 % of the most bytes that can be in use at once:
  * transformers and perceptrons of several depths, on one device and on two, whole and in pieces, with zero 0 to 3,
- * recomputed, and with values aside; in stages, but for those of one layer or two where a device has two of them in a
- * V, which are within 6.5 % (bench/README.md). (Language models in stages: t/plan-packed.lua.) */
+ * recomputed, and with values aside; in stages, by all schedules, of one layer and of many, with gated layers below a
+ * wide head, too. (Language models in stages: t/plan-packed.lua.) */
 #include "actors/session/compiled.h"
 #include "t/live.h"
 #include "t/net.h"
@@ -82,16 +82,31 @@ transformer(struct net *n, struct rille_tensor *x, int layers)
     return x;
 }
 
-/* Stages of so many layers: stage q lies on device dealt[q]. */
+/* As language models have it: the hidden layer is gated, its width divides little. */
 static struct rille_tensor *
-pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, int layers)
+gated(struct net *n, struct rille_tensor *x, int layers)
+{
+    enum { HIDDEN = 5 * WIDTH / 2 };
+    for (int i = 0; i < layers; i++) {
+        x = plus(n, x, attention(n, call(n, "tanh", again(x), NULL)));
+        struct rille_tensor *h = call(n, "tanh", again(x), NULL), *up = product(n, again(h), WIDTH, HIDDEN);
+        h = call(n, "mul", call(n, "silu", product(n, h, WIDTH, HIDDEN), NULL), up);
+        rille_tensor_free(&up);
+        x = plus(n, x, product(n, h, HIDDEN, WIDTH));
+    }
+    return x;
+}
+
+/* Stages of so many layers: stage q lies on device dealt[q]. A head, if there is one, is so many times as wide. */
+static struct rille_tensor *
+pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, int layers, int head)
 {
     for (int q = 0; q < nstage; q++) {
         all = net_layout(n, dealt[q], 1, "B");
         if (q) net_move(&x, all);
-        x = transformer(n, x, layers);
+        x = head ? gated(n, x, layers) : transformer(n, x, layers);
     }
-    return x;
+    return head ? call(n, "gelu", product(n, x, WIDTH, head * WIDTH), NULL) : x;
 }
 
 /* Rows of all heads, on devices 0 to n - 1. */
@@ -111,10 +126,10 @@ typedef struct rille_tensor *net_fn(struct net *n, struct rille_tensor *x, int l
 
 static double worst;
 
-/* Ends the trace of a step that trains; the arena of each device is at most `most` times what can be in use there, and
+/* Ends the trace of a step that trains; the arena of each device is within 5 % of what can be in use there, and
  * never less. */
 static void
-check_step(struct net *n, struct rille_tensor *loss, double most, const char *name)
+check_step(struct net *n, struct rille_tensor *loss, const char *name)
 {
     struct rille_graph *graph;
     double least = 1, ratio = 0;
@@ -129,7 +144,7 @@ check_step(struct net *n, struct rille_tensor *loss, double most, const char *na
         ratio = MAX(ratio, of);
     }
     worst = MAX(worst, ratio);
-    ok(least >= 1 && ratio <= most, "%s: registers are at most %.3f of those in use", name, ratio);
+    ok(least >= 1 && ratio <= 1.05, "%s: registers are at most %.3f of those in use", name, ratio);
     rille_graph_free(&graph);
 }
 
@@ -152,25 +167,25 @@ test_step(const char *what, net_fn *fn, int layers, int32_t devices, bool aside,
     if (aside) must(rille_place(n.s, "cpu", 1, &devices, rank, &o.offload), "placement aside");
     snprintf(name, sizeof name, "%s of %d layers, %d devices, %d pieces, zero %d%s%s", what, layers, devices,
              g->micro_batches, g->zero, g->recompute ? ", recomputed" : "", aside ? ", aside" : "");
-    check_step(&n, fn(&n, begin_step(&n, &o), layers), 1.05, name);
+    check_step(&n, fn(&n, begin_step(&n, &o), layers), name);
     net_close(&n);
 }
 
 struct dealt {
     const char *schedule;
     int stage[8], nstage; /* on which device each is */
-    double most[4];       /* times what can be in use, of stages of 1, 2, 4 and 12 layers */
 };
 
 static void
-test_pipeline(const struct dealt *how, int layers, int pieces, double most)
+test_pipeline(const struct dealt *how, int layers, int pieces, int head)
 {
     struct net n = {0};
     struct rille_graph_options g = {.micro_batches = pieces, .schedule = how->schedule};
     char name[200];
     open_net(&n, 1);
-    snprintf(name, sizeof name, "%s, %d stages of %d layers, %d pieces", how->schedule, how->nstage, layers, pieces);
-    check_step(&n, pipeline(&n, begin_step(&n, &g), how->stage, how->nstage, layers), most, name);
+    snprintf(name, sizeof name, "%s, %d stages of %d %slayers, %d pieces", how->schedule, how->nstage, layers,
+             head ? "gated " : "", pieces);
+    check_step(&n, pipeline(&n, begin_step(&n, &g), how->stage, how->nstage, layers, head), name);
     net_close(&n);
 }
 
@@ -202,19 +217,22 @@ test_pipelines(void)
         int layers, least, most; /* pieces, and twice as many up to */
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
     static const struct dealt how[] = {
-        {"gpipe", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
-        {"1f1b", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
-        {"zb-h1", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
-        {"zb-h2", {0, 1, 2, 3}, 4, {1.05, 1.05, 1.05, 1.05}},
-        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8, {1.05, 1.05, 1.05, 1.05}},
-        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.06, 1.05, 1.05, 1.05}},
-        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.065, 1.06, 1.05, 1.05}},
-        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8, {1.065, 1.05, 1.05, 1.05}},
+        {"gpipe", {0, 1, 2, 3}, 4},
+        {"1f1b", {0, 1, 2, 3}, 4},
+        {"zb-h1", {0, 1, 2, 3}, 4},
+        {"zb-h2", {0, 1, 2, 3}, 4},
+        {"interleaved", {0, 1, 2, 3, 0, 1, 2, 3}, 8},
+        {"zb-v", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+        {"v-half", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
+        {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
     };
     for (size_t i = 0; i < countof(how); i++)
         for (size_t k = 0; k < countof(size); k++)
             for (int pieces = size[k].least; pieces <= size[k].most; pieces *= 2)
-                test_pipeline(&how[i], size[k].layers, pieces, how[i].most[k]);
+                test_pipeline(&how[i], size[k].layers, pieces, 0);
+    for (size_t i = 0; i < countof(how); i++) test_pipeline(&how[i], 2, 8, 8);
+    test_pipeline(&how[4], 3, 16, 8); /* devices of some 3,000 uses */
+    test_pipeline(&how[6], 3, 16, 8);
 }
 
 int

@@ -10,32 +10,23 @@
  * an edge leads to the same piece, and a register of which there are n to its
  * readers n pieces before. The least sum on a way to a reader says how many pieces
  * earlier that has certainly ended. Two uses share bytes only if one has ended so
- * before the other begins; no order is added, whatever the arena becomes.
- *
- * Uses are first let down, the lowest first, each as far as those already placed
- * allow: that takes no more than registers did. Then the arena is made a little
- * smaller, again and again: what stands out is taken away and put where it costs
- * least of those that are in its way, which are put elsewhere in turn - those
- * that were often in the way cost more - until all have a place, or the steps are
- * used up, or little more can be won. Plans of more pieces than there are berths
- * take turns in them. */
+ * before the other begins; no order is added, whatever the arena becomes. Where they
+ * lie is berth_place.c's. Where even that takes too many looks, pieces take turns in
+ * berths. */
 #include "actors/plan/berth.h"
+
+#include "actors/plan/berth_place.h"
 
 #include "runtime/arena.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    MOST_BERTHS = 32, /* of a result: differences of two of them are bits of a word */
-    MOST_USES = 2048, /* of a device: with more, rooms are as good */
-    STEPS = 6,        /* for each use, one where fewer bytes can be won than this, */
-    SMALL = 1 << 14,
-    MOST_LOOKS = 1 << 21,  /* each of them as many looks as there are uses */
-    MOST_SIGHTS = 1 << 22, /* pairs of tenants that the bound looks at, for each of its moments */
-    STEP = 192,            /* by which part of it an arena is made smaller */
-    GOOD = 32,             /* by which part of the bound registers may take more: then they stay as they are */
-    NEAR = 64,             /* by which the search may end */
+    MOST_TENANTS = 2048,   /* of a device: who follows whom is a table of their pairs */
+    FEW_USES = 1 << 12,    /* of a device: so many have berths of their own; with more, */
+    ENOUGH = 64,           /* not of more pieces than this, */
+    MOST_USES = 1 << 14,   /* and never more uses than this: pieces take turns */
+    MOST_SIGHTS = 1 << 28, /* pairs of tenants that the bound looks at, about */
     LEAST_GAIN = 128,      /* of the arena: for less, registers stay as they are */
     FAR = 1 << 28,
 };
@@ -47,44 +38,6 @@ struct back {
 struct waiting {
     int32_t task, next;
 };
-struct tenant {
-    int32_t task, out;
-    bool again; /* it is written for each piece */
-};
-struct use {
-    int32_t tenant, berth;
-    int64_t bytes, offset;
-    int64_t moved; /* how often it was in the way, and one */
-    bool out;      /* it has no place */
-};
-/* An address, and what the uses that begin or end up to there would cost. */
-struct point {
-    int64_t at, cost;
-};
-
-struct berths {
-    struct plan *plan;
-    struct arena arena, of_device;
-    int32_t *first_back; /* by task, -1 */
-    struct back *back;
-    int32_t nback;
-    int32_t *lag, *bucket; /* by task: the least, FAR; by lag: the first that waits, -1 */
-    struct waiting *waiting;
-    /* Of the device at hand. */
-    struct tenant *tenant;
-    int32_t ntenant, nuse, nberth;
-    int32_t *after;  /* [a * ntenant + b]: use i of a has ended before use k of b begins, if i + this <= k */
-    uint64_t *meets; /* [a * ntenant + b]: bit MOST_BERTHS - 1 + i - k: berths i and k may be in use at once */
-    struct use *use;
-    int64_t *best;
-    int32_t *low, *high, nplaced; /* uses that have a place, by where they begin, and by where they end */
-    int32_t *queue, nqueue;       /* those that have none */
-    int32_t *met, *ends, nmet;    /* those that the use at hand meets, by where they begin, and end */
-    struct point *begin, *end;    /* where they do, and where they end */
-    bool *near;                   /* by use: it is one of them */
-    int64_t looks;
-};
-
 /* ---- who has ended ---- */
 
 /* Does the edge count pieces one by one, or lie between what is done once and all of them? */
@@ -195,27 +148,12 @@ find_after(struct berths *b)
     }
 }
 
-/* Berth i is that of all pieces i + k nberth. */
-static uint64_t
-meets_of(const struct berths *b, int32_t x, int32_t y)
+static struct reach
+reach_of(const struct berths *b, int32_t x, int32_t y)
 {
-    int32_t n = b->nberth, end = b->plan->pieces - 1;
-    int32_t lo = MAX(1 - b->after[x * b->ntenant + y], b->tenant[y].again ? -end : 0);
-    int32_t hi = MIN(b->after[y * b->ntenant + x] - 1, b->tenant[x].again ? end : 0);
-    uint64_t meets = 0;
-    for (int32_t d = lo; d <= hi; d++) {
-        int32_t left = d % n;
-        meets |= UINT64_C(1) << (MOST_BERTHS - 1 + left);
-        if (n > end || left == 0) continue;
-        meets |= UINT64_C(1) << (MOST_BERTHS - 1 + (left < 0 ? left + n : left - n));
-    }
-    return meets;
-}
-
-static bool
-meet(const struct berths *b, const struct use *x, const struct use *y)
-{
-    return b->meets[x->tenant * b->ntenant + y->tenant] >> (MOST_BERTHS - 1 + x->berth - y->berth) & 1;
+    int32_t n = b->ntenant, end = b->plan->pieces - 1;
+    return (struct reach){MAX(1 - b->after[x * n + y], b->tenant[y].again ? -end : 0),
+                          MIN(b->after[y * n + x] - 1, b->tenant[x].again ? end : 0)};
 }
 
 /* ---- the bound ---- */
@@ -226,48 +164,114 @@ last_use(const struct berths *b, int32_t x)
     return b->tenant[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* What is in use when all has begun that need not wait for use i of x to end, and no more has ended than must have. */
+/* What is in use at a moment when of each tenant so many uses have begun, and no more has ended than must have. */
 static int64_t
-bytes_before(const struct berths *b, int32_t x, int32_t i, int32_t *begun)
+bytes_at(const struct berths *b, const int32_t *begun)
 {
     int32_t n = b->ntenant;
     int64_t bytes = 0;
-    for (int32_t y = 0; y < n; y++) begun[y] = MIN(last_use(b, y), i + b->after[x * n + y] - 1);
     for (int32_t z = 0; z < n; z++) {
-        const struct tenant *t = &b->tenant[z];
-        int32_t ended = -1;
-        for (int32_t y = 0; y < n; y++)
-            if (begun[y] >= 0) ended = MAX(ended, begun[y] - b->after[z * n + y]);
-        bytes += where_stride(b->plan->task[t->task].out[t->out].bytes) * MAX(begun[z] - ended, 0);
+        const int32_t *after = &b->after[z * n];
+        int32_t ended = 0;
+        for (int32_t y = 0; y < n; y++) ended = MAX(ended, begun[y] - after[y]);
+        bytes += where_stride(berth_port(b, &b->tenant[z])->bytes) * MAX(begun[z] - ended, 0);
     }
     return bytes;
 }
 
-/* No arena is smaller than this. Of many tenants only some moments are looked at, so that it takes no longer. */
+/* The moment, of those up to `from` in which use i of x has not ended, in which all has begun that may. */
+static void
+moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
+{
+    const int32_t *after = &b->after[x * b->ntenant];
+    for (int32_t y = 0; y < b->ntenant; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
+}
+
+/* Is the heaviest moment up to b->from in which one of some uses more has not ended heavier than that? */
+static bool
+find_heavier(struct berths *b, int32_t step, bool first, int64_t *most)
+{
+    int64_t was = *most;
+    for (int32_t x = 0; x < b->ntenant; x += step) {
+        int32_t last = b->from[x] - 1;
+        for (int32_t k = 0; k < 3 && k <= last; k++) {
+            int32_t i = first && k == 2 ? last / 2 : last - k;
+            moment_before(b, x, i, b->from, b->begun);
+            int64_t bytes = bytes_at(b, b->begun);
+            if (bytes <= *most) continue;
+            *most = bytes;
+            memcpy(b->heaviest, b->begun, sizeof *b->begun * (size_t)b->ntenant);
+        }
+    }
+    return *most > was;
+}
+
+/* No arena is smaller than this, and the smallest seldom larger: the heaviest moment that is found when one use after
+ * the other is chosen that shall not have ended. Of many tenants only some are tried, so that it takes no longer. */
 static int64_t
 find_bound(struct berths *b)
 {
-    int32_t *begun = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant + 1);
-    int64_t most = 0, step = 1 + (int64_t)b->ntenant * b->ntenant * b->ntenant / MOST_SIGHTS;
-    for (int32_t x = 0; x < b->ntenant; x += (int32_t)MIN(step, b->ntenant))
-        for (int32_t i = last_use(b, x) / 2; i <= last_use(b, x); i += MAX(1, last_use(b, x) - i))
-            most = MAX(most, bytes_before(b, x, i, begun));
+    int64_t n = b->ntenant, most = 0, step = 1 + 16 * n * n * n / MOST_SIGHTS;
+    b->begun = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
+    b->from = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
+    b->heaviest = ARENA_ARRAY(&b->of_device, int32_t, n + 1);
+    for (int32_t y = 0; y < n; y++) b->from[y] = last_use(b, y) + 1;
+    for (bool first = true; find_heavier(b, (int32_t)MIN(step, n), first, &most); first = false)
+        memcpy(b->from, b->heaviest, sizeof *b->from * (size_t)n);
+    return most;
+}
+
+/* ---- pieces one after the other ---- */
+
+/* Tasks that act once, behind some that act for each piece. */
+static void
+find_late(struct berths *b)
+{
+    const struct plan *p = b->plan;
+    b->late = ARENA_ARRAY(&b->arena, bool, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin && p->task[i].nact == 1; k++) {
+            int32_t x = p->task[i].in[k].task;
+            b->late[i] = b->late[i] || b->late[x] || p->task[x].nact > 1;
+        }
+}
+
+/* In use from when the tenant is written in the first piece or, `last`, the last, until its last reader has read it. */
+static void
+add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *change)
+{
+    const struct plan *p = b->plan;
+    const struct out_port *o = berth_port(b, t);
+    int32_t from = t->task + (last ? p->ntask : 0), until = from;
+    for (int32_t f = 0; f < o->nfan; f++)
+        for (int32_t r = 0; r < o->fan[f].nreader; r++) {
+            int32_t reader = o->fan[f].reader[r].task;
+            bool late = t->again ? last : b->late[reader] || p->task[reader].nact > 1;
+            until = MAX(until, reader + (late ? p->ntask : 0));
+        }
+    change[from] += where_stride(o->bytes);
+    change[until + 1] -= where_stride(o->bytes);
+}
+
+/* The most bytes in use where all tasks act in the order of their list, once for each piece: no arena is smaller. */
+static int64_t
+bytes_in_order(struct berths *b)
+{
+    const struct plan *p = b->plan;
+    int64_t *change = ARENA_ARRAY(&b->of_device, int64_t, 2 * p->ntask + 2), bytes = 0, most = 0;
+    for (int32_t i = 0; i < b->ntenant; i++) {
+        const struct tenant *t = &b->tenant[i];
+        if (t->again || !b->late[t->task]) add_lifetime(b, t, false, change);
+        if (t->again || b->late[t->task]) add_lifetime(b, t, true, change);
+    }
+    for (int32_t i = 0; i < 2 * p->ntask; i++) {
+        bytes += change[i];
+        most = MAX(most, bytes);
+    }
     return most;
 }
 
 /* ---- uses ---- */
-
-static int64_t
-top_of(const struct use *u)
-{
-    return u->offset + u->bytes;
-}
-
-static const struct out_port *
-port_of(const struct berths *b, const struct tenant *t)
-{
-    return &b->plan->task[t->task].out[t->out];
-}
 
 static bool
 is_tenant(const struct out_port *o, int32_t device)
@@ -286,219 +290,24 @@ list_tenants(struct berths *b, int32_t device)
         for (int32_t k = 0; k < p->task[i].nresult; k++) {
             if (!is_tenant(&p->task[i].out[k], device)) continue;
             bool again = p->task[i].nact > 1 && p->task[i].out[k].every == 1;
-            b->tenant[b->ntenant++] = (struct tenant){i, k, again};
+            b->tenant[b->ntenant++] = (struct tenant){.task = i, .out = k, .again = again};
             nagain += again;
         }
     return nagain;
 }
 
-/* As many berths as fit, at most one for each piece. Is that enough for those of one result to take turns? */
+/* One for each piece, or fewer. Is that enough for those of one result to take turns? */
 static bool
 count_berths(struct berths *b, int32_t nagain)
 {
     int32_t once = b->ntenant - nagain, most = 1;
-    if (nagain == 0 || once + nagain > MOST_USES) return false;
-    b->nberth = MIN(MIN(b->plan->pieces, MOST_BERTHS), (MOST_USES - once) / nagain);
+    if (nagain == 0 || b->ntenant > MOST_TENANTS) return false;
+    int32_t fits = MAX(MIN(ENOUGH, (MOST_USES - once) / nagain), (FEW_USES - once) / nagain);
+    b->nberth = MIN(b->plan->pieces, fits);
+    b->nuse = once + nagain * b->nberth;
     for (int32_t i = 0; i < b->ntenant; i++)
-        if (b->tenant[i].again) most = MAX(most, port_of(b, &b->tenant[i])->nreg);
+        if (b->tenant[i].again) most = MAX(most, berth_port(b, &b->tenant[i])->nreg);
     return b->nberth >= MIN(b->plan->pieces, 2 * most);
-}
-
-/* They lie where their registers do. */
-static void
-list_uses(struct berths *b)
-{
-    b->nuse = 0;
-    for (int32_t i = 0; i < b->ntenant; i++) {
-        const struct out_port *o = port_of(b, &b->tenant[i]);
-        for (int32_t k = 0; k < (b->tenant[i].again ? b->nberth : 1); k++)
-            b->use[b->nuse++] = (struct use){.tenant = i,
-                                             .berth = k,
-                                             .bytes = where_stride(o->bytes),
-                                             .offset = o->where.offset + k % o->nreg * o->where.stride,
-                                             .moved = 1};
-    }
-}
-
-/* ---- placing ---- */
-
-/* Into a list by address: the first position behind all that lie lower. */
-static void
-insert(int32_t *list, int32_t n, int32_t u, const struct use *use, bool by_top)
-{
-    int64_t key = use[u].offset + (by_top ? use[u].bytes : 0);
-    int32_t lo = 0, hi = n;
-    while (lo < hi) {
-        int32_t mid = (lo + hi) / 2;
-        if (use[list[mid]].offset + (by_top ? use[list[mid]].bytes : 0) <= key)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    memmove(&list[lo + 1], &list[lo], (size_t)(n - lo) * sizeof *list);
-    list[lo] = u;
-}
-
-static void
-set_down(struct berths *b, int32_t u, int64_t offset)
-{
-    b->use[u].offset = offset;
-    b->use[u].out = false;
-    insert(b->low, b->nplaced, u, b->use, false);
-    insert(b->high, b->nplaced, u, b->use, true);
-    b->nplaced++;
-}
-
-static int32_t
-keep_placed(const struct berths *b, int32_t *list)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < b->nplaced; i++)
-        if (!b->use[list[i]].out) list[n++] = list[i];
-    return n;
-}
-
-/* Those that are marked have no place any more. */
-static void
-take_out(struct berths *b)
-{
-    keep_placed(b, b->low);
-    b->nplaced = keep_placed(b, b->high);
-}
-
-/* Lets all down, the lowest first; returns what they take. */
-static int64_t
-let_down(struct berths *b)
-{
-    int64_t all = 0;
-    int32_t *order = b->queue;
-    for (int32_t u = 0; u < b->nuse; u++) insert(order, u, u, b->use, false);
-    b->nplaced = 0;
-    for (int32_t i = 0; i < b->nuse; i++) {
-        const struct use *u = &b->use[order[i]];
-        int64_t at = 0;
-        for (int32_t k = 0; k < b->nplaced; k++) {
-            const struct use *q = &b->use[b->low[k]];
-            if (top_of(q) <= at || !meet(b, u, q)) continue;
-            if (q->offset >= at + u->bytes) break;
-            at = top_of(q);
-        }
-        set_down(b, order[i], at);
-        all = MAX(all, top_of(u));
-    }
-    return all;
-}
-
-/* ---- a smaller arena ---- */
-
-/* Lists those that u meets: by where they begin, and where they end. Without branches, which nobody could foretell. */
-static void
-list_met(struct berths *b, const struct use *u)
-{
-    const uint64_t *meets = b->meets + (size_t)u->tenant * (size_t)b->ntenant;
-    int32_t n = 0, m = 0;
-    for (int32_t i = 0; i < b->nplaced; i++) {
-        int32_t k = b->low[i];
-        b->near[k] = meets[b->use[k].tenant] >> (MOST_BERTHS - 1 + u->berth - b->use[k].berth) & 1;
-        b->met[n] = k;
-        n += b->near[k];
-    }
-    for (int32_t i = 0; i < b->nplaced; i++) {
-        b->ends[m] = b->high[i];
-        m += b->near[b->high[i]];
-    }
-    for (int32_t i = 0; i < n; i++) {
-        const struct use *first = &b->use[b->met[i]], *last = &b->use[b->ends[i]];
-        b->begin[i] = (struct point){first->offset, first->bytes * first->moved};
-        b->end[i] = (struct point){top_of(last), last->bytes * last->moved};
-    }
-    b->nmet = n;
-    b->looks -= b->nuse;
-}
-
-/* Where u is in the way least, right above one of those it meets, or right below; the lowest such place. */
-static int64_t
-best_place(const struct berths *b, const struct use *u, int64_t top)
-{
-    int32_t n = b->nmet;
-    int64_t best = 0, least = INT64_MAX;
-    for (int below = 0; below < 2; below++) {
-        int32_t nbegin = 0, nend = 0;
-        int64_t cost = 0;
-        for (int32_t k = -1; k < n + below; k++) {
-            int64_t at = below   ? (k < 0   ? -1
-                                    : k < n ? b->begin[k].at - u->bytes
-                                            : top - u->bytes)
-                         : k < 0 ? 0
-                                 : b->end[k].at;
-            if (at < 0 || at + u->bytes > top) continue;
-            for (; nbegin < n && b->begin[nbegin].at < at + u->bytes; nbegin++) cost += b->begin[nbegin].cost;
-            for (; nend < n && b->end[nend].at <= at; nend++) cost -= b->end[nend].cost;
-            if (cost > least || (cost == least && at >= best)) continue;
-            least = cost;
-            best = at;
-        }
-    }
-    return best;
-}
-
-/* Marks those that lie where u is to lie. */
-static void
-clear_way(struct berths *b, const struct use *u, int64_t at)
-{
-    int32_t was = b->nqueue;
-    for (int32_t i = 0; i < b->nmet && b->begin[i].at < at + u->bytes; i++) {
-        struct use *q = &b->use[b->met[i]];
-        if (top_of(q) <= at) continue;
-        q->out = true;
-        q->moved++;
-        b->queue[b->nqueue++] = b->met[i];
-    }
-    if (b->nqueue > was) take_out(b);
-}
-
-/* The largest of those that have no place. */
-static int32_t
-next_out(struct berths *b)
-{
-    int32_t pick = 0;
-    for (int32_t k = 1; k < b->nqueue; k++)
-        if (b->use[b->queue[k]].bytes > b->use[b->queue[pick]].bytes) pick = k;
-    int32_t u = b->queue[pick];
-    b->queue[pick] = b->queue[--b->nqueue];
-    return u;
-}
-
-/* Puts all below `top`; false: not with so many looks. */
-static bool
-squeeze(struct berths *b, int64_t top)
-{
-    b->nqueue = 0;
-    for (int32_t u = 0; u < b->nuse; u++) {
-        if (b->use[u].bytes > top) return false;
-        b->use[u].out = top_of(&b->use[u]) > top;
-        if (b->use[u].out) b->queue[b->nqueue++] = u;
-    }
-    take_out(b);
-    while (b->nqueue > 0 && b->looks > 0) {
-        int32_t u = next_out(b);
-        list_met(b, &b->use[u]);
-        int64_t at = best_place(b, &b->use[u], top);
-        clear_way(b, &b->use[u], at);
-        set_down(b, u, at);
-    }
-    return b->nqueue == 0;
-}
-
-static int64_t
-keep_best(const struct berths *b)
-{
-    int64_t all = 0;
-    for (int32_t u = 0; u < b->nuse; u++) {
-        b->best[u] = b->use[u].offset;
-        all = MAX(all, top_of(&b->use[u]));
-    }
-    return all;
 }
 
 /* ---- a device ---- */
@@ -546,19 +355,18 @@ static void
 make_room(struct berths *b)
 {
     struct arena *a = &b->of_device;
-    int32_t n = b->ntenant, most = MOST_USES + 1;
-    b->after = ARENA_ARRAY(a, int32_t, n * n);
-    b->meets = ARENA_ARRAY(a, uint64_t, n * n);
-    b->use = ARENA_ARRAY(a, struct use, most);
-    b->best = ARENA_ARRAY(a, int64_t, most);
-    b->low = ARENA_ARRAY(a, int32_t, most);
-    b->high = ARENA_ARRAY(a, int32_t, most);
-    b->queue = ARENA_ARRAY(a, int32_t, most);
-    b->met = ARENA_ARRAY(a, int32_t, most);
-    b->ends = ARENA_ARRAY(a, int32_t, most);
-    b->begin = ARENA_ARRAY(a, struct point, most);
-    b->end = ARENA_ARRAY(a, struct point, most);
-    b->near = ARENA_ARRAY(a, bool, most);
+    int32_t n = b->nuse + 1;
+    b->use = ARENA_ARRAY(a, struct use, n);
+    b->near = ARENA_ARRAY(a, uint64_t, n / 64 + 1);
+    b->best = ARENA_ARRAY(a, int64_t, n);
+    b->low = ARENA_ARRAY(a, int32_t, n);
+    b->high = ARENA_ARRAY(a, int32_t, n);
+    b->queue = ARENA_ARRAY(a, int32_t, n);
+    b->met = ARENA_ARRAY(a, int32_t, n);
+    b->ends = ARENA_ARRAY(a, int32_t, n);
+    b->begin = ARENA_ARRAY(a, struct point, n);
+    b->end = ARENA_ARRAY(a, struct point, n);
+    b->ordered = ARENA_ARRAY(a, struct ordered, n);
 }
 
 /* Uses of one berth follow each other. */
@@ -571,22 +379,29 @@ takes_turns(const struct berths *b)
 }
 
 static void
+find_reach(struct berths *b)
+{
+    int32_t n = b->ntenant;
+    b->reach = ARENA_ARRAY(&b->of_device, struct reach, n * n);
+    for (int32_t x = 0; x < n; x++)
+        for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
+}
+
+static void
 pack_device(struct berths *b, struct plan_device *d, int32_t device)
 {
     if (!count_berths(b, list_tenants(b, device))) return;
-    make_room(b);
+    int64_t least = bytes_in_order(b);
+    if (d->scratch <= least + least / BERTHS_GOOD) return;
+    b->after = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant * b->ntenant);
     find_after(b);
     if (!takes_turns(b)) return;
-    for (int32_t x = 0; x < b->ntenant; x++)
-        for (int32_t y = 0; y < b->ntenant; y++) b->meets[x * b->ntenant + y] = meets_of(b, x, y);
-    list_uses(b);
     int64_t bound = find_bound(b);
-    if (d->scratch <= bound + bound / GOOD) return;
-    let_down(b);
-    int64_t bytes = keep_best(b);
-    int steps = d->scratch - bound < SMALL ? 1 : STEPS;
-    b->looks = MIN(MOST_LOOKS, (int64_t)b->nuse * b->nuse * steps);
-    while (bytes > bound + bound / NEAR && squeeze(b, MAX(bound, bytes - bytes / STEP))) bytes = keep_best(b);
+    if (d->scratch <= bound + bound / BERTHS_GOOD) return;
+    find_reach(b);
+    make_room(b);
+    berths_list(b);
+    int64_t bytes = berths_place(b, bound);
     if (bytes > d->scratch - d->scratch / LEAST_GAIN) return;
     take_berths(b);
     move_empty(b->plan, device);
@@ -604,6 +419,7 @@ berth_registers(struct plan *p)
     for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nresult;
     b.tenant = ARENA_ARRAY(&b.arena, struct tenant, n + 1);
     bool plain = list_back(&b);
+    find_late(&b);
     for (int32_t d = 0; d < p->ndevice && plain; d++) {
         pack_device(&b, &p->device[d], d);
         arena_reset(&b.of_device);
