@@ -77,19 +77,26 @@ local function least(run)
   return best
 end
 
--- Seconds of a product alone, forward or as one of its two gradients: they have the same three sizes. Its result stays in
--- the step, so that its memory is that of the last time.
-local function product(m, k, n, batch)
-  local a, b = rille.rand({batch or 1, m, k}, {placement = one, sbp = "B"}), rille.rand({batch or 1, k, n}, {placement = one, sbp = "B"})
-  if not batch then a, b = a:reshape{m, k}, b:reshape{k, n} end
-  local run = rille.graph(function(p, q) return rille.matmul(p, q):slice(0, 0, 1) end)
+-- Seconds of a product alone, its operands as they lie in a step: "nn", "nt" (b transposed, as weights are), "tn" (a, as
+-- rows are in a weight's gradient). Its result stays in the step, so that its memory is that of the last time.
+local function product(m, k, n, form, batch)
+  local function operand(turned, rows, cols)
+    local size = turned and {cols, rows} or {rows, cols}
+    if batch then table.insert(size, 1, batch) end
+    return rille.rand(size, {placement = one, sbp = "B"})
+  end
+  local a, b = operand(form == "tn", m, k), operand(form == "nt", k, n)
+  local run = rille.graph(function(p, q)
+    return rille.matmul(form == "tn" and p:transpose(-2, -1) or p, form == "nt" and q:transpose(-2, -1) or q):slice(0, 0, 1)
+  end)
   return least(function() run(a, b) end)
 end
 
 -- Of one layer, for all heads: two products forward and four backward, without what is masked.
 local function attention(batch, length)
   local d = WIDTH // HEADS
-  return (2 * product(length, d, length, batch * HEADS) + 4 * product(length, length, d, batch * HEADS)) / 2
+  local n = batch * HEADS
+  return (2 * product(length, d, length, "nt", n) + 2 * product(length, length, d, "nn", n) + 2 * product(length, length, d, "tn", n)) / 2
 end
 
 local function limit(name, case, batch, length)
@@ -97,7 +104,7 @@ local function limit(name, case, batch, length)
   local sum = o.layers * attention(batch, length)
   for _, p in ipairs{{3 * d, d, o.layers}, {d, d, o.layers}, {4 * d, d, o.layers}, {d, 4 * d, o.layers}, {VOCAB, d, 1}} do
     local out, into, times = table.unpack(p)
-    sum = sum + times * (product(tokens, into, out) + product(tokens, out, into) + product(into, tokens, out))
+    sum = sum + times * (product(tokens, into, out, "nt") + product(tokens, out, into, "nn") + product(out, tokens, into, "tn"))
   end
   local parameters = o.layers * (12 * d * d + 13 * d) + (VOCAB + 1024) * d
   local x = rille.ones({64 << 20}, {placement = one, sbp = "B"})
