@@ -22,6 +22,13 @@ local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
 
+-- Does the process that a temporary file is named after (runtime/file/save.c) still run here? Then it is at its own save.
+local function is_written(name)
+  local process = name:match("%.(%d+)%.tmp$")
+  local status <close> = process and io.open("/proc/" .. process .. "/stat")
+  return status and true or false
+end
+
 -- The checkpoints in a folder: {{number, path, shards = {path, ...}}, ...}, the newest first; what interrupted saves left;
 -- the highest number of all.
 local function list(dir, names)
@@ -38,7 +45,7 @@ local function list(dir, names)
       found[#found + 1] = {number, path, shards = {}}
       by_name[stem] = found[#found]
     end)
-    if name:find("^checkpoint%-.*%.tmp$") then torn[#torn + 1] = dir .. "/" .. name end
+    if name:find("^checkpoint%-.*%.tmp$") and not is_written(name) then torn[#torn + 1] = dir .. "/" .. name end
   end
   for _, name in ipairs(names) do
     add(name, SHARD, function(stem, _, path)

@@ -271,5 +271,18 @@ tap.group("interrupts", function()
   tap.is((rille.checkpoint.load(at, a.parts)), 2, "and the newest loads as ever")
 end)
 
+-- A temporary file is named after the process that writes it: the first process of a machine runs, and no machine has the last.
+tap.group("what others leave", function()
+  local at = dir .. "/others"
+  local function leave(name) io.open(at .. "/" .. name, "w"):close() end
+  os.execute("mkdir '" .. at .. "'")
+  leave("checkpoint-00000001-step-1.safetensors.1.tmp")
+  leave("checkpoint-00000001-step-1.safetensors.4194305.tmp")
+  leave("checkpoint-00000001-step-1.safetensors.tmp")
+  rille.checkpoint.save(at, {model = nn.Linear(2, 2), step = 1})
+  tap.is(table.concat(list(at), " "), "checkpoint-00000001-step-1.safetensors checkpoint-00000001-step-1.safetensors.1.tmp",
+    "a save clears away what saves left that were killed, not what another process writes")
+end)
+
 os.execute("rm -rf '" .. dir .. "'")
 tap.done()
