@@ -51,6 +51,70 @@ count_handed(const struct plan *p)
     return n;
 }
 
+/* Is everything received, on clocks that are taken so much later, after it was sent? */
+static bool
+is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
+          const int64_t *later)
+{
+    struct arena a = {0};
+    int32_t *count = ARENA_ARRAY(&a, int32_t, p->ntask + 1);
+    const struct act_time **at = ARENA_ARRAY(&a, const struct act_time *, nact + 1);
+    bool good = true;
+    for (int64_t i = 0; i < nact; i++) count[act[i].task + 1]++;
+    for (int32_t i = 1; i <= p->ntask; i++) count[i] += count[i - 1];
+    for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i]; /* count: where a task's acts end */
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        int mine = n - 1, far = n - 1;
+        if (!(t->kind->flags & KIND_SENDS) || !t->out[t->nout - 1].nfan) continue;
+        int32_t to = t->out[t->nout - 1].fan[0].reader[0].task, begin = i ? count[i - 1] : 0;
+        while (first[mine] > i) mine--;
+        while (first[far] > to) far--;
+        for (int32_t k = begin; k < count[i]; k++) {
+            const struct act_time *in = at[(to ? count[to - 1] : 0) + k - begin];
+            good = good && at[k]->begin + later[mine] <= in->begin + later[far];
+            good = good && at[k]->end + later[mine] <= in->end + later[far];
+        }
+    }
+    arena_fini(&a);
+    return good;
+}
+
+/* Clocks of parts that differ, by up to an hour, are put in order by what the parts sent each other; those that were in
+ * order stay. */
+static bool
+settles(const struct parts *x, const struct plan *p, const int32_t *first, struct act_time *act, int64_t nact)
+{
+    struct arena a = {0};
+    const struct act_time *of[MOST_PARTS];
+    int64_t n[MOST_PARTS] = {0}, later[MOST_PARTS], off[MOST_PARTS] = {0};
+    struct act_time *each[MOST_PARTS];
+    uint64_t rng = (uint64_t)nact * 2654435761u + (uint64_t)p->ntask;
+    bool good = true;
+    for (int round = 0; round < 3 && good; round++) {
+        for (int m = 1; m < x->n; m++)
+            off[m] = round ? (int64_t)(next_random(&rng) % 7200000000000u) - 3600000000000 : 0;
+        for (int m = 0; m < x->n; m++) {
+            of[m] = each[m] = ARENA_ARRAY(&a, struct act_time, nact + 1);
+            n[m] = 0;
+        }
+        for (int64_t i = 0; i < nact; i++) {
+            int m = x->n - 1;
+            while (first[m] > act[i].task) m--;
+            each[m][n[m]] = act[i];
+            each[m][n[m]++].task -= first[m];
+        }
+        for (int m = 0; m < x->n; m++)
+            for (int64_t i = 0; i < n[m]; i++) each[m][i].begin += off[m], each[m][i].end += off[m];
+        plan_clocks((const struct plan *const *)x->plan, x->n, of, n, later);
+        good = later[0] == 0;
+        for (int m = 0; m < x->n; m++) good = good && (round || later[m] == 0), later[m] += off[m];
+        good = good && is_caused(p, first, x->n, act, nact, later);
+    }
+    arena_fini(&a);
+    return good;
+}
+
 /* Joined, they are played to their end, and no send goes unread. */
 static bool
 plays(const struct parts *x)
@@ -69,6 +133,7 @@ plays(const struct parts *x)
         good = good && (!(t->kind->flags & KIND_SENDS) || t->out[t->nout - 1].nfan == 1);
     }
     good = good && !plan_play(p, cost, &(struct play_how){.share = PLAY_DEVICES}, &a, &act, &nact) && nact == all;
+    good = good && settles(x, p, first, act, nact);
     arena_fini(&a);
     return good;
 }

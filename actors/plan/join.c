@@ -1,5 +1,8 @@
-/* join.c - copies of the tasks of all parts, with the numbers that tasks and devices have together. */
+/* join.c - copies of the tasks of all parts, with the numbers that tasks and devices have together, and their clocks.
+ */
 #include "actors/plan/join.h"
+
+#include "actors/plan/play.h"
 
 #include <string.h>
 
@@ -118,4 +121,61 @@ plan_join(const struct plan *const *part, int n, struct arena *a, int32_t *first
         for (int32_t k = 0; k < part[i]->ntask; k++) copy_task(&j, i, k, &all->task[first[i] + k]);
     }
     return all;
+}
+
+/* ---- clocks ---- */
+
+/* Acts of the tasks that are ends of channels, those of a task one after the other: at[first[task]] on. */
+struct ends {
+    int32_t *first;
+    const struct act_time **at;
+};
+
+static void
+ends_of(const struct plan *p, const struct act_time *act, int64_t nact, struct arena *a, struct ends *e)
+{
+    e->first = ARENA_ARRAY(a, int32_t, p->ntask + 2);
+    for (int64_t i = 0; i < nact; i++)
+        if (p->task[act[i].task].channel >= 0) e->first[act[i].task + 2]++;
+    for (int32_t i = 2; i <= p->ntask + 1; i++) e->first[i] += e->first[i - 1];
+    e->at = ARENA_ARRAY(a, const struct act_time *, e->first[p->ntask + 1] + 1);
+    for (int64_t i = 0; i < nact; i++)
+        if (p->task[act[i].task].channel >= 0) e->at[e->first[act[i].task + 1]++] = &act[i];
+}
+
+/* How much later the receiver's clock has to be taken than the sender's for all messages of a channel. */
+static int64_t
+lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t receives)
+{
+    int64_t lag = INT64_MIN;
+    int32_t n = MIN(from->first[sends + 1] - from->first[sends], to->first[receives + 1] - to->first[receives]);
+    for (int32_t k = 0; k < n; k++) {
+        const struct act_time *out = from->at[from->first[sends] + k], *in = to->at[to->first[receives] + k];
+        lag = MAX(lag, MAX(out->begin - in->begin, out->end - in->end));
+    }
+    return lag;
+}
+
+/* The longest way: with n clocks that go at one speed none has more than n - 1 steps. */
+void
+plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
+            int64_t *later)
+{
+    struct arena a = {0};
+    const struct joiner j = {.part = part, .n = n};
+    struct ends *ends = ARENA_ARRAY(&a, struct ends, n);
+    int64_t *lag = ARENA_ARRAY(&a, int64_t, n * n);
+    for (int i = 0; i < n * n; i++) lag[i] = INT64_MIN;
+    for (int i = 0; i < n; i++) ends_of(part[i], act[i], nact[i], &a, &ends[i]);
+    for (int i = 0, far; i < n; i++)
+        for (int32_t k = 0; k < part[i]->nchannel; k++) {
+            const struct channel *c = &part[i]->channel[k], *end = c->sends ? other_end(&j, c, &far) : NULL;
+            if (end) lag[i * n + far] = MAX(lag[i * n + far], lag_of(&ends[i], c->task, &ends[far], end->task));
+        }
+    memset(later, 0, sizeof *later * (size_t)n);
+    for (int round = 1; round < n; round++)
+        for (int i = 0; i < n * n; i++)
+            if (lag[i] > INT64_MIN) later[i % n] = MAX(later[i % n], later[i / n] + lag[i]);
+    for (int i = n - 1; i >= 0; i--) later[i] -= later[0];
+    arena_fini(&a);
 }

@@ -11,4 +11,12 @@
  * in this order. first: the number of each part's first task. In arena a. */
 const struct plan *plan_join(const struct plan *const *part, int n, struct arena *a, int32_t *first);
 
+struct act_time;
+/* The acts of one run of each part, of a part on a clock of its own, and of a task in the order in which they were. How
+ * many nanoseconds later than part 0's each clock has to be taken, at least, that nothing was received before it was
+ * sent: for each message RECV does not begin before SEND began, nor end before that ended. Clocks that go at different
+ * speeds may leave some that do. act NULL where nact is 0; later[0] is 0. */
+void plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
+                 int64_t *later);
+
 #endif

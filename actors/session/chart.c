@@ -316,8 +316,8 @@ gather(struct charting *x)
     struct sight *sight = ARENA_ARRAY(x->a, struct sight, n);
     int32_t *first = ARENA_ARRAY(x->a, int32_t, n);
     int64_t nact = x->nact;
+    TRY(sight_settle(x->g->s, r, x->act, x->nact, sight));
     for (int i = 0; i < n; i++) {
-        TRY(sight_part(x->g->s, r, i, &sight[i]));
         part[i] = sight[i].plan;
         nact += x->nact ? sight[i].nact : 0;
     }

@@ -3,6 +3,7 @@
 
 #include "actors/act/actor.h"
 #include "actors/cluster/controller.h"
+#include "actors/plan/join.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ void
 heard_begin(struct heard *h, bool timed)
 {
     if (timed) h->nact = 0;
+    if (timed) h->settled = false;
     h->nacted = h->nbusy = 0;
     h->good = h->marked = false;
 }
@@ -131,5 +133,30 @@ sight_part(struct rille_session *s, struct runner *r, int i, struct sight *out)
     out->actors = h->actors;
     out->act = h->act;
     out->nact = h->nact;
+    return 0;
+}
+
+int
+sight_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, struct sight *out)
+{
+    const struct plan *part[SIGHT_PARTS];
+    const struct act_time *act[SIGHT_PARTS];
+    int64_t nact[SIGHT_PARTS], later[SIGHT_PARTS];
+    int n = sight_count(r);
+    bool settled = true;
+    for (int i = 0; i < n; i++) {
+        TRY(sight_part(s, r, i, &out[i]));
+        part[i] = out[i].plan;
+        act[i] = i ? out[i].act : own;
+        nact[i] = i ? out[i].nact : nown;
+        settled = settled && (!i || remote_heard(r, memory_at(r->plan, i))->settled);
+    }
+    if (settled || nown == 0) return 0;
+    plan_clocks(part, n, act, nact, later);
+    for (int i = 1; i < n; i++) {
+        struct heard *h = remote_heard(r, memory_at(r->plan, i));
+        for (int64_t k = 0; k < h->nact; k++) h->act[k].begin += later[i], h->act[k].end += later[i];
+        h->settled = true;
+    }
     return 0;
 }

@@ -22,6 +22,7 @@ struct heard {
     uint64_t *busy; /* device, nanoseconds */
     int64_t nbusy, busy_capacity;
     bool good, marked; /* the run did not fail; the actors below know of it */
+    bool settled;      /* times are in order with those of the other hosts */
     struct plan *plan; /* of that host's memory; NULL: nobody has looked yet */
     struct actors *actors;
 };
@@ -43,6 +44,10 @@ struct sight {
 int sight_hosts(const struct runner *r); /* on which the plan's devices are */
 int sight_count(const struct runner *r); /* parts that are shown; the session's own is the first */
 int sight_part(struct rille_session *s, struct runner *r, int i, struct sight *out);
+/* Puts the times of other hosts in order with the session's own acts of the run and each other, by what they sent: a
+ * run begins there later than here, by as long as its order was on the way. out: the parts, sight_count() of them. */
+int sight_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
+                 struct sight *out);
 
 /* ---- remote.c ---- */
 struct heard *remote_heard(const struct runner *r, int memory);

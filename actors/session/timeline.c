@@ -1,6 +1,6 @@
 /* timeline.c - a run as Chrome trace JSON, which opens in Perfetto: acts as slices, a track a device, or a stream of
  * one; what goes from one device to another of its host as arrows; bytes and registers in use as counters. Of several
- * hosts all are there, each as processes of its own; where a run began is the same moment on all. */
+ * hosts all are there, each as processes of its own, on clocks that what they sent each other has put in order. */
 #include "actors/plan/account.h"
 #include "actors/plan/token.h"
 #include "actors/session/compiled.h"
@@ -171,20 +171,17 @@ put_counters(struct timeline *t)
     }
 }
 
-static int
-put_part(const struct rille_graph *g, int part, FILE *f, bool *any)
+static void
+put_part(const struct rille_graph *g, int part, const struct sight *x, FILE *f, bool *any)
 {
-    struct sight x;
-    TRY(sight_part(g->s, g->runner, part, &x));
     struct timeline t = {
-        .g = g, .p = x.plan, .act = x.act, .nact = x.nact, .part = part, .host = x.host, .any = any, .f = f};
+        .g = g, .p = x->plan, .act = x->act, .nact = x->nact, .part = part, .host = x->host, .any = any, .f = f};
     if (part == 0) t.act = g->act, t.nact = g->nact;
     put_devices(&t);
     for (int64_t i = 0; i < t.nact; i++) put_act(&t, i);
     put_messages(&t);
     put_counters(&t);
     arena_fini(&t.tmp);
-    return 0;
 }
 
 int
@@ -200,12 +197,13 @@ rille_graph_timeline(struct rille_graph *g, const char *path)
         g->trace_path = strdup(path);
         return 0;
     }
+    struct sight part[SIGHT_PARTS];
+    TRY(sight_settle(g->s, g->runner, g->act, g->nact, part));
     TRY(file_create("trace", path, &out));
     fprintf(out.f, "{\"traceEvents\":[");
-    int n = sight_count(g->runner), status = 0;
-    for (int i = 0; i < n && !status; i++) status = put_part(g, i, out.f, &any);
+    int n = sight_count(g->runner);
+    for (int i = 0; i < n; i++) put_part(g, i, &part[i], out.f, &any);
     fprintf(out.f, "\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"hosts\":%d,\"shown\":%d}}\n",
             sight_hosts(g->runner), n);
-    int end = file_finish(&out);
-    return status ? status : end;
+    return file_finish(&out);
 }
