@@ -190,6 +190,8 @@ add_cases(uint64_t seed)
         {"concat", "i64{3,2} f32{3,1} bool{3,2} axis=1"},
         {"index_add", "f32{300,70} i64{3,150}<300 f32{3,150,70} axis=0"},
         {"index_add", "f64{2,5,300} i64{40}<5 f64{2,40,300} axis=1"},
+        {"index_add_to", "f32{300,70} i64{3,150}<300 f32{3,150,70} axis=0"},
+        {"index_add_to", "f64{2,5,300} i64{40}<5 f64{2,40,300} axis=1"},
         {"attention_softmax", "f32{2,4,300} bool{4,1} scale=0.5 is_causal=true"},
         {"topk", "f32{300,20} k=3 axis=0"},
         {"topk", "bf16{300,20} k=5 largest=false"},

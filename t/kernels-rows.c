@@ -168,6 +168,8 @@ static const struct {
     {"norm_grad", "bf16{3,%N} bf16{3,%N} - center=0"},
     {"index_add", "f32{3,%N} i64{5}<3 f32{5,%N} axis=0"},
     {"index_add", "bf16{3,%N} i64{2}<3 bf16{2,%N} axis=0"},
+    {"index_add_to", "f32{3,%N} i64{5}<3 f32{5,%N} axis=0"},
+    {"index_add_to", "bf16{3,%N} i64{2}<3 bf16{2,%N} axis=0"},
     {"adamw", "f32{%N} f32{%N} f32{%N}>0.1 f32{%N} #0.1 #3 weight_decay=0.1"},
     {"adamw", "bf16{%N} f32{%N} f32{%N}>0.1 bf16{%N} #0.1 #1 weight_decay=0.1 decoupled=0"},
     {"sgd", "f32{%N} f32{%N} f32{%N} #0.1 momentum=0.9"},
@@ -202,6 +204,7 @@ static const struct {
     {"norm_grad", "f32{1000,64} f32{1000,64} f32{64}"},
     {"norm_grad", "f32{300,900} f32{300,900} -"},
     {"index_add", "f32{3000,8} i64{500}<3000 f32{500,8} axis=0"},
+    {"index_add_to", "f32{3000,8} i64{500}<3000 f32{500,8} axis=0"},
     {"adamw", "f32{100000} f32{100000} f32{100000}>0.1 f32{100000} #0.1 #3"},
     {"sgd", "f32{100000} f32{100000} f32{100000} #0.1 momentum=0.9"},
 };
