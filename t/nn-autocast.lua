@@ -108,4 +108,51 @@ tap.group("moves", function()
   tap.is({moved.boxing[1].dtype, 2 * moved.bytes <= wide}, {"bf16", true}, "what is moved was cast before")
 end)
 
+-- What products take is cast below its views: nobody sees that but by the dtype.
+tap.group("views", function()
+  local a = rille.tensor{{1, 0, -1, 1}, {0, 1, 1, 0}} -- small whole numbers, which 16 bits hold
+  local function weight(on)
+    local w = rille.tensor{{1, 0, 2, -1}, {0, 1, 0, 1}, {-1, 1, 0, 0}}
+    w.requires_grad = on
+    return w
+  end
+  local function both(fn, name)
+    local function plain(f, ...) return f(...) end
+    tap.is(fn(under), fn(plain), name)
+  end
+  both(function(how)
+    local w = weight(true)
+    local turned = w:transpose(0, 1)
+    local again = turned:reshape{2, 6}
+    local y = how(function() return a:matmul(turned) + a:matmul(again:reshape{4, 3}) end):to("f32"):square():sum()
+    local g, h, k = rille.grad(y, {turned, again, w})
+    local second = rille.grad((g * g):sum(), {turned})
+    return {g:totable(), h:totable(), k:totable(), second:totable()}
+  end, "a gradient is asked of a view")
+  both(function(how)
+    local w = weight(true)
+    local turned = rille.no_grad(function() return w:transpose(0, 1) end)
+    local y = how(function() return a:matmul(turned) end)
+    local loss = y:to("f32"):sum() + w:sum()
+    loss:backward()
+    return {y.requires_grad, w.grad:totable()}
+  end, "none passes a view that was made without")
+  for _, on in ipairs{true, false} do
+    both(function(how)
+      local w = weight(on)
+      local turned = w:transpose(0, 1)
+      w.requires_grad = not on
+      return how(function() return a:matmul(turned) end).requires_grad
+    end, "nor one that was made while requires_grad was " .. tostring(on))
+  end
+  both(function(how)
+    local w = weight(false)
+    local turned = w:transpose(0, 1)
+    local step = rille.graph(function(x) return how(function() return x:matmul(turned) end) end)
+    local before = step(a):totable()
+    w[{}] = 7
+    return {before, step(a):totable()}
+  end, "a view made before a trace stays as it was")
+end)
+
 tap.done()

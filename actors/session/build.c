@@ -539,13 +539,16 @@ build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **ou
     return 0;
 }
 
-/* Does v only show all of what its node, not computed yet, looks at? */
+/* Does v only show all of what its node, not computed yet, looks at? Not where a gradient passes one of the two alone,
+ * and in a trace not what was there before: that stays as it was, while the trace follows the variable. */
 static bool
-shows_all(const struct val *v)
+shows_all(const struct rille_session *s, const struct val *v)
 {
     const struct node *n = v->node;
     bool view = n && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1 && !n->strategy && !v->owner;
-    return view && n->state == NODE_NEW && type_numel(&v->type) == type_numel(&n->in[0]->type);
+    if (!view || n->state != NODE_NEW || (tracing(s) && !n->traced)) return false;
+    if (s->grad_on && v->needs_grad != n->in[0]->needs_grad) return false;
+    return type_numel(&v->type) == type_numel(&n->in[0]->type);
 }
 
 int
@@ -557,12 +560,15 @@ build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct va
     int n = 0;
     *out = v;
     if (v->type.dtype == d) return 0;
-    while (n < DEEP && shows_all(x)) {
+    while (n < DEEP && shows_all(s, x)) {
         view[n++] = x->node;
         x = x->node->in[0];
     }
     TRY(build_cast(s, x, d, &x));
-    for (; n > 0; n--, x = res[0]) TRY(build_call(s, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
+    for (; n > 0; n--, x = res[0]) {
+        TRY(build_call(s, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
+        if (res[0]->node && res[0]->node->serial > v->node->serial) res[0]->node->shows = view[n - 1]->serial;
+    }
     *out = x;
     return 0;
 }

@@ -22,6 +22,8 @@ struct sweep {
     struct val **at;          /* values that a gradient passes through */
     struct val **grad;        /* theirs so far, NULL: none yet */
     struct node **recomputed; /* for each node, what computes it again; NULL: nothing yet */
+    struct val *const *asked; /* values whose gradients are asked for */
+    int nasked;
     int32_t nat, at_capacity, grad_capacity;
     uint64_t mark;
 };
@@ -63,6 +65,16 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
+/* v, or the value asked for that v shows in 16 bits, below which the cast went (build_cast_below): the gradient is the
+ * one of that. */
+static struct val *
+val_asked(const struct sweep *w, struct val *v)
+{
+    for (int i = 0; i < w->nasked && v->node && v->node->shows; i++)
+        if (w->asked[i]->node && w->asked[i]->node->serial == v->node->shows) return w->asked[i];
+    return v;
+}
+
 static int
 find_nodes(struct sweep *w, struct val *root)
 {
@@ -73,7 +85,7 @@ find_nodes(struct sweep *w, struct val *root)
             return fail(E_STATE, "backward has already run through %s (%s:%d); what it needed was let go", n->name,
                         n->line.file ? n->line.file : "?", n->line.line);
         for (int k = 0; k < n->nin; k++)
-            if (n->in[k] && n->in[k]->needs_grad) reach(w, n->in[k]);
+            if (n->in[k] && n->in[k]->needs_grad) reach(w, val_asked(w, n->in[k]));
     }
     if (w->nnode > 1) qsort(w->node, (size_t)w->nnode, sizeof(*w->node), by_serial_down);
     return 0;
@@ -290,7 +302,7 @@ through_node(struct sweep *w, struct node *n)
     if (!status) status = go_back(s, n, &din[0]);
     if (status) err_note("gradient of %s", n->name);
     for (int i = 0; !status && i < n->nin; i++)
-        if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, n->in[i], din[i]);
+        if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, val_asked(w, n->in[i]), din[i]);
     s->at = at;
     s->composite = NULL;
     free(din);
@@ -343,7 +355,7 @@ sweep_fini(struct sweep *w)
 int
 grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx)
 {
-    struct sweep w = {0};
+    struct sweep w = {.asked = x, .nasked = n};
     for (int i = 0; i < n; i++) dx[i] = NULL;
     int status = sweep_from(&w, s, y);
     for (int i = 0; !status && i < n; i++)
