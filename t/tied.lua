@@ -95,4 +95,20 @@ for _, place in ipairs(places) do
   end
 end
 
+-- The product's gradient is there already, and stays, when the other one asks for its own.
+for _, place in ipairs(places) do
+  local ids = global(rille.tensor({{0, 1, 2}, {2, 1, 2}}, {dtype = "i64"}), place[2], place[4])
+  local x = global(rille.ones{2, 3, WIDTH}, place[2], place[4])
+  local function param() return rille.tensor(rille.ones({3, WIDTH}):totable(), {dtype = "f32", placement = place[2], sbp = place[3], requires_grad = true}) end
+  local function row(t)
+    local rows = t:totable()
+    return {rows[1][1], rows[2][WIDTH], rows[3][1]}
+  end
+  local a, b = param(), param()
+  local loss = rille.embedding(ids, a):sum() + x:matmul((a + b):transpose(0, 1)):sum()
+  loss:backward()
+  local before = row(b.grad)
+  tap.is({before, row(a.grad), row(b.grad)}, {{6, 6, 6}, {7, 8, 9}, {6, 6, 6}}, place[1] .. ": entries are added to what is there, which stays")
+end
+
 tap.done()

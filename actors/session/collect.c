@@ -317,12 +317,13 @@ put_node(struct str *k, const struct node *n)
     for (int o = 0; o < n->nout; o++) put_type(k, &n->out[o]->type, n->out[o]->layout);
 }
 
-/* The leaf that root v (a result of an in-place operator) may be written over, -1. */
+/* The leaf that root v (a result of an in-place operator) may be written over, -1. One that may refuse its data writes
+ * over nothing: what was there stays then. */
 static int32_t
 overwritten_leaf(const struct val *v)
 {
     const struct node *n = v->node;
-    if (!n || !(n->op->flags & OP_INPLACE) || v->out >= n->op->ninplace) return -1;
+    if (!n || !(n->op->flags & OP_INPLACE) || v->out >= n->op->ninplace || n->op->allows) return -1;
     const struct val *old = n->in[v->out];
     if (!old || old->is_number || ref_of(old).kind != REF_LEAF) return -1;
     if (old->layout != v->layout || n->want[v->out] != v->layout || !type_equal(&old->type, &v->type)) return -1;
