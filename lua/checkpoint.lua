@@ -22,11 +22,13 @@ local METADATA = "rille.checkpoint"
 
 -- ---- the folder ----
 
--- Does the process that a temporary file is named after (runtime/file/save.c) still run here? Then it is at its own save.
+-- Does the process that a temporary file is named after (runtime/file/save.c) still run here? Then it is at its own save. A
+-- file of this process is left by another life of it, as in a container whose processes have the same ids each time.
 local function is_written(name)
   local process = name:match("%.(%d+)%.tmp$")
   local status <close> = process and io.open("/proc/" .. process .. "/stat")
-  return status and true or false
+  local own <close> = status and io.open("/proc/self/stat")
+  return own and own:read("n") ~= tonumber(process)
 end
 
 -- The checkpoints in a folder: {{number, path, shards = {path, ...}}, ...}, the newest first; what interrupted saves left;
