@@ -104,11 +104,18 @@ struct node {
     struct strategy *strategy;  /* how the user wants it cut (sbp/strategy.h), owned; or NULL */
     uint8_t asked;              /* a move that the user wrote: a planner obeys it */
     uint8_t pins;               /* a move whose gradient goes back to where the operand lies */
-    uint64_t shows;             /* the serial of the view that it shows in 16 bits, whose gradient is its; 0: of none */
-    uint64_t recomputes;        /* the serial of the node whose results it computes again for backward; 0: of none */
-    int32_t region;             /* the backward pass computes a region again together; 0: results stay for it */
-    uint8_t queued;             /* on graph.c's work list */
+    uint64_t shows;      /* the serial of the view that it shows, cast or moved below it: their gradient is one; 0 */
+    uint64_t recomputes; /* the serial of the node whose results it computes again for backward; 0: of none */
+    int32_t region;      /* the backward pass computes a region again together; 0: results stay for it */
+    uint8_t queued;      /* on graph.c's work list */
 };
+
+/* The serial of the view that n is, or shows. */
+static inline uint64_t
+node_shown(const struct node *n)
+{
+    return n->shows ? n->shows : n->serial;
+}
 
 struct rille_live;
 struct rille_tensor; /* a handle of the public face (actors/session/session.h); nothing here looks into it */

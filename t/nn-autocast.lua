@@ -129,6 +129,23 @@ tap.group("views", function()
     local second = rille.grad((g * g):sum(), {turned})
     return {g:totable(), h:totable(), k:totable(), second:totable()}
   end, "a gradient is asked of a view")
+  for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+    local function asked(how, compiled)
+      local w = weight(true):to_global{placement = P, sbp = sbp}:detach()
+      w.requires_grad = true
+      local function fn()
+        local turned = w:transpose(0, 1)
+        local flat = turned:reshape{6, 2}
+        local y = how(function() return flat:matmul(flat:transpose(0, 1)) end):to("f32")
+        return rille.grad(y:sum() + turned:transpose(0, 1):sum(), {turned, flat, w})
+      end
+      local g, h, k = (compiled and rille.graph(fn) or fn)()
+      return {g:totable(), h:totable(), k:totable()}
+    end
+    local function plain(f) return f() end
+    local want = asked(plain, false)
+    tap.is({asked(under, false), asked(plain, true), asked(under, true)}, {want, want, want}, "nor is it seen by what moves below a view: " .. sbp)
+  end
   both(function(how)
     local w = weight(true)
     local turned = rille.no_grad(function() return w:transpose(0, 1) end)

@@ -457,7 +457,7 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
 
 /* What the call gives, when that is there already. Outside of a trace only x itself: what came before may be let go.
  * Where x was moved to be looked at, the way back is another look at what was moved. A value through which a gradient
- * may be asked does not stand for one through which none is. */
+ * may be asked does not stand for one through which none is, nor for another of which it may be asked. */
 static struct val *
 folded(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -466,7 +466,9 @@ folded(struct rille_session *s, const struct op *op, int nin, struct val *const 
     const struct node *n = tracing(s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
     call_of(op, nin, in, attr, &c);
     struct val *v = op->fold(&c.call, in[0], n);
-    if (!v || (v->needs_grad && !s->grad_on && s->phase == PHASE_FORWARD)) return NULL;
+    if (!v) return NULL;
+    bool asked = s->phase == PHASE_FORWARD && (v->needs_grad || in[0]->needs_grad);
+    if (asked && (v != in[0] || !s->grad_on)) return NULL;
     return v == in[0] || n->want[0] == v->layout ? v : NULL;
 }
 
@@ -567,7 +569,7 @@ build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct va
     TRY(build_cast(s, x, d, &x));
     for (; n > 0; n--, x = res[0]) {
         TRY(build_call(s, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
-        if (res[0]->node && res[0]->node->serial > v->node->serial) res[0]->node->shows = view[n - 1]->serial;
+        if (res[0]->node && res[0]->node->serial > v->node->serial) res[0]->node->shows = node_shown(view[n - 1]);
     }
     *out = x;
     return 0;

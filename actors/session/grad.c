@@ -65,8 +65,7 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* v, or the value asked for that v shows in 16 bits, below which the cast went (build_cast_below): the gradient is the
- * one of that. */
+/* v, or the value asked for that v shows, below which a cast (build_cast_below) or a move (reuse_below) went. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {

@@ -188,11 +188,13 @@ reuse_below(struct rille_session *s, const struct layout *want, struct val **v)
     const struct layout *below = layout_below(s, n, want);
     if (!below) return 0;
     struct val *x = n->in[0];
+    if (s->grad_on && x->needs_grad != (*v)->needs_grad) return 0;
     TRY(reuse_below(s, below, &x));
     struct node_made made = {.nin = 1, .nout = 1, .want = &below, .type = &n->out[0]->type, .layout = &want};
     struct line at = s->at;
     s->at = n->line;
     int status = build_add(s, n->op, &x, n->attr, &made, v);
     s->at = at;
+    if (!status) (*v)->node->shows = node_shown(n);
     return status;
 }
