@@ -5,7 +5,7 @@ local rille = require "rille"
 local stat = assert(io.open("/proc/self/stat"))
 local own = stat:read("n")
 stat:close()
-local PATIENCE <const> = 1 -- seconds after the press; a machine of CI is slow, and so is a sanitizer
+local PATIENCE <const> = 2 -- seconds after the press; a machine of CI is slow, and so is a sanitizer
 
 local seed = tonumber(os.getenv("SEED") or os.time())
 print("# SEED=" .. seed)
@@ -18,13 +18,14 @@ local function clock()
   return t
 end
 
--- How long fn went on after it was interrupted `wait` seconds after its beginning.
+-- How long fn went on after it was interrupted `wait` seconds after its beginning: its own processor time, since others use
+-- the machine.
 local function pressed(name, wait, fn)
   rille._forget_presses()
   os.execute(("(sleep %g; kill -INT %d) &"):format(wait, own))
-  local begun = clock()
+  local begun, worked = clock(), os.clock()
   local good, why = pcall(fn)
-  local took = clock() - begun
+  local took = os.clock() - worked
   if good then tap.diag(("it took only %g s"):format(took)) end
   while clock() < begun + wait do end -- where it ended by itself
   pcall(function() local t = clock() while clock() < t + 0.3 do end end)
@@ -46,7 +47,7 @@ local want = tok:encode(text)
 local huge = text:rep(1 << 10)
 
 pressed("training, cutting words", 0.2, function() rille.tokenizer.train(huge, {size = 300}) end)
-local marks = ("a<x>"):rep(1 << 22)
+local marks = ("a<x>"):rep(1 << 25)
 pressed("training, special tokens", 0.2, function() rille.tokenizer.train(marks, {size = 300, special = {"<x>", "<y>"}}) end)
 local words = {}
 for i = 1, 200000 do words[i] = letters(12) end
