@@ -31,14 +31,6 @@ accepts(const struct kcall *k)
 }
 
 static int
-prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    *scratch_bytes = lookup_scratch(&k->out[0], axis_of(k->call), &k->in[1]);
-    return 0;
-}
-
-static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
@@ -64,42 +56,10 @@ onto(struct build *b, const struct node *n, struct val *x)
     return b_call(b, &op_index_add_to, 3, (struct val *[]){x, n->in[1], n->in[2]}, n->attr);
 }
 
-static double
-flops(const struct call *c)
-{
-    return (double)type_numel(&c->in[2]);
-}
-
 static const struct kernel_variant variants[] = {
-    {"lists", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+    {"lists", .dense_in = true, .accepts = accepts, .prepare = lookup_prepare, .run = run}, {NULL}};
 
-/* A line is an entry: it adds up what the ids that name it bring, in their order. */
-static const char line[] = BODY({
-    const int64_t axis = c->attr[AXIS].i, me = place0(axis) + line;
-    int64_t count = 1;
-    for (int d = 0; d < NDIM1; d++) count *= dim1(d);
-    const auto id_at = [&](int64_t j, int64_t *at) {
-        for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) at[d] = j % dim1(d);
-    };
-    const auto names_me = [&](int64_t j) {
-        int64_t at[8];
-        id_at(j, at);
-        return x1(at) == me;
-    };
-    for (int64_t base = 0; base < a.length; base += THREADS) {
-        const int64_t i = base + rank();
-        int64_t at[8], from[16];
-        double sum = 0;
-        where(i, at);
-        for (int d = 0; d < NDIM0; d++)
-            if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];
-        matching(count, names_me, [&](int64_t j) {
-            id_at(j, from + axis);
-            if (i < n) sum += x2(from);
-        });
-        if (i < n) y0(i, sum);
-    }
-});
+static const char line[] = LOOKUP_SUM(0);
 
 const struct op op_index_add = {
     .name = "index_add",
@@ -121,7 +81,7 @@ const struct op op_index_add = {
     .say = lookup_say_gradient,
     .kernel = variants,
     .flags = OP_HIDDEN,
-    .flops = flops,
+    .flops = lookup_flops,
     .sample = {"f32{7,3} i64{5}<7 f32{5,3} axis=0", "f32{2,4,3} i64{2,3}<4 f32{2,2,3,3} axis=1",
                "bf16{4,3} i32{6}<4 bf16{6,3} axis=0"},
 };

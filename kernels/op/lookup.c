@@ -294,3 +294,17 @@ lookup_entry_dims(const struct call *c, bool *gone)
 {
     for (int d = 0; d < c->in[0].ndim; d++) gone[d] = d != axis_of(c);
 }
+
+double
+lookup_flops(const struct call *c)
+{
+    return (double)type_numel(&c->in[2]);
+}
+
+int
+lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    *scratch_bytes = lookup_scratch(&k->out[0], axis_of(k->call), &k->in[1]);
+    return 0;
+}

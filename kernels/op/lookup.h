@@ -44,10 +44,41 @@ void lookup_put_fast(const struct view *out, int axis, const struct view *ids, c
                      const struct view *base, int threads, void *scratch);
 size_t lookup_scratch(const struct view *out, int axis, const struct view *ids);
 
-/* Of operators that add at positions: what the record's allows, say and line_dims are. */
+/* Of operators that add at positions: what the record's allows, say, line_dims and flops, and a variant's prepare, are.
+ */
 void lookup_allows(const struct kcall *k, struct allowed *a);
 int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
+double lookup_flops(const struct call *c);
+int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+/* The body of a line of them: a line is an entry, to which comes what the ids that name it bring, in their order. */
+#define LOOKUP_SUM(start)                                                                                              \
+    BODY({                                                                                                             \
+        const int64_t axis = c->attr[AXIS].i, me = place0(axis) + line;                                                \
+        int64_t count = 1;                                                                                             \
+        for (int d = 0; d < NDIM1; d++) count *= dim1(d);                                                              \
+        const auto id_at = [&](int64_t j, int64_t *at) {                                                               \
+            for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) at[d] = j % dim1(d);                                       \
+        };                                                                                                             \
+        const auto names_me = [&](int64_t j) {                                                                         \
+            int64_t at[8];                                                                                             \
+            id_at(j, at);                                                                                              \
+            return x1(at) == me;                                                                                       \
+        };                                                                                                             \
+        for (int64_t base = 0; base < a.length; base += THREADS) {                                                     \
+            const int64_t i = base + rank();                                                                           \
+            int64_t at[8], from[16];                                                                                   \
+            double sum = i < n ? start : 0;                                                                            \
+            where(i, at);                                                                                              \
+            for (int d = 0; d < NDIM0; d++)                                                                            \
+                if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                             \
+            matching(count, names_me, [&](int64_t j) {                                                                 \
+                id_at(j, from + axis);                                                                                 \
+                if (i < n) sum += x2(from);                                                                            \
+            });                                                                                                        \
+            if (i < n) y0(i, sum);                                                                                     \
+        }                                                                                                              \
+    })
 
 /* Attribute `axis` (always attribute 0) of the operators that have one. */
 static inline int
