@@ -54,7 +54,7 @@ static const struct range {
     {"exp", vec_exp, exp, -104, 89, 1.1, 0, true},
     {"log", vec_log, log, 0, 10, 0.9, 0, true},
     {"log", vec_log, log, 0, 3e38, 0.9, 0, false},
-    {"tanh", vec_tanh, tanh, -10, 10, 1.4, 0, true},
+    {"tanh", vec_tanh, tanh, -10, 10, 2.5, 0, true},
     {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.9, 0, true},
     {"silu", vec_silu, silu, -120, 80, 3.7, 0, true},
     {"erf", vec_erf, erf, -5, 5, 2.4, 0, true},
@@ -67,7 +67,7 @@ static const struct range {
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 4, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 5e-8, false},
     {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 1.7e-7, false},
-    {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -10, 20, 0, 2.3e-7, false},
+    {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -20, 20, 0, 1.5e-7, false},
 };
 
 /* How many times the allowed error y is off. */

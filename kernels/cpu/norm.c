@@ -44,6 +44,21 @@ row_at(const struct view *v, int64_t r, int64_t n)
     return (struct row){(char *)v->data + r * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
 }
 
+/* How far ahead of a row's result what is read next, and where the result goes on, is asked for of memory, in elements.
+ * Of more than the caches hold both are far: while a row that has come is computed with, the rows behind come too. One
+ * core of a Xeon (Sapphire Rapids), f32{16384, 768}: 4.8 ms for 10.1, of which either alone takes 9. */
+struct ahead {
+    int64_t read, write;
+};
+enum { AHEAD = 512, FAR_BYTES = 32 << 20, FAR_READ = 16384 };
+
+static struct ahead
+ahead_of(const struct norm *s)
+{
+    if (s->rows * s->n * (int64_t)sizeof(float) < FAR_BYTES) return (struct ahead){0, 0};
+    return (struct ahead){ABREAST * s->n <= FAR_READ ? ABREAST * s->n : 0, AHEAD};
+}
+
 /* ---- blocks ---- */
 
 /* x - mean */
@@ -83,10 +98,17 @@ deviations(int64_t n, const float *x, float mean, double sum[2])
 }
 
 VECTOR static void
-scale_shift(int64_t n, const float *x, struct stats t, const float *weight, const float *bias, float *y)
+scale_shift(int64_t n, const float *x, struct stats t, const float *weight, const float *bias, float *y,
+            struct ahead ahead)
 {
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
+    int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE) {
+        for (int64_t l = i; l < i + WIDE; l += LANES)
+            __builtin_prefetch(x + l + ahead.read), __builtin_prefetch(y + l + ahead.write, 1);
+        INDEPENDENT
+        for (int64_t l = i; l < i + WIDE; l++) y[l] = distance(x[l], t) * t.rstd * weight[l] + bias[l];
+    }
+    for (; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
 }
 
 /* Adds the sums of d = x - mean, of its squares, of u = dy weight and of u d to sum[0] to sum[3]. */
@@ -246,7 +268,7 @@ forward_row(const struct task *t, int64_t r, struct stats stats)
         int64_t n = MIN(size - i, ROW_BLOCK);
         float *to = row_into(&y, i, x_workspace);
         scale_shift(n, row_load(&x, i, n, x_workspace), stats, load_or(&w, i, n, 1, w_workspace),
-                    load_or(&b, i, n, 0, b_workspace), to);
+                    load_or(&b, i, n, 0, b_workspace), to, ahead_of(t->s));
         row_store(&y, i, n, to);
     }
 }
