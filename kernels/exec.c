@@ -15,6 +15,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/compare.h"
+#include "kernels/cpu/copies.h"
 #include "kernels/cpu/eltwise.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cuda/launch.h"
@@ -526,7 +527,7 @@ bring_in(const struct exec *e, struct views *v, void *const *in, char *scratch)
         if (!s->used) continue;
         struct view from = e->in[i];
         from.data = in[i];
-        view_copy(&v->in[i], &from);
+        copies_run(&v->in[i], &from, e->k.threads);
     }
 }
 
@@ -547,7 +548,7 @@ bring_out(const struct exec *e, const struct views *v, void *const *out)
         if (!e->stage_out[i].used) continue;
         struct view to = e->out[i];
         to.data = out[i];
-        view_copy(&to, &v->out[i]);
+        copies_run(&to, &v->out[i], e->k.threads);
     }
 }
 
@@ -577,7 +578,7 @@ run_window(const struct exec *e, const struct views *v, void *out)
     struct view window = e->seen_out[0], dense = e->out[0];
     window.data = (char *)v->in[0].data + e->skip * (int64_t)dtype_bytes(window.dtype);
     dense.data = out;
-    view_copy(&dense, &window);
+    copies_run(&dense, &window, e->k.threads);
     return 0;
 }
 
@@ -597,6 +598,12 @@ run_doubted(const struct exec *e, void *const *in, void *const *out, const struc
     struct kcall k = call_of(e, &v, r);
     k.call = e->call;
     return ref_run(&k);
+}
+
+void
+kernel_copy(const struct view *dst, const struct view *src, int threads)
+{
+    copies_run(dst, src, threads);
 }
 
 /* Before host code touches what was launched before it. */

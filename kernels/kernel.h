@@ -49,6 +49,9 @@ size_t exec_bytes(const struct exec *e); /* of memory that it holds, about */
 int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                const struct view *out, int device, int threads, struct exec **e);
 
+/* view_copy() by as many threads as are worth it, `threads` at most; any thread. */
+void kernel_copy(const struct view *dst, const struct view *src, int threads);
+
 /* Computes k with the reference alone, converting as needed: the oracle of tests. May allocate. */
 int ref_run(const struct kcall *k);
 

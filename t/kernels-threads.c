@@ -14,6 +14,9 @@ static const struct {
     double rounding; /* allowed between threads, of the largest value; 0: the same bits */
 } table[] = {
     {"sum", "f32{300001}", 0},
+    {"sum", "f32{16383}", 0},
+    {"sum", "f32{16384}", 0},
+    {"sum", "f32{5,16449} axis=1", 0},
     {"sum", "bf16{200000}", 0},
     {"sum", "i64{200003}", 0},
     {"sum", "f32{3,70001}", 0},
@@ -50,6 +53,11 @@ static const struct {
     {"norm_grad", "f64{301,777} f64{301,777} f64{777}", 0},
     {"cross_entropy_rows", "f32{3000,100} i64{3000}<100", 0},
     {"cross_entropy_grad", "f32{3000,100} i64{3000}<100 f32{3000} f32{3000} f32{3000}", 0},
+    {"concat", "f32{300,301} f32{300,77} f32{300,5} axis=1", 0},
+    {"slice_grad", "f32{300,301} axis=1 start=7 size=400", 0},
+    {"flip", "f32{300,301} axes=0,1", 0},
+    {"pad", "f32{300,301} pad=1,2,3,-4", 0},
+    {"put", "f32{2,5000,40} i64{2,3}<5000 f32{2,3,40} axis=1", 0},
     {"index_select", "f32{5000,40} i64{3000}<5000 axis=0", 0},
     {"embedding", "i64{3000}<500 f32{500,77}", 0},
     {"adamw", "f32{100003} f32{100003} f32{100003}>0.01 f32{100003} #0.01 #3", 0},

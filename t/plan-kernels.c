@@ -1,6 +1,6 @@
 /* plan-kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
- * attribute, of other pieces, wired otherwise; a chain of other steps; scratch that is too small; registers that are
- * too few; an order that is missing.
+ * attribute, of other pieces, wired otherwise, with a result that lies otherwise; a chain of other steps; scratch that
+ * is too small; registers that are too few; an order that is missing.
  *
  * Each is planted in every task of random plans that can have it. */
 #include "t/plans.h"
@@ -104,6 +104,35 @@ plant_pieces(struct plan *p, struct task *t, struct count *c)
     judge_kernel(p, t, other_kernel(p, t, made->step[0].call, n), c);
     judge_kernel(p, t, other_kernel(p, t, made->step[0].call, cut), c);
     if (made->step[0].call->nin > 0) judge_kernel(p, t, other_kernel(p, t, made->step[0].call, of), c);
+}
+
+/* A result whose dimensions lie in the other order, or with gaps. */
+static void
+plant_turned(struct engine *sim, struct plan *p, struct task *t, uint64_t want, struct count *c)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    const struct call *call = made->step[0].call;
+    struct view in[OP_OPERAND], out[OP_OUT];
+    if (t->chain || !(call->op->flags & OP_ANY_ORDER)) return;
+    const struct view was = *exec_view(t->exec, call->nin);
+    if (was.dim[0] < 2 || was.dim[1] < 2) return;
+    for (int gaps = 0; gaps < 2; gaps++) {
+        struct kcall k = {.call = call,
+                          .in = views_of(t->exec, 0, call->nin, in),
+                          .out = views_of(t->exec, call->nin, call->nout, out),
+                          .pieces = made->pieces,
+                          .threads = 1};
+        struct exec *e;
+        bool turned = was.stride[0] == 1;
+        out[0].stride[0] = gaps ? was.stride[0] + 1 : turned ? was.dim[1] : 1;
+        out[0].stride[1] = gaps ? was.stride[1] : turned ? 1 : was.dim[0];
+        if (exec_new(&k, p->device[t->device].kind, &e)) continue;
+        struct exec *made_for = t->exec;
+        t->exec = e;
+        judge_run(sim, p, want, c);
+        t->exec = made_for;
+        exec_free(&e);
+    }
 }
 
 /* ---- chains ---- */
@@ -252,8 +281,8 @@ main(void)
     uint64_t seed = seed_of(7);
     struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
-    struct count operator= {0}, attribute = {0}, pieces = {0}, wiring = {0}, step = {0}, skipped = {0}, scratch = {0},
-                 credits = {0}, order = {0};
+    struct count operator= {0}, attribute = {0}, pieces = {0}, turned = {0}, wiring = {0}, step = {0}, skipped = {0},
+                 scratch = {0}, credits = {0}, order = {0};
     alarm(300);
     if (rille_open(&o, &s)) return 1;
     struct engine *e = simulator(seed);
@@ -266,6 +295,7 @@ main(void)
             plant_operator(p, &p->task[t], &operator);
             plant_attribute(p, &p->task[t], &attribute);
             plant_pieces(p, &p->task[t], &pieces);
+            plant_turned(e, p, &p->task[t], want, &turned);
             plant_wiring(p, &p->task[t], &wiring);
             plant_step_operator(p, &p->task[t], &step);
             plant_skipped_step(p, &p->task[t], &skipped);
@@ -278,6 +308,7 @@ main(void)
     told(&operator, "a kernel of another operator");
     told(&attribute, "a kernel with another attribute");
     told(&pieces, "a kernel that counts pieces otherwise");
+    told(&turned, "a kernel whose result lies otherwise");
     told(&wiring, "a chain whose operands are swapped");
     told(&step, "a chain of which a step computes another operator");
     told(&skipped, "a chain that skips a step");

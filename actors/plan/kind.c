@@ -2,6 +2,7 @@
 #include "actors/plan/plan.h"
 
 #include "kernels/cuda/launch.h"
+#include "kernels/kernel.h"
 #include "runtime/stream.h"
 
 int
@@ -28,7 +29,7 @@ kind_copy_source(const struct stream_work *w, const struct stream *s)
     struct view dst, src;
     kind_views(w, s, &dst, &src);
     if (t->copies) return cuda_launch_run(t->copies, s->device, &src.data, &dst.data, NULL, 0, NULL);
-    view_copy(&dst, &src);
+    kernel_copy(&dst, &src, t->threads);
     return 0;
 }
 

@@ -1,6 +1,8 @@
 /* concat.c - tensors one after the other along an axis, which stays whole on every rank. */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/copies.h"
+
 enum { AXIS };
 enum { MOST = JOINED }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
 
@@ -92,7 +94,7 @@ run(const struct kcall *k, const void *state)
         int64_t skip;
         window(k, i, &part, &skip);
         part.data = (char *)part.data + skip * (int64_t)dtype_bytes(part.dtype);
-        view_copy(&part, &k->in[i]);
+        copies_run(&part, &k->in[i], k->threads);
     }
     return 0;
 }

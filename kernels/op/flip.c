@@ -1,6 +1,8 @@
 /* flip.c - entries in the opposite order along axes, which stay whole. */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/copies.h"
+
 enum { AXES };
 
 static int
@@ -27,7 +29,7 @@ run(const struct kcall *k, const void *state)
         x.data = (char *)x.data + (x.dim[d] - 1) * x.stride[d] * (int64_t)dtype_bytes(x.dtype);
         x.stride[d] = -x.stride[d];
     }
-    view_copy(&k->out[0], &x);
+    copies_run(&k->out[0], &x, k->threads);
     return 0;
 }
 

@@ -7,6 +7,8 @@
  * axis is whole: a position counts in all of it. */
 #include "kernels/op/lookup.h"
 
+#include "kernels/cpu/copies.h"
+
 #include <string.h>
 
 enum { X, AT, SRC };
@@ -60,7 +62,7 @@ put(const struct kcall *k, size_t bytes)
     int64_t outer = 1, inner = (int64_t)bytes, size = x->dim[axis], n = src->dim[axis];
     for (int d = 1; d < axis; d++) outer *= x->dim[d];
     for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
-    if (k->out[0].data != x->data) view_copy(&k->out[0], x);
+    if (k->out[0].data != x->data) copies_run(&k->out[0], x, k->threads);
     for (int64_t i = 0, since = 0; i < x->dim[0]; i++)
         for (int64_t j = 0; j < n && !stop_after(&since, outer * inner); j++) {
             int64_t to = lookup_id(at, (const int64_t[]){i, j});

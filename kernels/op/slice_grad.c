@@ -1,6 +1,8 @@
 /* slice_grad.c - what slice takes out, put back among zeros: the gradient of slice. */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/copies.h"
+
 enum { AXIS, START, STEP, SIZE };
 
 static int
@@ -33,7 +35,7 @@ place(const struct kcall *k)
     window.stride[axis] *= a[STEP].i;
     window.dtype = y->dtype;
     window.data = (char *)y->data + a[START].i * y->stride[axis] * (int64_t)dtype_bytes(y->dtype);
-    view_copy(&window, &k->in[0]);
+    copies_run(&window, &k->in[0], k->threads);
     return 0;
 }
 

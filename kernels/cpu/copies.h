@@ -1,0 +1,11 @@
+/* copies.h - copies of strided views on a kernel's threads. Any thread: calls keep nothing, and all memory is the
+ * caller's. */
+#ifndef RILLE_KERNELS_CPU_COPIES_H
+#define RILLE_KERNELS_CPU_COPIES_H
+
+#include "runtime/view.h"
+
+/* view_copy() by as many threads as are worth it, `threads` at most; dst and src do not overlap. */
+void copies_run(const struct view *dst, const struct view *src, int threads);
+
+#endif
