@@ -4,16 +4,23 @@
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
 
-local ROWS, COLUMNS = 16, 512
+local COLUMNS = 512
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local layouts = {{"one device", ONE, "B"}, {"rows on four", FOUR, "S(0)"}, {"columns on four", FOUR, "S(1)"}}
 local shifts = {0, 1e2, 1e3, 1e5, -1e5}
 
 rille.manual_seed(tap.seed(5))
-local normal = rille.randn({ROWS, COLUMNS}) * 3
-local weights = rille.randn({ROWS, COLUMNS}) -- what a result is weighed with, so that its gradient is not all alike
-local again = rille.randn({ROWS, COLUMNS})
-local labels = rille.randint(0, COLUMNS, {ROWS})
+
+-- Few rows are laid out otherwise than many: a number a row is then as cheap to move as not.
+local function drawn(rows)
+  return {
+    rows = rows,
+    normal = rille.randn({rows, COLUMNS}) * 3,
+    weights = rille.randn({rows, COLUMNS}), -- what a result is weighed with, so that its gradient is not all alike
+    again = rille.randn({rows, COLUMNS}),
+    labels = rille.randint(0, COLUMNS, {rows}),
+  }
+end
 
 -- name, f(x, labels), whether the result moves with the shift (then it cannot have more digits than a float of its size)
 local calls = {
@@ -35,42 +42,46 @@ local calls = {
 local function home(x) return x:to_global{placement = ONE, sbp = "B"}:to"f64" end
 
 -- As many weights as y has elements, in its layout.
-local function weighed(y, w)
+local function weighed(y, w, rows)
   local like = w
   for d = 1, 2 - #y.shape do like = like:sum{axis = 0} / 4 end
-  if #y.shape == 1 and y.shape[1] == ROWS then like = w:sum{axis = 1} / 20 end
+  if #y.shape == 1 and y.shape[1] == rows then like = w:sum{axis = 1} / 20 end
   like = like:to_global{placement = y.placement, sbp = "B"}:to(y.dtype)
   return (y * like):sum()
 end
 
 -- The value, the gradient, the gradient of what weighs the gradient; nil where there is none.
-local function values(f, x, place, sbp)
-  local y = labels:to_global{placement = place, sbp = sbp == "S(0)" and "S(0)" or "B"}
+local function values(f, of, x, place, sbp)
+  local y = of.labels:to_global{placement = place, sbp = sbp == "S(0)" and "S(0)" or "B"}
   local leaf = x:to_global{placement = place, sbp = sbp}:detach():requires_grad_()
   local value = f(leaf, y)
-  local slope = rille.grad(weighed(value, weights), {leaf}, {create_graph = true})
-  local bend = rille.grad(weighed(slope, again), {leaf})
+  local slope = rille.grad(weighed(value, of.weights, of.rows), {leaf}, {create_graph = true})
+  local bend = rille.grad(weighed(slope, of.again, of.rows), {leaf})
   return {home(value), home(slope), home(bend)}
 end
 
 local parts = {"the value", "the gradient", "its gradient"}
-for _, call in ipairs(calls) do
+local function compare(call, of)
   local base = {0, 0, 0} -- the errors without a shift, the largest of all layouts, but two units of the last place at least
   for _, c in ipairs(shifts) do
-    local x = (normal + c):to"f32"
-    local want = values(call[2], x:to"f64", ONE, "B")
+    local x = (of.normal + c):to"f32"
+    local want = values(call[2], of, x:to"f64", ONE, "B")
     for _, l in ipairs(layouts) do
-      local got = values(call[2], x, l[2], l[3])
+      local got = values(call[2], of, x, l[2], l[3])
       for i, part in ipairs(parts) do
         local err, size = (got[i] - want[i]):abs():max():item(), want[i]:abs():max():item()
         if c == 0 then base[i] = math.max(base[i], err, size * 2 ^ -22) end
         local allowed = 4 * base[i]
         if call[3] and i == 1 then allowed = math.max(allowed, size * 2 ^ -23) end
-        tap.ok(err <= allowed, ("%s, %s, shifted by %g: %s is as near"):format(call[1], l[1], c, part),
+        tap.ok(err <= allowed, ("%s of %d rows, %s, shifted by %g: %s is as near"):format(call[1], of.rows, l[1], c, part),
           ("off by %g, %g without a shift"):format(err, base[i]))
       end
     end
   end
+end
+for _, rows in ipairs{16, 3, 1} do
+  local of = drawn(rows)
+  for _, call in ipairs(calls) do compare(call, of) end
 end
 
 -- Nor does a norm lose any where a long row begins far from what follows.
@@ -89,6 +100,51 @@ for _, c in ipairs{0, 1e2, 1e3, -1e4} do
     local err, size = (got[i]:to"f64" - want[i]):abs():max():item(), want[i]:abs():max():item()
     tap.ok(err <= size * 2 ^ -21, ("rows that begin %g above: %s keeps its digits"):format(c, part),
       ("off by %g of %g"):format(err, size))
+  end
+end
+
+-- Infinities, NaN and the greatest floats give over split classes what they give on one device: every row of four.
+local BIG = 3.4e38
+local special = {1, 0, -3, -math.huge, math.huge, 0 / 0, BIG, -BIG}
+local all = {}
+for i = 0, (1 << 12) - 1 do
+  local row = {}
+  for j = 1, 4 do row[j] = special[(i >> 3 * (j - 1)) % 8 + 1] end
+  all[i + 1] = row
+end
+local x = rille.tensor(all)
+local ofs = {
+  {"softmax", function(v) return v:softmax{axis = 1} end},
+  {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
+  {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
+}
+for label = 0, 3 do
+  for _, smoothing in ipairs{0, 0.25} do
+    ofs[#ofs + 1] = {("cross_entropy of class %d, smoothed by %g"):format(label, smoothing), function(v)
+      local y = rille.full({#all}, label, {dtype = "i64", placement = v.placement, sbp = "B"})
+      return v:cross_entropy(y, {reduction = "none", label_smoothing = smoothing})
+    end}
+  end
+end
+-- 1 where the two differ: both NaN, the same, or near each other.
+local function differ(a, b)
+  local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
+  return same:logical_not()
+end
+for _, f in ipairs(ofs) do
+  local function both(place, sbp)
+    local leaf = x:to_global{placement = place, sbp = sbp}:detach():requires_grad_()
+    local value = f[2](leaf)
+    return {home(value), home(rille.grad(value:sum(), {leaf}))}
+  end
+  local whole, split = both(ONE, "B"), both(FOUR, "S(1)")
+  for i, part in ipairs{"the value", "the gradient"} do
+    local bad = differ(whole[i], split[i]):to"i64"
+    if #bad.shape == 2 then bad = bad:sum{axis = 1} end
+    local at = bad:argmax():item()
+    tap.ok(bad:sum():item() == 0, ("%s of what is no number: %s is the same over split classes"):format(f[1], part),
+      ("%d rows differ; of {%s} row %d: %s, whole %s"):format(bad:gt(0):sum():item(), table.concat(all[at + 1], " "), at,
+      tostring(split[i]:slice(0, at, at + 1)), tostring(whole[i]:slice(0, at, at + 1))))
   end
 end
 tap.done()

@@ -140,6 +140,8 @@ static const struct reason {
     {"attention_grad", "B, B, P, *, B -> P, P, B", NULL,
      "the gradient of values does not depend on them: where partial values pass, all results are partial"},
     {"norm_grad", "B, B, P -> P, B, B", NULL, "those of weight and bias do not depend on the weight"},
+    {"cross_entropy_target", "P, B, P -> P", NULL,
+     "m comes off the logit where that is: off partial ones it would be as large as they are, and digits be lost"},
     {"*", "*", updates, "a variable and what an optimiser keeps beside it are never partial"},
 };
 

@@ -7,6 +7,8 @@
  * the logits. A mean divides by the labels that count. */
 #include "kernels/op/cross_entropy.h"
 
+#include <math.h>
+
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };
 
@@ -50,18 +52,17 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
 }
 
 /* log sum of e^(x - m) - (1 - s) (x[label] - m) - s (mean of x - m), 0 where ignored: m, near the greatest, is taken
- * off first, so that no digit of what lies far from 0 is lost. */
+ * off first, so that no digit of what lies far from 0 is lost. Where the greatest is infinite all is NaN. */
 static struct val *
 split_losses(struct build *b, const struct call *c, struct val *const *in)
 {
     struct attr axis = {.set = true, .n = 1, .list = {ce_axis(c->in[0].ndim)}};
     double s = c->attr[SMOOTHING].f;
-    struct val *x = b_wide(b, in[0]), *m, *rest = b_log_exp_sum(b, x, &axis, &m);
+    struct val *x = b_wide(b, in[0]), *m, *rest = b_log_exp_sum(b, x, &axis, INFINITY, &m);
     struct val *below = s ? b_sum(b, b_sub(b, x, m), axis.list, 1, false) : NULL;
     rest = b_squeeze(b, rest, axis.list, 1);
-    m = b_squeeze(b, m, axis.list, 1);
-    struct val *target = b_wide(b, with_labels(b, &op_cross_entropy_target, c, 2, in));
-    struct val *loss = b_sub(b, rest, b_scale(b, b_sub(b, target, m), 1 - s));
+    struct val *target = with_labels(b, &op_cross_entropy_target, c, 3, (struct val *[]){x, in[1], m});
+    struct val *loss = b_sub(b, rest, b_scale(b, target, 1 - s));
     if (below) loss = b_sub(b, loss, b_scale(b, below, s / (double)c->in[0].dim[axis.list[0]]));
     struct val *counts = b_call2(b, &op_ne, in[1], b_integer(b, c->attr[IGNORE].i));
     return b_where(b, counts, loss, b_number(b, 0));

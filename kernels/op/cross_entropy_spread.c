@@ -44,7 +44,8 @@ ref(const struct kcall *k)
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    if (b_wants(n, 2)) din[2] = b_call(b, &op_cross_entropy_target, 2, (struct val *[]){dout[0], n->in[1]}, n->attr);
+    if (b_wants(n, 2))
+        din[2] = b_call(b, &op_cross_entropy_target, 3, (struct val *[]){dout[0], n->in[1], NULL}, n->attr);
 }
 
 static const struct kernel_variant variants[] = {{"simple", .dense_in = true, .run = run}, {NULL}};

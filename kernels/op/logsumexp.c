@@ -20,24 +20,24 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* m is finite. Any will do, so that it is no matter of differentiation: an integer has derivative 0. It is read more
+/* Any m will do, so that it is no matter of differentiation: an integer has derivative 0. It is read more
  * than once and what leads to it is increasing, so that each reader would reduce a P(max) for itself; none passes a
  * product, be it with 1. */
 struct val *
-b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, struct val **m)
+b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, double most, struct val **m)
 {
-    double most = x && x->type.dtype == DT_F64 ? DBL_MAX : FLT_MAX;
+    double least = x && x->type.dtype == DT_F64 ? -DBL_MAX : -FLT_MAX;
     struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
-    struct val *finite = b_call3(b, &op_clamp, greatest, b_number(b, -most), b_number(b, most));
-    *m = b_scale(b, b_call1(b, &op_floor, finite), 1);
+    struct val *within = b_call3(b, &op_clamp, greatest, b_number(b, least), b_number(b, most));
+    *m = b_scale(b, b_call1(b, &op_floor, within), 1);
     return b_log(b, exp_sum(b, x, *m, axis));
 }
 
 static struct val *
 by_parts(struct build *b, struct val *x, const struct attr *axis, bool keepdim)
 {
-    struct val *m;
-    struct val *rest = b_log_exp_sum(b, x, axis, &m), *y = b_add(b, m, rest);
+    double most = x && x->type.dtype == DT_F64 ? DBL_MAX : FLT_MAX; /* a sum with an infinity is infinite, not NaN */
+    struct val *m, *rest = b_log_exp_sum(b, x, axis, most, &m), *y = b_add(b, m, rest);
     return keepdim ? y : b_squeeze(b, y, axis->list, axis->n);
 }
 
@@ -135,13 +135,14 @@ lines(const struct kcall *k, struct line_call *c)
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 /* dx = dy e^(x - y) / the sum of e^(x - y): that is 1 but for what y lost when it was rounded, which far from 0 is all
- * there is of a share's digits. */
+ * there is of a share's digits. Beside an infinity it is NaN, and others' shares are 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     if (!b_wants(n, 0)) return;
     struct val *x = n->in[0], *y = b_keepdim(b, n, n->out[0]), *dy = b_keepdim(b, n, dout[0]);
     struct val *sum = exp_sum(b, x, y, &n->attr[AXIS]);
+    sum = b_where(b, b_call2(b, &op_eq, sum, sum), sum, b_number(b, 1));
     din[0] = b_mul(b, b_div(b, dy, sum), b_exp(b, b_sub(b, x, y)));
 }
 
