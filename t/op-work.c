@@ -34,11 +34,11 @@ static const struct {
     {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
     /* scores of so many queries and keys: each is a sum, has an exponential, and
-     * weighs a value; backward, five products for the two; causal, tiles of 128 keys that some query sees */
+     * weighs a value; backward, five products for the two; causal, tiles of 64 keys that some query sees */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
-    {"attention", "f32{1,1,512,4} f32{1,1,512,4} f32{1,1,512,6} is_causal=1", (512 * 512 * 5 / 8) * (2 * (4 + 6) + 64)},
+    {"attention", "f32{1,1,512,4} f32{1,1,512,4} f32{1,1,512,6} is_causal=1", (512 * 512 * 9 / 16) * (2 * (4 + 6) + 64)},
 };
 
 static bool

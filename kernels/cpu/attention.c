@@ -33,7 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUERIES = 64, KEYS = 128 }; /* of a block, of a tile, at most */
+enum { QUERIES = ATT_TILE, KEYS = 128 }; /* of a block; of a tile of keys that all are seen, at most */
 enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
 
 struct attention {
@@ -225,7 +225,7 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];
     a->size = k->in[ATT_Q].dim[last], a->width = k->in[ATT_V].dim[last];
     a->queries = even(a->nquery, QUERIES, &a->nblock);
-    a->keys = even(a->nkey, KEYS, &a->ntile);
+    a->keys = even(a->nkey, a->causal ? QUERIES : KEYS, &a->ntile);
     for (int d = 0; d < last - 1; d++) a->nhead *= s.dim[d];
     a->nworker = (int)MIN((int64_t)MAX(k->threads, 1), backward ? a->nhead : a->nhead * a->nblock);
     a->product = must_alloc(sizeof *a->product * (size_t)a->nworker);

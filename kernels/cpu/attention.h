@@ -11,6 +11,8 @@
 /* Operands and attributes of both; q, k, v and the gradient of the result: [batch..., length, size]. */
 enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_OUT_GRAD };
 enum { ATT_SCALE, ATT_CAUSAL };
+/* Queries of a block, and keys of a tile where causality hides some, at most. */
+enum { ATT_TILE = 64 };
 
 /* What one query sees: its row of the mask (NULL: none), the step between entries, and how many keys causality leaves.
  */

@@ -95,15 +95,15 @@ attention_infer(const struct call *c, int64_t *size)
 
 /* Two products, and at each score an exponential, its sum and its largest, which take as long as EXPONENTIAL operations
  * of a product (0.4 ns of a core that multiplies 153 a ns). Causality hides half of the square, but for what tiles
- * of TILE keys have beyond the diagonal. */
+ * of ATT_TILE keys have beyond the diagonal. */
 double
 attention_flops(const struct call *c)
 {
-    enum { EXPONENTIAL = 64, TILE = 128 };
+    enum { EXPONENTIAL = 64 };
     struct type s = scores_of(c);
     int last = s.ndim - 1;
     double each = 2 * (double)(c->in[ATT_Q].dim[last] + c->in[ATT_V].dim[last]) + EXPONENTIAL;
-    double hidden = MAX(0, 1 - (double)TILE / (double)MAX(1, s.dim[last])) / 2;
+    double hidden = MAX(0, 1 - (double)ATT_TILE / (double)MAX(1, s.dim[last])) / 2;
     return (double)type_numel(&s) * each * (c->attr[ATT_CAUSAL].i ? 1 - hidden : 1);
 }
 
@@ -243,7 +243,7 @@ const struct op op_attention = {
     .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK,
     .kernel = variants,
     .flops = attention_flops,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_ANY_ORDER,
     .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} is_causal=true scale=0.5",
                "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}",
                "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} scale=0.5", "bf16{1,3,2} bf16{1,7,2} bf16{1,7,1} f32{7}"},

@@ -226,7 +226,7 @@ const struct op op_attention_grad = {
     .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK | 1 << ATT_OUT_GRAD,
     .kernel = variants,
     .flops = flops,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_ANY_ORDER,
     .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} - f32{2,3,4,5} is_causal=true scale=0.5",
                "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6}",
                "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} f32{2,4,3} scale=0.5",
