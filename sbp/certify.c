@@ -92,7 +92,7 @@ write_tensor(struct writer *w, const struct net *n, const struct net_tensor *t)
     int32_t prices = t->nuse ? list64(w, t->price, (int64_t)t->nfrom * t->nto) : -1;
     int32_t bytes = list64(w, t->bytes, t->nfrom);
     for (int32_t k = 0; k < t->nuse; k++) list16(w, t->use[k].form, n->node[t->use[k].node].ncand);
-    str_addf(w->out, "tensor %d %d %d %d", (int)t->maker, (int)form, (int)t->nfrom, (int)t->nto);
+    str_addf(w->out, "tensor %d %d %d %d", (int)t->maker, (int)t->nfrom, (int)t->nto, (int)form);
     id_text(w->out, prices);
     id_text(w->out, bytes);
     str_addf(w->out, " %d %d %d", (int)t->born, (int)t->dies, (int)t->nuse);
@@ -122,7 +122,7 @@ certify(const struct solved *s, int nwith, const struct certify_with *with, stru
 {
     const struct net *n = s->net;
     struct writer w = {.out = out};
-    str_add(out, "rille certificate 1\n");
+    str_add(out, "rille certificate 2\n");
     for (int i = 0; i < nwith; i++) str_addf(out, "with %s %.17g\n", with[i].name, with[i].value);
     write_net(&w, n, s->ntime);
     for (int32_t t = 0; s->price && t < s->ntime; t++)

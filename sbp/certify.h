@@ -1,11 +1,11 @@
 /* certify.h - a choice with what proves it, as a text that proof.h checks.
  *
- *   rille certificate 1
+ *   rille certificate 2
  *   with NAME VALUE                 what the costs come from (the numbers of a cost file); any number of lines
  *   net NODES TENSORS TIMES LIMIT
  *   list ID COUNT NUMBER...         numbers that lines below name: costs, prices, forms, bytes
  *   node COSTS TIME MEMORY          ids of lists; - for none; by number, from 0
- *   tensor MAKER FORM FROM TO PRICES BYTES BORN DIES USES (NODE FORM)...
+ *   tensor MAKER FROM TO FORM PRICES BYTES BORN DIES USES (NODE FORM)...
  *   price TIME VALUE                with a memory limit: what a byte costs then, in 2^-24 of a scaled nanosecond
  *   scale SCALE                     what the proof multiplies costs by
  *   choice CANDIDATE...

@@ -1,7 +1,7 @@
-/* lowest.c - the least peak, by halving limits. */
+/* lowest.c - the least peak: bounded, found by halving limits, and proved where halves of what is possible are few. */
 #include "sbp/lowest.h"
 
-#include "sbp/divisor.h"
+#include "sbp/floor.h"
 #include "sbp/limited.h"
 #include "sbp/squeeze.h"
 
@@ -17,63 +17,6 @@ int64_t
 lowest_work(void)
 {
     return WORK;
-}
-
-/* ---- what every peak is ---- */
-
-static int64_t
-divide_all(int64_t unit, const int64_t *bytes, int64_t n)
-{
-    for (int64_t k = 0; bytes && k < n && unit != 1; k++) unit = common_divisor(unit, bytes[k]);
-    return unit;
-}
-
-/* All peaks are multiples of it. */
-static int64_t
-unit_of(const struct net *n)
-{
-    int64_t unit = 0;
-    for (int32_t i = 0; i < n->nnode; i++) unit = divide_all(unit, n->node[i].memory, n->node[i].ncand);
-    for (int32_t i = 0; i < n->ntensor; i++) {
-        const struct net_tensor *t = &n->tensor[i];
-        unit = divide_all(unit, t->bytes, t->nfrom);
-        unit = divide_all(unit, t->copy, t->nuse ? (int64_t)t->nfrom * t->nto : 0);
-    }
-    return MAX(1, unit);
-}
-
-static int64_t
-least_of(const int64_t *bytes, int32_t n)
-{
-    int64_t least = bytes[0];
-    for (int32_t k = 1; k < n; k++) least = MIN(least, bytes[k]);
-    return least;
-}
-
-/* No peak is below it: each by itself takes its least. */
-static int64_t
-peak_alone(const struct net *n)
-{
-    struct arena tmp = {0};
-    int32_t end = net_times(n);
-    int64_t *live = ARENA_ARRAY(&tmp, int64_t, end + 1), most = 0;
-    for (int32_t i = 0; i < n->nnode; i++) {
-        if (!n->node[i].memory) continue;
-        live[n->node[i].time] += least_of(n->node[i].memory, n->node[i].ncand);
-        live[n->node[i].time + 1] -= least_of(n->node[i].memory, n->node[i].ncand);
-    }
-    for (int32_t i = 0; i < n->ntensor; i++) {
-        const struct net_tensor *t = &n->tensor[i];
-        if (!t->bytes || t->dies <= t->born) continue;
-        live[t->born] += least_of(t->bytes, t->nfrom);
-        live[t->dies] -= least_of(t->bytes, t->nfrom);
-    }
-    for (int32_t t = 0; t < end; t++) {
-        if (t) live[t] += live[t - 1];
-        most = MAX(most, live[t]);
-    }
-    arena_fini(&tmp);
-    return most;
 }
 
 /* ---- halving ---- */
@@ -98,12 +41,12 @@ peak_within(struct arena *a, const struct net *n, int64_t bytes, const struct so
     return peak;
 }
 
-int64_t
-lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o, int64_t peak, const int32_t **choice)
+/* Limits between what is proved and what is known. Returns the least peak found; *choice: as lowest.h has it. */
+static int64_t
+halve(struct arena *a, const struct net *n, const struct solve_options *o, int64_t bound, int64_t peak,
+      const int32_t **choice)
 {
-    *choice = NULL;
-    if (!lowest_is_sought(n)) return peak;
-    int64_t unit = unit_of(n), bad = (peak_alone(n) - 1) / unit, good = peak / unit, left = WORK;
+    int64_t unit = floor_unit(n), bad = (bound - 1) / unit, good = peak / unit, left = WORK;
     struct solve_options counted = {.start = o->start, .work = &left, .within = n->memory_limit};
     while (good - bad > 1 && left > 0 && !(o->stop && o->stop(o->arg))) {
         int64_t half = bad + (good - bad) / 2, found = peak_within(a, n, half * unit, &counted, choice);
@@ -113,4 +56,23 @@ lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o,
     }
     *choice = NULL;
     return good * unit;
+}
+
+int64_t
+lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o, int64_t peak, int64_t *bound,
+            const int32_t **choice)
+{
+    *choice = NULL;
+    *bound = floor_alone(n);
+    if (!lowest_is_sought(n)) return peak;
+    for (int split = 0; split < 2 && *bound < peak; split++) {
+        int64_t left = WORK;
+        struct floor_options f = {.work = &left, .split = split, .stop = o->stop, .arg = o->arg};
+        floor_find(a, n, &f, bound, &peak, choice);
+        if (*choice && peak <= n->memory_limit) return peak;
+        *choice = NULL;
+        if (!split && *bound < peak) peak = halve(a, n, o, *bound, peak, choice);
+        if (*choice) return peak;
+    }
+    return peak;
 }

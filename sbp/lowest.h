@@ -1,8 +1,8 @@
-/* lowest.h - the least peak of memory that any choice of a net has (inside sbp/).
+/* lowest.h - the least peak of memory that any choice of a net has, and what is proved of it (inside sbp/).
  *
- * Limits are halved between one that no choice was found for and the least peak known. A search of counted work looks
- * for each, so that what is found does not depend on the clock; nets for which that would take long are left alone.
- * Pure; one call, one thread. */
+ * Limits are halved between what floor.h proves and the least peak known. A search of counted work looks for each, so
+ * that what is found does not depend on the clock; nets for which that would take long are left alone. What is between
+ * then is split. Pure; one call, one thread. */
 #ifndef RILLE_SBP_LOWEST_H
 #define RILLE_SBP_LOWEST_H
 
@@ -13,9 +13,10 @@ bool lowest_is_sought(const struct net *n);
 /* So much work is a small part of a second. */
 int64_t lowest_work(void);
 /* peak: of a choice that is known; o->start: one that is possible, whatever it holds. o->stop is asked between limits.
- * It ends when it finds a choice that keeps n's limit, which others than the search for that limit may: *choice, in a;
- * NULL: none does. */
-int64_t lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o, int64_t peak,
+ * Returns the least peak found; *bound: no peak is below it, so where they are equal there is no lower one. It ends
+ * when it finds a choice that keeps n's limit, which others than the search for that limit may: *choice, in a; NULL:
+ * none does. */
+int64_t lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o, int64_t peak, int64_t *bound,
                     const int32_t **choice);
 
 #endif

@@ -7,6 +7,7 @@
 #include "sbp/copies.h"
 #include "sbp/dual.h"
 #include "sbp/explore.h"
+#include "sbp/floor.h"
 #include "sbp/limited.h"
 #include "sbp/local.h"
 #include "sbp/lowest.h"
@@ -99,11 +100,20 @@ by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, 
     local_end(&l);
 }
 
+/* Where the least peak is proved to be that, it is said so. */
 static int
-nothing_meets(const struct net *n, int64_t least_peak)
+nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
 {
-    return fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; the least possible found is %lld",
-                (long long)n->memory_limit, n->memory_limit == 1 ? "" : "s", (long long)least_peak);
+    const char *s = n->memory_limit == 1 ? "" : "s";
+    if (floor >= least_peak)
+        return fail(E_PLAN, "memory: no plan keeps within %lld byte%s a device; the least possible is %lld",
+                    (long long)n->memory_limit, s, (long long)least_peak);
+    return fail(
+        E_PLAN,
+        "memory: no plan %skeeps within %lld byte%s a device; none takes less than %lld, and the least found is "
+        "%lld",
+        floor > n->memory_limit ? "" : "found ", (long long)n->memory_limit, s, (long long)floor,
+        (long long)least_peak);
 }
 
 /* A choice of a net as one of that which has its copies as nodes. */
@@ -153,11 +163,11 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
  * peak finds, or the least. */
 static void
 take_lowest(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
-            struct best *r, int64_t *least_peak)
+            struct best *r, int64_t *least_peak, int64_t *floor)
 {
     const int32_t *choice;
     struct solve_options from = {.start = r->choice, .stop = o->stop, .arg = o->arg};
-    *least_peak = lowest_peak(a, copies ? copies->net : n, &from, *least_peak, &choice);
+    *least_peak = lowest_peak(a, copies ? copies->net : n, &from, *least_peak, floor, &choice);
     if (!choice) return;
     if (copies) choice = with_copies(a, copies, choice);
     memcpy(r->choice, choice, sizeof *r->choice * (size_t)n->nnode);
@@ -189,10 +199,12 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
         solve_limited(a, n, copies, o, &all, &least_peak, out);
     if (optimal || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
     r.bound = MIN(all.bound, r.cost);
-    if (r.cost >= NET_NEVER && o->quick && least_peak < INT64_MAX) take_lowest(a, n, copies, o, &r, &least_peak);
+    if (r.cost >= NET_NEVER && o->quick && least_peak < INT64_MAX)
+        take_lowest(a, n, copies, o, &r, &least_peak, &out->floor);
     if (r.cost >= NET_NEVER && n->memory_limit && least_peak < INT64_MAX) {
+        out->floor = MAX(out->floor, floor_alone(copies ? copies->net : n));
         out->peak = least_peak;
-        return nothing_meets(n, least_peak);
+        return nothing_meets(n, least_peak, out->floor);
     }
     if (r.cost >= NET_NEVER) return fail(E_PLAN, "cost network: no choice is possible");
     out->choice = r.choice;

@@ -37,6 +37,7 @@ struct solved {
         *net;            /* what was solved: the net itself or, under a memory limit, with copies as nodes (copies.h) */
     int64_t cost, bound; /* bound <= the least possible <= cost */
     int64_t peak;        /* the most bytes at one time; where nothing meets the limit, the least such that was found */
+    int64_t floor;       /* where nothing meets the limit: bytes that every choice has at one time, proved */
     /* What a certificate says (certify.h); with options.proof, and under a memory limit after net_prove. */
     struct str proof;  /* the steps from which `certified` follows; the caller's to free */
     int64_t certified; /* <= bound: the proof lacks what branching under a memory limit found */
@@ -46,7 +47,7 @@ struct solved {
     int64_t *price;    /* by time: of a byte (limit.h); NULL without a limit that matters */
 };
 /* E_PLAN: the net is none, no choice is possible, or the search found none that meets the memory limit - the text ends
- * with the least peak that it found. */
+ * with the least peak that it found, and says whether no lower one is possible, or what is proved of it. */
 int net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out);
 
 /* Makes the proof that a certificate needs, if it is owed: seconds for a large net. */

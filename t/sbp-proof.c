@@ -1,9 +1,10 @@
 /* Tests of sbp/proof.c and sbp/certify.c: every certificate that the search writes is accepted, no damaged one is, and
- * none with a digest of its own that claims more than is true. */
+ * none with a digest of its own - one field or line changed, or steps drawn by lot - that claims more than is true. */
 #include "sbp/proof.h"
 
 #include "runtime/error.h"
 #include "sbp/certify.h"
+#include "sbp/proof_read.h"
 #include "t/nets.h"
 #include "t/tap.h"
 
@@ -109,6 +110,182 @@ says_both(const struct str *text, const struct solved *s)
            !accepted_with(text, "\nsearched ", s->certified - s->bound);
 }
 
+/* ---- every field ---- */
+
+/* What a certificate's own net and choice say, by all choices of it: does it cost that, and nothing less than the
+ * bound?
+ */
+static bool
+is_true(const struct str *text)
+{
+    struct proof r = {.at = text->text, .end = text->text + text->len, .line = 1};
+    struct net n = {.nlevel = 1};
+    bool holds = !proof_read(&r) && r.nnode <= NODES && !r.limit;
+    n.node = ARENA_ARRAY(&r.arena, struct net_node, r.nnode + 1);
+    n.tensor = ARENA_ARRAY(&r.arena, struct net_tensor, r.ntensor + 1);
+    for (n.nnode = 0; holds && n.nnode < r.nnode; n.nnode++) {
+        const struct proof_list *cost = r.node[n.nnode].cost;
+        n.node[n.nnode] = (struct net_node){.ncand = (int32_t)cost->n, .cost = cost->x};
+        if (cost->n > CANDS) holds = false;
+    }
+    for (n.ntensor = 0; holds && n.ntensor < r.ntensor; n.ntensor++) {
+        const struct proof_tensor *t = &r.tensor[n.ntensor];
+        struct net_use *use = ARENA_ARRAY(&r.arena, struct net_use, t->nuse + 1);
+        uint16_t *form = ARENA_ARRAY(&r.arena, uint16_t, (t->nuse + 1) * CANDS);
+        for (int64_t i = 0; i < t->form->n; i++) form[i] = (uint16_t)t->form->x[i];
+        for (int64_t k = 0; k < t->nuse; k++) {
+            use[k] = (struct net_use){.node = (int32_t)t->use[k].node, .form = form + (k + 1) * CANDS};
+            for (int64_t i = 0; i < t->use[k].form->n; i++) form[(k + 1) * CANDS + i] = (uint16_t)t->use[k].form->x[i];
+        }
+        n.tensor[n.ntensor] = (struct net_tensor){
+            .maker = (int32_t)t->maker, .form = form, .nfrom = (int32_t)t->nfrom, .nto = (int32_t)t->nto, .use = use};
+        n.tensor[n.ntensor].nuse = (int32_t)t->nuse;
+        n.tensor[n.ntensor].price = t->nuse ? t->price->x : NULL;
+    }
+    int32_t choice[NODES] = {0};
+    int64_t peak;
+    for (int32_t i = 0; holds && i < n.nnode; i++) choice[i] = (int32_t)r.choice[i];
+    holds = holds && net_cost(&n, choice) == r.cost && exhaustive(&n, -1, 0, &peak) >= r.bound;
+    arena_fini(&r.arena);
+    return holds;
+}
+
+struct damage {
+    int64_t made, refused, lies;
+};
+
+static void
+try_damaged(struct str *other, struct damage *d)
+{
+    certify_seal(other);
+    d->made++;
+    if (!accepted(other->text, other->len))
+        d->refused++;
+    else if (!is_true(other) && d->lies++ < 3)
+        diag("accepted, and not true:\n%s", other->text);
+    str_free(other);
+}
+
+/* Each word is another one, goes, or comes twice; each line goes, comes twice, or stands after the next. */
+static void
+damage_fields(const struct str *text, struct damage *d)
+{
+    enum { AS_IT_IS, MORE, LESS, NOUGHT, MUCH, DASH, NONE, TWICE, WAYS };
+    const char *all = str_text(text), *end = all + text->len - strlen("digest \n") - 32, *next;
+    for (const char *at = all; at < end; at = next + (next < end)) {
+        next = at + strcspn(at, " \n");
+        for (int way = MORE; way < WAYS; way++) {
+            struct str other = {0};
+            bool number = *at == '-' ? at[1] >= '0' && at[1] <= '9' : *at >= '0' && *at <= '9';
+            long long x = number ? strtoll(at, NULL, 10) : 0;
+            if (way <= MUCH && !number && *at != '-') continue;
+            if ((way == NOUGHT && number && x == 0) || (way == DASH && !number && *at == '-')) continue;
+            str_addn(&other, all, (size_t)(at - all));
+            if (way == MORE || way == LESS) str_addf(&other, "%lld", way == MORE ? x + 1 : x - 1);
+            if (way == NOUGHT) str_add(&other, "0");
+            if (way == MUCH) str_add(&other, "4000000000000000000");
+            if (way == DASH) str_add(&other, "-");
+            for (int k = 0; k < 2 && way == TWICE; k++) str_addf(&other, "%.*s%s", (int)(next - at), at, k ? "" : " ");
+            str_addn(&other, next, (size_t)(end - next));
+            try_damaged(&other, d);
+        }
+    }
+    for (const char *at = all; at < end; at = next) {
+        next = strchr(at, '\n') + 1;
+        const char *after = next < end ? strchr(next, '\n') + 1 : next;
+        for (int way = 0; way < 3; way++) {
+            struct str other = {0};
+            str_addn(&other, all, (size_t)(at - all));
+            if (way == 2) str_addn(&other, next, (size_t)(after - next));
+            if (way) str_addn(&other, at, (size_t)(next - at));
+            if (way == 1) str_addn(&other, at, (size_t)(next - at));
+            str_addn(&other, way == 2 ? after : next, (size_t)(end - (way == 2 ? after : next)));
+            try_damaged(&other, d);
+        }
+    }
+}
+
+/* The same with a choice that costs more, and the bound one above the optimum. False: none was drawn. */
+static bool
+lying(const struct net *n, const struct solved *s, const struct str *text, struct str *out)
+{
+    const char *all = str_text(text), *proof = strstr(all, "\nproof");
+    int32_t choice[NODES];
+    int64_t cost = 0;
+    for (int k = 0; k < 50 && (cost <= s->cost || cost >= NET_NEVER); k++) {
+        for (int32_t i = 0; i < n->nnode; i++) choice[i] = (int32_t)draw(n->node[i].ncand);
+        cost = net_cost(n, choice);
+    }
+    if (cost <= s->cost || cost >= NET_NEVER) return false;
+    str_addn(out, all, (size_t)(strstr(all, "\nchoice") - all));
+    str_add(out, "\nchoice");
+    for (int32_t i = 0; i < n->nnode; i++) str_addf(out, " %d", (int)choice[i]);
+    str_addf(out, "\ncost %lld\nbound %lld", (long long)cost, (long long)s->cost + 1);
+    str_add(out, proof);
+    return true;
+}
+
+/* Steps drawn by lot, in place of those of a certificate; some within one case of a split. */
+static bool
+made_up_is_refused(const struct str *lie)
+{
+    struct str other = {0};
+    int64_t variables = 1 + draw(12);
+    bool within = draw(3) == 0;
+    str_addn(&other, str_text(lie), (size_t)(strstr(str_text(lie), "\nproof\n") + 7 - str_text(lie)));
+    if (within) str_addf(&other, "split %d\ncase %d\n", (int)draw(variables), (int)draw(CANDS));
+    for (int64_t k = draw(20); k >= 0; k--) {
+        int what = (int)draw(12), u = (int)draw(variables), v = (int)draw(variables);
+        if (what < 7) str_addf(&other, "out %d\n", u);
+        if (what == 7 || what == 8) str_addf(&other, "as %d %d\n", u, v);
+        if (what == 9) str_addf(&other, "cut %d %d\n", u, v);
+        if (what == 10) str_addf(&other, "drop %d %d %d\n", u, (int)draw(CANDS), (int)draw(CANDS));
+        if (what == 11) str_add(&other, "support\n");
+        struct str whole = {0};
+        str_add(&whole, str_text(&other));
+        str_add(&whole, within ? "end\nend\n" : "end\n");
+        certify_seal(&whole);
+        bool good = accepted(whole.text, whole.len);
+        if (good) diag("accepted, and not true:\n%s", whole.text);
+        str_free(&whole);
+        if (good) return str_free(&other), false;
+    }
+    str_free(&other);
+    return true;
+}
+
+static void
+every_field(uint64_t seed, int n)
+{
+    struct damage d = {0};
+    int lied = 0, lies_made = 0, made_up = 0;
+    for (int k = 0; k < n; k++) {
+        struct arena a = {0};
+        struct str text = {0};
+        struct solved s;
+        struct net net = draw_net(&a, seed + (uint64_t)k);
+        int64_t lies = d.lies;
+        struct str lie = {0};
+        bool made = written(&a, &net, &s, &text);
+        if (made) damage_fields(&text, &d);
+        if (made && lying(&net, &s, &text, &lie)) {
+            damage_fields(&lie, &d);
+            lied += !accepted_sealed(&lie);
+            lies_made++;
+            for (int i = 0; i < 300; i++) made_up += !made_up_is_refused(&lie);
+        }
+        str_free(&lie);
+        if (d.lies > lies) diag("SEED=%llu", (unsigned long long)seed + (unsigned long long)k);
+        str_free(&text);
+        arena_fini(&a);
+    }
+    ok(d.made > 1000 * n, "%lld certificates with one field or line damaged", (long long)d.made);
+    is_int(lied, lies_made, "so is a bound above the optimum, of a choice that costs more");
+    is_int(made_up, 0, "with steps drawn by lot, too");
+    ok(d.refused > d.made * 3 / 4, "%lld are refused", (long long)d.refused);
+    is_int(d.lies, 0, "what the others claim is true of the net that they hold");
+}
+
 int
 main(void)
 {
@@ -154,5 +331,6 @@ main(void)
     is_int(both, made, "which is said, and not as if it were proven");
     is_int(twice, made, "two in one file are refused");
     ok(!accepted("", 0), "so is nothing");
+    every_field(seed + 50000, getenv("RILLE_LONG") ? 400 : 24);
     return done();
 }

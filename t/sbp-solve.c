@@ -31,8 +31,10 @@ least_is_exhaustive(struct arena *a, const struct net *n)
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .quick = true};
     limited.memory_limit = peak - 1;
     if (want >= NET_NEVER || peak < 2) return true;
-    bool fine = net_solve(a, &limited, &o, &s) == E_PLAN && s.peak == peak;
-    if (!fine) diag("want %lld, got %lld %s", (long long)peak, (long long)s.peak, err_text());
+    bool fine = net_solve(a, &limited, &o, &s) == E_PLAN && s.peak == peak && s.floor == peak;
+    fine = fine && strstr(err_text(), "the least possible is");
+    if (!fine)
+        diag("want %lld, got %lld to %lld %s", (long long)peak, (long long)s.floor, (long long)s.peak, err_text());
     err_clear();
     limited.memory_limit = peak;
     if (fine && net_solve(a, &limited, &o, &s)) fine = false;

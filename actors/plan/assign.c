@@ -758,7 +758,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
         rewrite(w);
     }
     free(w);
-    if (status && o->least) *o->least = a->solved.peak;
+    if (status && o->least) *o->least = (struct assign_least){a->solved.peak, a->solved.floor};
     if (status) assigned_free(&a);
     *out = a;
     return status == E_PLAN ? clash_tell(p, at, o, status) : status;

@@ -31,6 +31,9 @@ struct assign_root {
     int32_t leaf; /* it must lie as this leaf; -1 */
     bool fixed;   /* it must lie as it does */
 };
+struct assign_least {     /* bytes; 0: nothing is known */
+    int64_t bytes, floor; /* the least found; what no choice is below, proved: if they are equal that is the least */
+};
 struct assign_options {
     enum solve_mode mode;
     struct compute_rates rates;
@@ -38,7 +41,7 @@ struct assign_options {
     const struct assign_leaf *leaf;   /* by leaf */
     const struct assign_root *root;   /* by root */
     int64_t memory_limit;             /* bytes a device; 0: none */
-    int64_t *least;                   /* takes the least possible found where nothing meets the limit; or NULL */
+    struct assign_least *least;       /* takes what is told where nothing meets the limit; or NULL */
     const int32_t *known;             /* a choice of such a net, nknown nodes, that may be worth a try; NULL */
     int32_t nknown;
     int64_t bound; /* no choice within the limit costs less: that is known; 0 */

@@ -28,7 +28,7 @@ struct fitter {
     const struct dial_costs *costs; /* NULL: reckoned */
     int64_t reckoned;               /* the limit of a planner, which counts less than a plan holds */
     bool quick;                     /* as solve.h has it */
-    int64_t possible;               /* what it could do with, where that was too little; 0: it was not */
+    struct assign_least possible;   /* what it could do with, where that was too little; 0: it was not */
     struct program *planned; /* as a planner laid it out: once, however many plans are made of it; NULL: none did */
     struct arena tmp;
     bool searched;  /* for its schedule */
@@ -265,14 +265,15 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
  * knows of. That depends neither on the clock nor on the limit, so whoever asks for the least that is told finds it
  * again. */
 static int
-lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
+lay_at_once(struct fitter *f, struct plan **out, int64_t *least, struct assign_least *counted)
 {
     enum { STEPS = 2 };
     int64_t held;
     f->quick = true;
     int status = lay_once(f, 1, out, &held);
-    int64_t possible = f->possible;
-    for (int i = STEPS; i >= 0 && !*out && (!status || f->possible); i--) {
+    *counted = f->possible;
+    int64_t possible = counted->bytes;
+    for (int i = STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* it would be the same */
         status = lay_once(f, within, out, &held);
@@ -282,23 +283,38 @@ lay_at_once(struct fitter *f, struct plan **out, int64_t *least)
     return status;
 }
 
+/* What was found may not be the least that a plan may hold; of what the planner counts it is told what is proved. */
+static int
+nothing_fits(const struct fitter *f, const struct rounds_least *here)
+{
+    struct rounds_least l = rounds_least(f->g->s, here);
+    struct str proved = {0};
+    if (l.counted.bytes) str_add(&proved, "by the planner's count, without scratch of kernels, the least possible is ");
+    if (l.counted.floor < l.counted.bytes) str_addf(&proved, "from %lld to ", (long long)l.counted.floor);
+    if (l.counted.bytes) str_addf(&proved, "%lld, and ", (long long)l.counted.bytes);
+    int status =
+        fail(E_MEMORY, "memory: no plan found keeps within %lld byte%s a device; %sthe least plan found is %lld",
+             (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)l.held);
+    str_free(&proved);
+    return status;
+}
+
 /* A plan that a planner lays out, within the limit: the one that it makes without, if that keeps it. A plan holds more
  * or less than is counted: the scratch memory of kernels, chains that a choice breaks up. */
 static int
 lay_within(struct fitter *f, struct plan **out)
 {
     int64_t least;
+    struct assign_least counted;
     int status = lay_once(f, 0, out, &least);
     if (!status && !*out) status = lay_below(f, least, out);
-    if (*out || (status && !f->possible)) return status;
+    if (*out || (status && !f->possible.bytes)) return status;
     if (rounds_have_best(f->g->s)) return status ? status : fail(E_MEMORY, "memory: no plan of this round fits");
-    status = lay_at_once(f, out, &least);
+    status = lay_at_once(f, out, &least, &counted);
     if (status == E_CANCEL) return status;
     if (*out) err_clear();
     if (*out) return 0;
-    least = rounds_least(f->g->s, least);
-    return fail(E_MEMORY, "memory: no plan found keeps within %lld byte%s a device; the least possible found is %lld",
-                (long long)f->limit, f->limit == 1 ? "" : "s", (long long)least);
+    return nothing_fits(f, &(struct rounds_least){least, counted});
 }
 
 static int

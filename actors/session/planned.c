@@ -129,7 +129,7 @@ remember(struct rille_graph *g, struct assign_options *a)
 
 int
 planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit, bool quick,
-               int64_t *least)
+               struct assign_least *least)
 {
     struct rille_session *s = g->s;
     int64_t deadline;
@@ -144,7 +144,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.arg = &clock;
     a.proof = true;
     a.least = least;
-    *least = 0;
+    *least = (struct assign_least){0};
     a.quick = quick;
     a.may_fail = rounds_have_best(s);
     if (!quick) remember(g, &a);
@@ -155,7 +155,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     planned_freedom(g, p, -1, leaf, root);
     int status = assign_layouts(p, s->atlas, &a, &g->assigned);
     status = planned_end(&clock, status);
-    if (status == E_CANCEL) *least = 0;
+    if (status == E_CANCEL) *least = (struct assign_least){0};
     return status;
 }
 

@@ -132,10 +132,15 @@ options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct 
 }
 
 static int
-too_little(const struct cluster *k, int64_t least, const char *how)
+too_little(const struct cluster *k, const struct assign_least *least, const char *how)
 {
-    return fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; the least found takes %lld, %s",
-                (long long)k->c->memory, k->c->memory == 1 ? "" : "s", (long long)least, how);
+    struct str proved = {0};
+    if (least->floor) str_addf(&proved, "none takes less than %lld, and ", (long long)least->floor);
+    int status =
+        fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; %sthe least found takes %lld, %s",
+             (long long)k->c->memory, k->c->memory == 1 ? "" : "s", str_text(&proved), (long long)least->bytes, how);
+    str_free(&proved);
+    return status;
 }
 
 /* One search, of what beside scratch memory takes no more than `within` bytes (0: any). */
@@ -144,14 +149,14 @@ lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, i
         struct assigned **out)
 {
     struct assign_options o;
-    int64_t least = 0;
+    struct assign_least least = {0};
     TRY(program_for(k, g->assigned ? g->traced : graph_program(g), q));
     options_for(k, g, q, &o);
     o.memory_limit = within;
     o.least = &least;
     o.arg = clock;
     int status = planned_end(clock, assign_layouts(q, k->s->atlas, &o, out));
-    if (status == E_PLAN && least) return too_little(k, least, "without scratch of kernels");
+    if (status == E_PLAN && least.bytes) return too_little(k, &least, "without scratch of kernels");
     TRY(status);
     return plan_scratch(q, &(*out)->scratch);
 }
@@ -177,7 +182,7 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
         assigned_free(out);
         arena_fini(&q->arena);
     }
-    return too_little(k, least, "scratch of kernels with it");
+    return too_little(k, &(struct assign_least){.bytes = least}, "scratch of kernels with it");
 }
 
 int

@@ -140,7 +140,7 @@ more is refused, with what has most of it.
 recompute = true computes again what backward reads; "auto": parts of stages, where memory is too little, or better spent so.
 auto_parallel = true lays the step out: e = step:explain() has e.cost and e.bound, in ns, and e.gap; with
 memory_limit =, in bytes a device, and time_limit =, in seconds of a core (1): where they end in vain the least that it needs is
-looked for, 5 s for a large step. step:certify(file) writes what proves it.]],
+looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan.]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
     gives = "4.0",

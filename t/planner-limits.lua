@@ -1,0 +1,126 @@
+-- Tests of planned steps within memory limits (actors/session/fit.c, whatif.c): no device holds more than it may, and of what cannot be
+-- met the least is told.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn, optim = rille.nn, rille.optim
+local programs, place, _, train = dofile("t/lib/planned.lua")
+
+-- Shares of n, from all to one: once one was refused, the least alone. try(k) says whether k was met.
+local function shares(n, try)
+  local met = true
+  for k = n, 1, -1 do
+    if met or k == 1 or os.getenv("RILLE_LONG") then met = try(k) end
+  end
+end
+
+-- Limits.
+do
+  local _, step = train("mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1e9})
+  tap.ok(step:explain().gap == 0, "a limit that is far away changes nothing")
+  local good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 200})
+  tap.ok(not good and tostring(why):find("memory") and tostring(why):find("%d+$"), "what nothing meets names the least: " .. tostring(why))
+  good, why = pcall(train, "mlp", "line", "B", "S(0)", {auto_parallel = true, memory_limit = 1})
+  tap.ok(not good and tostring(why):find("within 1 byte a device", 1, true), "one byte is no bytes: " .. tostring(why))
+end
+
+-- What a device holds: no more than the limit, or the least is told, with which there is a plan.
+do
+  local function most(limit, sbp, mode)
+    rille.manual_seed(1)
+    local P = place("grid")
+    local net = programs.mlp():to_global{placement = P, sbp = sbp}
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local step = rille.graph(function(x)
+      local loss = net(x):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {auto_parallel = mode, time_limit = 0.1, memory_limit = limit})
+    for _ = 1, 2 do step(rille.ones({24, 16}, {placement = P, sbp = {"S(0)", "B"}})) end
+    local held = 0
+    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
+    return held
+  end
+  for name, sbp in pairs{B = {"B", "B"}, auto = "auto"} do
+    for _, mode in ipairs{"optimal", "greedy"} do
+      local much, least = most(nil, sbp, mode), nil
+      shares(6, function(k)
+        local limit, what = much * k // 6, ("%s, %s, a limit of %d of %d bytes: "):format(mode, name, much * k // 6, much)
+        local good, held = pcall(most, limit, sbp, mode)
+        if good then
+          tap.ok(held <= limit, what .. "no device holds more", held)
+        else
+          least = math.tointeger(tostring(held):match("memory: .* found is (%d+)$"))
+          tap.ok(least and least > limit, what .. "or the least is told", held)
+        end
+        return good
+      end)
+      local good, held = pcall(most, least, sbp, mode) -- a loaded machine may find less within the time
+      tap.ok(good and held <= least or not good and tostring(held):find("memory: .* found is %d+$"),
+        ("%s, %s: with the least, %d bytes, there is a plan, or the least is told anew"):format(mode, name, least))
+    end
+  end
+end
+
+-- Stages that a planner lays out, with a schedule that is searched for: within the limit, or refused with the least.
+do
+  local A, B = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
+  local PIECES <const> = 4
+  local function staged(limit, mode)
+    rille.manual_seed(1)
+    local layers = {}
+    for i = 1, 4 do layers[i] = nn.Linear(16, 16):to_global{placement = i <= 2 and A or B, sbp = "B"} end
+    local step = rille.graph(function(x)
+      for i, layer in ipairs(layers) do x = layer(i == 3 and x:to_global{placement = B, sbp = "S(0)"} or x):gelu() end
+      local loss = x:square():mean()
+      loss:backward()
+      return loss
+    end, {auto_parallel = mode, time_limit = 600, micro_batches = PIECES, schedule = "auto", memory_limit = limit})
+    local bits = {step(rille.randn({64 * PIECES, 16}, {placement = A, sbp = "S(0)"})):item()}
+    for i, layer in ipairs(layers) do bits[i + 1] = layer.weight.grad:totable() end
+    local most = 0
+    for _, d in ipairs(step:stats().devices) do most = math.max(most, d.peak_memory) end
+    return most, bits, step
+  end
+  for _, mode in ipairs{"greedy", "optimal"} do
+    local much, want = staged(nil, mode)
+    local least
+    shares(12, function(k)
+      local limit = much * k // 12
+      local good, held, bits, step = pcall(staged, limit, mode)
+      local name = ("%s, %d of %d bytes: "):format(mode, limit, much)
+      if good then
+        tap.ok(held <= limit and k > 1, name .. "no device of a planned pipeline holds more", held)
+        tap.is(bits, want, name .. "the same bits")
+        tap.ok(step:explain().bound > 0 and #step:hints() > 0, name .. "and what the planner says of it is there")
+      else
+        least = math.tointeger(tostring(held):match("the least[%a ]* is (%d+)") or tostring(held):match("found is (%d+)"))
+        tap.ok(least and least > limit, name .. "or the least is told", held)
+      end
+      return good
+    end)
+    tap.ok(least and least < much, mode .. ": limits are met that a plan without one does not keep to")
+  end
+end
+
+-- Limits of whatif are limits of what is told, scratch memory of kernels with it; what is refused is told as well.
+do
+  local P = place("line")
+  local net = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+  net:to_global{placement = P, sbp = "auto"}
+  local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x)
+    local loss = net(x):square():sum()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true})
+  step(rille.randn({512, 64}, {placement = P, sbp = "S(0)"}))
+  local all = rille.whatif(step, {mesh = {4}})
+  tap.ok(all.scratch > 0 and all.memory > all.scratch, "kernels take some of the memory", all.scratch .. " of " .. all.memory)
+  local limits = {all.memory, all.memory - 1, all.memory - all.scratch // 2, all.memory * 3 // 4, all.scratch, 1}
+  for k, e in ipairs(rille.whatif(step, {mesh = {4}, memory = limits})) do
+    tap.ok(not e and k > 1 or e.memory <= limits[k], ("within %d bytes are told %s"):format(limits[k], e and e.memory or "none"))
+  end
+  tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "without scratch"},
+    "what cannot be met is told, and the least")
+end
+tap.done()
