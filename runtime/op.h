@@ -210,8 +210,9 @@ enum {
     OP_NONZERO = 8192,       /* no element of its result is 0: integers may divide by it as it is */
     OP_LEADS = 16384,        /* a chain of element-wise operators may begin with it: a product, with one result, that
                               * checks no data */
-    OP_FOLLOWS = 32768, /* a task of a product may end with it: it has one result, which it may write over operand 0,
-                         * and that may be the product's */
+    OP_FOLLOWS = 32768,   /* a task of a product may end with it: it has one result, which it may write over operand 0,
+                           * and that may be the product's */
+    OP_ANY_ORDER = 65536, /* where host code computes, its results' dimensions may lie in any order, at no cost */
 };
 
 struct op {

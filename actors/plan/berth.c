@@ -27,7 +27,8 @@ enum {
     ENOUGH = 64,           /* not of more pieces than this, */
     MOST_USES = 1 << 14,   /* and never more uses than this: pieces take turns */
     MOST_SIGHTS = 1 << 28, /* pairs of tenants that the bound looks at, about */
-    LEAST_GAIN = 128,      /* of the arena: for less, registers stay as they are */
+    LEAST_GAIN = 128,      /* of the arena: for less, registers stay as they are; */
+    LEAST_BYTES = 1 << 15, /* and for fewer bytes than these */
     FAR = 1 << 28,
 };
 
@@ -392,12 +393,12 @@ pack_device(struct berths *b, struct plan_device *d, int32_t device)
 {
     if (!count_berths(b, list_tenants(b, device))) return;
     int64_t least = bytes_in_order(b);
-    if (d->scratch <= least + least / BERTHS_GOOD) return;
+    if (d->scratch <= least + MAX(least / BERTHS_GOOD, LEAST_BYTES)) return;
     b->after = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant * b->ntenant);
     find_after(b);
     if (!takes_turns(b)) return;
     int64_t bound = find_bound(b);
-    if (d->scratch <= bound + bound / BERTHS_GOOD) return;
+    if (d->scratch <= bound + MAX(bound / BERTHS_GOOD, LEAST_BYTES)) return;
     find_reach(b);
     make_room(b);
     berths_list(b);

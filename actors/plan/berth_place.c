@@ -16,8 +16,8 @@
 enum {
     ORDER_LOOKS = 1 << 27, /* that orders take, but for the first */
     STEP_LOOKS = 1 << 22,  /* that steps take, each of which looks at all uses, */
-    LONGER = 4,            /* and where much can be won so many times that, */
-    STEPS = 24,            /* but so many steps for each use at most */
+    LONGER = 16,           /* and where much can be won so many times that, */
+    STEPS = 96,            /* but so many steps for each use at most */
     STEP = 192,            /* by which part of it an arena is made smaller */
     NEAR = 24,             /* by more than which it is searched longer */
 };

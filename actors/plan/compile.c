@@ -85,14 +85,25 @@ parts_of(struct lower *lower, const struct layout *l, const struct type *t, int3
     }
 }
 
-static bool *
-nodes_read(const struct program *g, struct arena *a)
+static void
+note_reader(struct lower *l, struct ref r, int32_t by)
 {
-    bool *read = ARENA_ARRAY(a, bool, g->nnode + 1);
+    if (r.kind != REF_NODE) return;
+    int32_t *reader = &l->reader[r.index * OP_OUT + r.out];
+    *reader = by >= 0 && *reader == NOBODY ? by : SEVERAL;
+    if (by >= 0) l->read[r.index] = true;
+}
+
+static void
+note_readers(struct lower *l)
+{
+    const struct program *g = l->program;
+    l->read = ARENA_ARRAY(&l->tmp, bool, g->nnode + 1);
+    l->reader = ARENA_ARRAY(&l->tmp, int32_t, g->nnode * OP_OUT + 1);
+    for (int32_t i = 0; i < g->nnode * OP_OUT; i++) l->reader[i] = NOBODY;
     for (int32_t i = 0; i < g->nnode; i++)
-        for (int32_t k = 0; k < g->node[i].nin; k++)
-            if (g->node[i].in[k].kind == REF_NODE) read[g->node[i].in[k].index] = true;
-    return read;
+        for (int32_t k = 0; k < g->node[i].nin; k++) note_reader(l, g->node[i].in[k], i);
+    for (int32_t k = 0; k < g->nroot; k++) note_reader(l, g->root[k].ref, SEVERAL);
 }
 
 static void
@@ -106,7 +117,7 @@ plan_parts(struct lower *l)
     p->shared = ARENA_ARRAY(&p->arena, bool, g->nroot + 1);
     l->shares = replica_updates(g, &l->tmp);
     l->checks = program_checks(g, &l->tmp);
-    l->read = nodes_read(g, &l->tmp);
+    note_readers(l);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
         p->nleaf_part += mine_of(&l->mines, g->leaf[i].layout->place)->n;

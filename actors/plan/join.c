@@ -9,6 +9,7 @@
 struct joiner {
     const struct plan *const *part;
     int n;
+    bool as_one;
     struct arena *arena;
     const int32_t *first;           /* by part: its first task */
     int32_t *first_device, *thread; /* and device, and thread */
@@ -33,6 +34,59 @@ other_end(const struct joiner *j, const struct channel *c, int *part)
     return NULL;
 }
 
+/* The sending end of the channel by which came what the port reads, and in which part; NULL: it came by none. */
+static const struct channel *
+received(const struct joiner *j, int part, const struct in_port *in, int *far)
+{
+    const struct plan *p = j->part[part];
+    int32_t channel = in->out == 0 ? p->task[in->task].channel : -1;
+    const struct channel *c = channel >= 0 && !p->channel[channel].sends ? &p->channel[channel] : NULL;
+    return c ? other_end(j, c, far) : NULL;
+}
+
+/* Whoever reads what was received also reads of who sent it, in ports behind its own: the n-th of the one for the n-th
+ * of the others. */
+static int32_t
+port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
+{
+    const struct task *t = &j->part[part]->task[task];
+    int32_t n = t->nin;
+    for (int32_t k = 0, far; k < port; k++) n += received(j, part, &t->in[k], &far) != NULL;
+    return n;
+}
+
+/* From who sends to the readers of what is received, with as many registers. */
+static void
+add_room(const struct joiner *j, int far, int32_t receives, struct task *t)
+{
+    const struct out_port *got = &j->part[far]->task[receives].out[0];
+    struct out_port room = {
+        .nreg = got->nreg, .every = got->every, .once = got->once, .nfan = got->nfan, .where = {.kind = NOWHERE}};
+    room.fan = arena_dup(j->arena, got->fan, sizeof *got->fan * (size_t)got->nfan);
+    for (int32_t f = 0; f < got->nfan; f++) {
+        struct fan *fan = &room.fan[f];
+        struct reader *reader = arena_dup(j->arena, fan->reader, sizeof *reader * (size_t)fan->nreader);
+        for (int32_t r = 0; r < fan->nreader; r++)
+            reader[r] =
+                (struct reader){j->first[far] + reader[r].task, port_to_sender(j, far, reader[r].task, reader[r].port)};
+        fan->reader = reader;
+    }
+    t->out[t->nout++] = room;
+}
+
+static void
+take_room(const struct joiner *j, int part, int32_t task, struct task *t)
+{
+    const struct task *was = &j->part[part]->task[task];
+    for (int32_t k = 0, far; k < was->nin; k++) {
+        const struct channel *end = received(j, part, &was->in[k], &far);
+        if (!end) continue;
+        t->in[t->nin] = was->in[k];
+        t->in[t->nin].task = j->first[far] + end->task;
+        t->in[t->nin++].out = j->part[far]->task[end->task].nout + 1;
+    }
+}
+
 /* The channel's edge is behind the ports that its tasks have. */
 static void
 add_edge(const struct joiner *j, const struct channel *c, struct task *t)
@@ -50,6 +104,14 @@ add_edge(const struct joiner *j, const struct channel *c, struct task *t)
     fan.reader = arena_dup(j->arena, &reader, sizeof reader);
     t->out[t->nout++] = (struct out_port){.nreg = c->nreg, .every = 1, .nfan = 1, .where = {.kind = NOWHERE}};
     t->out[t->nout - 1].fan = arena_dup(j->arena, &fan, sizeof fan);
+    if (!j->as_one) return;
+    add_room(j, far, end->task, t);
+    t->device = j->first_device[far] + there->device;
+    t->thread = j->thread[far] + there->thread;
+    t->stream = there->stream;
+    t->turn = there->turn;
+    t->lead = there->lead;
+    t->priority = there->priority;
 }
 
 static void
@@ -74,8 +136,8 @@ copy_task(const struct joiner *j, int part, int32_t i, struct task *t)
     *t = p->task[i];
     t->device += j->first_device[part];
     t->thread += j->thread[part];
-    t->in = ARENA_ARRAY(j->arena, struct in_port, t->nin + 1);
-    t->out = ARENA_ARRAY(j->arena, struct out_port, t->nout + 1);
+    t->in = ARENA_ARRAY(j->arena, struct in_port, 2 * t->nin + 1);
+    t->out = ARENA_ARRAY(j->arena, struct out_port, t->nout + 2);
     for (int32_t k = 0; k < t->nin; k++) {
         t->in[k] = p->task[i].in[k];
         t->in[k].task += j->first[part];
@@ -84,6 +146,7 @@ copy_task(const struct joiner *j, int part, int32_t i, struct task *t)
         t->out[k] = p->task[i].out[k];
         copy_out(j, part, &t->out[k]);
     }
+    if (j->as_one) take_room(j, part, i, t);
     if (t->channel >= 0) add_edge(j, &p->channel[t->channel], t);
     t->channel = -1;
 }
@@ -97,9 +160,9 @@ copy_devices(const struct joiner *j, int part, struct plan_device *device)
 }
 
 const struct plan *
-plan_join(const struct plan *const *part, int n, struct arena *a, int32_t *first)
+plan_join(const struct plan *const *part, int n, bool as_one, struct arena *a, int32_t *first)
 {
-    struct joiner j = {part, n, a, first, ARENA_ARRAY(a, int32_t, n + 1), ARENA_ARRAY(a, int32_t, n + 1)};
+    struct joiner j = {part, n, as_one, a, first, ARENA_ARRAY(a, int32_t, n + 1), ARENA_ARRAY(a, int32_t, n + 1)};
     struct plan *all = ARENA_NEW(a, struct plan);
     *all = (struct plan){.program = part[0]->program,
                          .pieces = part[0]->pieces,

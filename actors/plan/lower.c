@@ -138,6 +138,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     }
     for (int o = 0; o < n->nout; o++) {
         struct pval *v = l->node_val[c->to * OP_OUT + o];
+        if (!adds) v->part[own].view = laid_result(l, c->node, o, own, v);
         struct part part = part_here(l, c, n->nin + o, v, own);
         draft_out(l, &l->draft[id], view_bytes(part.view), adds ? l->program->pieces : 1);
         part_is_result(&part, id, o);
@@ -179,6 +180,7 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     d->task.type = arena_dup(&l->plan->arena, &local, sizeof local);
     d->task.name = kind->name;
     d->task.source = v->part[own].view;
+    d->task.threads = lower_team(l, 0, 2 * (double)type_bytes(&local));
     draft_out(l, d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
     d->task.nresult = 1;
     TRY(single_launches(l, p->kind, &d->task));

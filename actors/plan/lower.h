@@ -9,6 +9,8 @@
 #include "actors/plan/replica.h"
 #include "runtime/hash.h"
 
+enum { NOBODY = -1, SEVERAL = -2 };
+
 /* Where one rank's part of a value is. */
 struct part {
     uint8_t kind;            /* ARG_REG, ARG_LEAF */
@@ -59,9 +61,10 @@ struct lower {
     struct pval **node_val; /* [node * OP_OUT + out] */
     struct pval **leaf_val;
     struct outline *outline;
-    bool *shares; /* by node: replica_updates */
-    bool *checks; /* by node: program_checks */
-    bool *read;   /* by node: another node reads a result of it */
+    bool *shares;    /* by node: replica_updates */
+    bool *checks;    /* by node: program_checks */
+    bool *read;      /* by node: another node reads a result of it */
+    int32_t *reader; /* by result: the one node that reads it, NOBODY, or SEVERAL, which a root is too */
     struct mines mines;
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */
@@ -121,6 +124,9 @@ void part_is_result(struct part *p, int32_t task, int32_t out);
 struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece,
                       struct ref ref);
 void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* one more, whatever others there are */
+
+/* laid.c: how part `own` of a result of a node lies in its register; v has it dense. */
+const struct view *laid_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v);
 
 /* order.c */
 void order_begin(struct lower *l); /* when all tasks are there */

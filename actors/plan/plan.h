@@ -182,6 +182,7 @@ struct task {
     struct exec *exec;
     const struct type *type;   /* of a task that is no node and no box: the local type of its result; else NULL */
     const struct view *source; /* accumulate, copy: how it lies in its argument; else NULL */
+    int32_t threads;           /* of these: how many may copy it, where host code does */
     /* Of these on devices that compile: what copies it, what adds it to its result; NULL: host code does it. */
     const struct cuda_launch *copies, *adds;
     union {                       /* by kind */

@@ -12,6 +12,7 @@
 #include "runtime/stream.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- a heap of numbers by key ---- */
@@ -419,6 +420,7 @@ fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const 
         if (even[i]) r->first[lane[i] + 2] += p->task[i].nact;
     }
     for (int32_t k = 0; k < r->nlane; k++) r->first[k + 1] += r->first[k];
+    r->nact = (int32_t)n;
     for (int64_t i = 0; i < n; i++) {
         struct row_act x = {act[i].task, act[i].piece};
         if (even[x.task]) r->act[r->first[lane[x.task] + 1]++] = x;
@@ -500,5 +502,91 @@ play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how,
         if (time < least) *out = r;
         least = MIN(least, time);
     }
+    return 0;
+}
+
+/* ---- on their way ---- */
+
+enum { NTASK, NACT, NHEAD }; /* of rows that travel: numbers of 64 bits; then each task's patience, each act's place */
+
+void
+play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out)
+{
+    int64_t act = r->first_act[first], head[NHEAD] = {part->ntask, r->nact};
+    str_addn(out, head, sizeof head);
+    str_addn(out, r->patience + first, sizeof *r->patience * (size_t)part->ntask);
+    str_addn(out, r->place + act, sizeof *r->place * (size_t)(r->first_act[first + part->ntask] - act));
+}
+
+/* Are those in rows told from the others, and does nobody wait so long that clocks end? */
+static bool
+makes_sense(const struct plan *p, const struct lane_rows *r)
+{
+    bool good = true;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        good = good && r->patience[i] >= 0 && r->patience[i] <= INT64_MAX / 4;
+        for (int64_t k = r->first_act[i]; k < r->first_act[i + 1]; k++) good = good && r->place[k] >= 0;
+    }
+    return good && r->nact >= 0;
+}
+
+struct placed {
+    int32_t lane, place;
+    struct row_act act;
+};
+
+static int
+by_lane(const void *x, const void *y)
+{
+    const struct placed *a = x, *b = y;
+    if (a->lane != b->lane) return a->lane < b->lane ? -1 : 1;
+    if (a->place != b->place) return a->place < b->place ? -1 : 1;
+    return (a->act.task > b->act.task) - (a->act.task < b->act.task);
+}
+
+/* Rows list acts by place, lane after lane. */
+static void
+list_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
+{
+    struct arena tmp = {0};
+    int64_t n = 0;
+    struct placed *in = ARENA_ARRAY(&tmp, struct placed, r->first_act[p->ntask] + 1);
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nact; k++) {
+            int32_t place = r->place[r->first_act[i] + k];
+            if (place >= r->nact) in[n++] = (struct placed){r->lane_of[i], place, {i, k}};
+        }
+    qsort(in, (size_t)n, sizeof *in, by_lane);
+    r->act = ARENA_ARRAY(a, struct row_act, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+        r->act[i] = in[i].act;
+        r->first[in[i].lane + 1]++;
+    }
+    for (int32_t k = 0; k < r->nlane; k++) r->first[k + 1] += r->first[k];
+    arena_fini(&tmp);
+}
+
+int
+play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out)
+{
+    struct lanes l = number_lanes(p, PLAY_THREADS, a);
+    struct lane_rows r = {.nlane = l.n, .lane_of = l.of, .first_lane = l.first};
+    int64_t head[NHEAD];
+    r.first_act = ARENA_ARRAY(a, int64_t, p->ntask + 1);
+    r.max_ready = ARENA_ARRAY(a, int32_t, r.nlane + 1);
+    r.first = ARENA_ARRAY(a, int64_t, r.nlane + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        r.first_act[i + 1] = r.first_act[i] + p->task[i].nact;
+        r.max_ready[l.of[i]]++;
+    }
+    size_t patience = sizeof *r.patience * (size_t)p->ntask, place = sizeof *r.place * (size_t)r.first_act[p->ntask];
+    if (n != sizeof head + patience + place) return fail(E_BUS, "rows came that are of another plan");
+    memcpy(head, bytes, sizeof head);
+    r.nact = (int32_t)MIN(MAX(head[NACT], -1), INT32_MAX);
+    r.patience = arena_dup(a, (const char *)bytes + sizeof head, patience);
+    r.place = arena_dup(a, (const char *)bytes + sizeof head + patience, place);
+    if (head[NTASK] != p->ntask || !makes_sense(p, &r)) return fail(E_BUS, "rows came that make no sense");
+    list_rows(p, &r, a);
+    *out = r;
     return 0;
 }

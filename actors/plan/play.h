@@ -6,6 +6,7 @@
 #define RILLE_PLAN_PLAY_H
 
 #include "actors/plan/plan.h"
+#include "runtime/str.h"
 
 /* One act, played or as it happened: act number `piece` of its task, from 0. Nanoseconds, on any one clock. */
 struct act_time {
@@ -39,7 +40,8 @@ struct lane_rows {
     } * act;
     int64_t *patience;  /* by task: nanoseconds that a lane waits rather than begin it */
     int64_t *first_act; /* by task: its acts' first place */
-    int32_t *place;     /* by task and act: whose turn it is, the least */
+    int32_t *place; /* by task and act: whose turn it is, the least; 0, 1, ... of those in no row, which come first */
+    int32_t nact;   /* from here on: of those in rows */
 };
 
 /* The place of a task's act: in task_key's stead. */
@@ -67,5 +69,11 @@ int plan_play(const struct plan *p, const int64_t *cost, const struct play_how *
  * 0.1 s. E_PLAN. */
 int play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a,
               struct lane_rows *out);
+
+/* Rows travel to the processes that run the parts of a plan: writes those of `part`, whose tasks are first, first + 1,
+ * ... of the plan that r is of. */
+void play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
+/* Reads rows of threads' lanes for a plan, whoever wrote them, in arena a. E_BUS: they are of another plan, or none. */
+int play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out);
 
 #endif

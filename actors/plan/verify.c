@@ -239,11 +239,12 @@ check_partners(const struct proof *v, int32_t i)
     if (!of->by || !t->move.seat || !t->move.seat->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
         of->by->size > n)
         return proof_fail(v, i, "has no seat in a collective");
-    for (int32_t k = 0; k < of->by->size; k++) {
+    for (int32_t k = 0, before = -1; k < of->by->size; k++) {
         int32_t at = task_partner(t, i, k);
         bool there =
-            at >= 0 && at < p->ntask && p->task[at].kind->flags & KIND_COLLECTS && task_hop(&p->task[at]) == of;
+            at > before && at < p->ntask && p->task[at].kind->flags & KIND_COLLECTS && task_hop(&p->task[at]) == of;
         if (!there) return proof_fail(v, i, "has no partner in seat %d", (int)k);
+        before = at;
     }
     return 0;
 }

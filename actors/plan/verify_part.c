@@ -101,6 +101,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     if (here && !placed && !nothing) return false;
     if (placed) {
         *view = value_part(c->layout, &t, c->pos);
+        for (int d = 0; c->turned && d < view->ndim; d++) view->stride[d] = c->turned->stride[d];
     } else {
         const struct prog_node *n = node_of(v, r);
         if (!n || !(n->op->flags & OP_VIEW) || n->accumulate) return false;

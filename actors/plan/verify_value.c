@@ -87,6 +87,24 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
     return 0;
 }
 
+/* Has made the sizes of v, and no gaps, whatever the order in which its dimensions lie? */
+static bool
+is_turned(const struct view *made, const struct view *v)
+{
+    bool seen[MAX_DIM] = {false};
+    int left = v->ndim;
+    for (int d = 0; d < v->ndim; d++)
+        if (made->dim[d] != v->dim[d]) return false;
+    for (int64_t step = 1; left > 0; left--) {
+        int d = 0;
+        while (d < v->ndim && (seen[d] || (v->dim[d] != 1 && made->stride[d] != step))) d++;
+        if (d == v->ndim) return false;
+        seen[d] = true;
+        step *= v->dim[d];
+    }
+    return true;
+}
+
 /* Result number `out` of the task is result k of a node. */
 static int
 check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t k)
@@ -99,10 +117,16 @@ check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t 
     TRY(proof_same(s->v, task, "bytes of a result", t->out[out].bytes, view_bytes(&view)));
     if (s->v->shares[node] && t->out[out].bytes > 0 && t->out[out].where.kind != IN_ROOT)
         return proof_fail(s->v, task, "a slice of result %d does not outlive the run", (int)k);
+    const struct view *made = exec_view(t->exec, t->narg + out), *turned = NULL;
+    if (n->op->flags & OP_ANY_ORDER && made && made->ndim == view.ndim && !view_same(made, &view)) {
+        if (!is_turned(made, &view)) return proof_fail(s->v, task, "result %d is no order of its dimensions", (int)out);
+        for (int d = 0; d < view.ndim; d++) view.stride[d] = made->stride[d];
+        turned = made;
+    }
     if (!made_for(t, t->narg + out, depends_on_place(s, task), &view))
         return proof_fail(s->v, task, "its kernel was made for another result %d", (int)out);
     *value_result(s, task, out) =
-        (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos};
+        (struct content){.ref = {REF_NODE, (uint8_t)k, node}, .layout = n->layout[k], .pos = t->pos, .turned = turned};
     return 0;
 }
 

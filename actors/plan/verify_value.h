@@ -11,6 +11,7 @@ struct content {
     int32_t pos;                 /* mesh position; staging: which stage; received: which channel that comes in */
     bool received;               /* a channel brought it: slices of a part or of a stage elsewhere */
     const struct plan_move *box; /* the move that made it, NULL: a kernel did */
+    const struct view *turned;   /* of a kernel: its dimensions lie in this order; NULL: in their own */
 };
 
 struct values {

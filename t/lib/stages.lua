@@ -1,8 +1,10 @@
 -- stages.lua - returns a function: a compiled step of a chain of products over these devices, on meta; the same number
--- again is another stage. options: those of rille.graph beside the schedule.
+-- again is another stage. options: those of rille.graph beside the schedule, and the rows of a piece (2).
 return function(devices, pieces, schedule, options)
   local on, weight, how = {}, {}, {micro_batches = pieces, schedule = schedule}
   for k, v in pairs(options or {}) do how[k] = v end
+  local rows = (how.rows or 2) * pieces
+  how.rows = nil
   for q, d in ipairs(devices) do
     on[q] = rille.placement("meta", {d})
     weight[q] = rille.empty({8, 8}, {placement = on[q], requires_grad = true})
@@ -13,6 +15,6 @@ return function(devices, pieces, schedule, options)
     loss:backward()
     return loss
   end, how)
-  step(rille.empty({2 * pieces, 8}, {placement = on[1]}), rille.empty({2 * pieces, 8}, {placement = on[#devices]}))
+  step(rille.empty({rows, 8}, {placement = on[1]}), rille.empty({rows, 8}, {placement = on[#devices]}))
   return step
 end

@@ -1,0 +1,57 @@
+/* laid.c - in which order the dimensions of a result lie in its register.
+ *
+ * Heads are turned in front of positions for attention, and behind them for what follows: what is turned back and made
+ * one dimension with its neighbour would have to be copied. A kernel that writes in any order (OP_ANY_ORDER) writes
+ * what one view alone reads so that this view is dense. */
+#include "actors/plan/lower.h"
+#include "runtime/device.h"
+
+/* The reader of a result, when it is a view, in the same layout, and nothing else reads it; -1. */
+static int32_t
+viewer_of(const struct lower *l, int32_t node, int32_t out)
+{
+    const struct program *p = l->program;
+    const struct prog_node *n = &p->node[node];
+    int32_t reader = l->reader[node * OP_OUT + out];
+    if (!(n->op->flags & OP_ANY_ORDER) || n->accumulate || l->shares[node] || reader < 0) return -1;
+    const struct prog_node *r = &p->node[reader];
+    bool views = r->op->flags & OP_VIEW && !r->accumulate && r->nin == 1;
+    return views && r->want[0] == n->layout[out] ? reader : -1;
+}
+
+/* Gives `dense` the strides with which `shown`, which has the same elements in another order of dimensions, is dense.
+ * False: it is no other order. */
+static bool
+turn_strides(struct view *dense, const struct view *shown)
+{
+    int64_t step = 1, stride[MAX_DIM];
+    bool taken[MAX_DIM] = {false};
+    if (view_numel(shown) != view_numel(dense) || shown->ndim != dense->ndim) return false;
+    for (int j = shown->ndim - 1; j >= 0; j--) {
+        int d = 0;
+        while (d < dense->ndim && (taken[d] || dense->dim[d] != shown->dim[j] ||
+                                   (dense->dim[d] > 1 && dense->stride[d] != shown->stride[j])))
+            d++;
+        if (d == dense->ndim) return false;
+        taken[d] = true;
+        stride[d] = step;
+        step *= dense->dim[d];
+    }
+    for (int d = 0; d < dense->ndim; d++) dense->stride[d] = stride[d];
+    return true;
+}
+
+const struct view *
+laid_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v)
+{
+    const struct view *dense = v->part[own].view;
+    int32_t reader = viewer_of(l, node, out);
+    if (reader < 0 || view_numel(dense) == 0 || device_kind(v->layout->place->kind)->flags & COMPILES) return dense;
+    const struct prog_node *r = &l->program->node[reader];
+    struct call *c = program_call(l->program, r, &l->tmp);
+    struct view lies = *dense, operand = part_placed(v, own);
+    struct view shown = part_local(r->layout[0], &r->type[0], v->mine->pos[own]);
+    int64_t skip = 0;
+    if (r->op->view(c, &operand, &shown, &skip) || skip != 0 || !turn_strides(&lies, &shown)) return dense;
+    return intern_view(l, &lies);
+}
