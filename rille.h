@@ -773,6 +773,8 @@ int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, 
 void rille_fail_act(struct rille_session *s, int64_t k);
 /* Kernels whose operator has this name also sleep so long (0: none); of four operators at most. */
 void rille_slow_op(struct rille_session *s, const char *op, double seconds);
+/* The program of a step as workers get it: n bytes, the caller's to free. */
+int rille_graph_program(struct rille_graph *g, char **out, size_t *n);
 
 #if defined __GNUC__
 #pragma GCC visibility pop

@@ -486,6 +486,18 @@ graph_hints(lua_State *L)
     return 1;
 }
 
+/* step:_program(): its program as bytes, for tests. */
+static int
+graph_program_bytes(lua_State *L)
+{
+    char *bytes;
+    size_t n;
+    check(L, rille_graph_program(last_trace(L), &bytes, &n));
+    lua_pushlstring(L, bytes, n);
+    free(bytes);
+    return 1;
+}
+
 static int
 graph_plan(lua_State *L)
 {
@@ -733,11 +745,17 @@ graph_open(lua_State *L)
                                     {"__close", graph_gc},
                                     {"__tostring", graph_tostring},
                                     {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"hints", graph_hints},
-                                       {"plan", graph_plan},       {"stats", graph_stats},
-                                       {"trace", graph_trace},     {"certify", graph_certify},
-                                       {"chart", graph_chart},     {"show", graph_show},
-                                       {"actors", graph_actors},   {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain},
+                                       {"hints", graph_hints},
+                                       {"plan", graph_plan},
+                                       {"stats", graph_stats},
+                                       {"trace", graph_trace},
+                                       {"certify", graph_certify},
+                                       {"chart", graph_chart},
+                                       {"show", graph_show},
+                                       {"actors", graph_actors},
+                                       {"_program", graph_program_bytes},
+                                       {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);

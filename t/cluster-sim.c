@@ -569,15 +569,17 @@ test_silent_speaker(void)
     coordinator_free(&c);
 }
 
-/* n runs in which rank r acts acts[r] times and is busy for ms[r]. */
+/* n runs in which rank r acts acts[r] times and is busy for ms[r]; with rows of a number. */
 static void
-run_four(struct coordinator *c, uint32_t *seq, int n, const int acts[FOUR], const int ms[FOUR])
+run_four(struct coordinator *c, uint32_t *seq, int n, const int acts[FOUR], const int ms[FOUR], const struct str *rows,
+         uint32_t number)
 {
     static const unsigned char digest[CLUSTER_ID] = "plan";
     static const struct places places[] = {{NULL, 0}};
     static const uint64_t arenas[] = {0, 64};
     static uint32_t run;
-    struct start s = {.program = 7, .bytes = "program", .nbyte = 8, .places = places};
+    struct start s = {
+        .program = 7, .bytes = "program", .nbyte = 8, .places = places, .rows = rows, .rows_number = number};
     memcpy(s.digest, digest, CLUSTER_ID);
     memcpy(s.outline, digest, CLUSTER_ID);
     for (int i = 0; i < n; i++) {
@@ -626,12 +628,42 @@ test_slow(void)
         struct coordinator *c = gather_four(&t);
         uint32_t seq = 2;
         form_four(c);
-        run_four(c, &seq, 40, row[i].acts, row[i].ms);
+        run_four(c, &seq, 40, row[i].acts, row[i].ms, NULL, 0);
         double times = row[i].slow >= 0 ? coordinator_slow(c, row[i].slow) : 2;
         ok(t.n[NOTICE_SLOW] == (row[i].slow >= 0) && t.slow == (row[i].slow >= 0 ? row[i].slow : 0) && times >= 2,
            "%s; it is told once", row[i].name);
         coordinator_free(&c);
     }
+}
+
+static void
+test_rows(void)
+{
+    static const int acts[FOUR] = {9, 9, 9, 9}, ms[FOUR] = {1, 1, 1, 1};
+    static char text[WIRE_PIECE + 1];
+    static const struct str none, few = {.text = text, .len = 24}, many = {.text = text, .len = sizeof text};
+    static const struct {
+        const struct str *rows;
+        uint32_t number;
+        int packets; /* to each worker */
+        const char *name;
+    } row[] = {
+        {NULL, 0, 0, "runs without rows send none"},
+        {&few, 1, 1, "rows are sent to each worker once, however many runs there are"},
+        {&few, 1, 0, "who has them is not told again"},
+        {&many, 2, 2, "others are, in pieces"},
+        {&none, 3, 1, "or that there are none"},
+    };
+    struct told t = {0};
+    struct coordinator *c = gather_four(&t);
+    uint32_t seq = 2;
+    form_four(c);
+    for (size_t i = 0; i < countof(row); i++) {
+        t.sent[PACKET_ROWS] = 0;
+        run_four(c, &seq, 3, acts, ms, row[i].rows, row[i].number);
+        is_int(t.sent[PACKET_ROWS], FOUR * row[i].packets, row[i].name);
+    }
+    coordinator_free(&c);
 }
 
 /* What a large cluster costs its controller. */
@@ -670,6 +702,7 @@ main(void)
     test_speaker();
     test_silent_speaker();
     test_slow();
+    test_rows();
     test_scale();
     test_seeds(1);
     test_seeds(2);

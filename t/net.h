@@ -96,6 +96,29 @@ net_train(struct net *b, struct rille_tensor *loss)
     for (int i = 0; i < b->nparam; i++) must(rille_tensor_set_grad(b->param[i], NULL), "zero_grad");
 }
 
+/* A training step of layers of `width`, each a stage of its own: stage q on device on[q]. Its operand is b->x, of two
+ * rows a piece. */
+static inline struct rille_graph *
+net_stages(struct net *b, const char *schedule, int nstage, const int *on, int pieces, int width)
+{
+    struct rille_graph_options g = {.micro_batches = pieces, .schedule = schedule};
+    struct rille_graph *graph;
+    struct rille_tensor *t;
+    b->x = net_floats(b, 2 * pieces, width, net_layout(b, on[0], 1, "B"));
+    must(rille_trace_begin(b->s, &g, 1, &b->x, &t), "trace");
+    t = rille_tensor_hold(t);
+    for (int q = 0; q < nstage; q++) {
+        const struct rille_layout *l = net_layout(b, on[q], 1, "B");
+        if (q) net_move(&t, l);
+        net_call(b, "matmul", &t, net_param(b, width, width, l));
+        net_call(b, "tanh", &t, NULL);
+    }
+    net_call(b, "sum", &t, NULL);
+    net_train(b, t);
+    must(rille_trace_end(b->s, 1, &t, &graph), schedule);
+    return graph;
+}
+
 /* Frees what it has, and closes its session. */
 static inline void
 net_close(struct net *b)

@@ -123,7 +123,7 @@ plays(const struct parts *x)
     int32_t first[MOST_PARTS];
     struct act_time *act;
     int64_t nact, all = 0;
-    const struct plan *p = plan_join((const struct plan *const *)x->plan, x->n, &a, first);
+    const struct plan *p = plan_join((const struct plan *const *)x->plan, x->n, false, &a, first);
     int64_t *cost = ARENA_ARRAY(&a, int64_t, p->ntask + 1);
     bool good = true;
     for (int32_t i = 0; i < p->ntask; i++) {

@@ -24,28 +24,6 @@ struct count {
     int played, ran, after, live;
 };
 
-/* A training step. */
-static struct rille_graph *
-trace(struct net *n, const struct stages_on *x)
-{
-    struct rille_graph_options g = {.micro_batches = PIECES, .schedule = x->schedule};
-    struct rille_graph *graph;
-    struct rille_tensor *t;
-    n->x = net_floats(n, 2 * PIECES, WIDTH, net_layout(n, x->dealt[0], 1, "B"));
-    must(rille_trace_begin(n->s, &g, 1, &n->x, &t), "trace");
-    t = rille_tensor_hold(t);
-    for (int q = 0; q < x->nstage; q++) {
-        const struct rille_layout *on = net_layout(n, x->dealt[q], 1, "B");
-        if (q) net_move(&t, on);
-        net_call(n, "matmul", &t, net_param(n, WIDTH, WIDTH, on));
-        net_call(n, "tanh", &t, NULL);
-    }
-    net_call(n, "sum", &t, NULL);
-    net_train(n, t);
-    must(rille_trace_end(n->s, 1, &t, &graph), x->schedule);
-    return graph;
-}
-
 static struct rille_graph *
 begin(struct net *n, const struct stages_on *x)
 {
@@ -55,7 +33,7 @@ begin(struct net *n, const struct stages_on *x)
     *n = (struct net){.kind = x->kind};
     must(rille_open(&o, &n->s), "open");
     str_free(&devices);
-    return trace(n, x);
+    return net_stages(n, x->schedule, x->nstage, x->dealt, PIECES, WIDTH);
 }
 
 static double

@@ -115,6 +115,14 @@ reshaped(struct maker *m, struct val *a)
     return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
 }
 
+/* Of some sizes, without a draw: of a result whose dimensions may lie in either order. */
+static struct val *
+transposed(struct maker *m, struct val *a)
+{
+    if (m->n % 3 == 0) a = call(m, "attention", 4, (struct val *[]){a, a, a, NULL});
+    return a ? call_with(m, "transpose", 1, &a, "axis1", (struct attr){.i = 1}) : NULL;
+}
+
 static struct val *
 random_value(struct maker *m)
 {
@@ -125,7 +133,7 @@ random_value(struct maker *m)
     case 1: return build_to_global(m->s, a, random_layout(m, random_place(m), true), &out) ? NULL : out;
     case 2: return call(m, one[pick(m, (int)countof(one))], 1, &a);
     case 3: return call(m, "mul", 2, (struct val *[]){a, build_number(m->s, false, 0.5, 0)});
-    case 4: return call_with(m, "transpose", 1, &a, "axis1", (struct attr){.i = 1});
+    case 4: return transposed(m, a);
     case 5: return pick(m, 2) ? reshaped(m, a) : rows_of(m, a);
     default: break;
     }

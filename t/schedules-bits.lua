@@ -17,14 +17,14 @@ local nets = {
   ["two towers"] = {{0, 0}, {1, 1}, {2, 0}, {3, 3}, {1, 2, 4}},
 }
 
--- {loss, gradients} after a step; place(d) is where device d of the net is.
-local function trained(net, place, options)
+-- {loss, gradients} after a step; place(d) is where device d of the net is; look(step), rows of a piece: or nil.
+local function trained(net, place, options, look, rows)
   rille.manual_seed(7)
   local weight = {}
   for i, layer in ipairs(net) do
     weight[i] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = place(layer[1])}):to("f32"):detach():requires_grad_(true)
   end
-  local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = place(0)}):to("f32"):detach()
+  local x = rille.randint(-1, 2, {PIECES * (rows or ROWS), WIDTH}, {placement = place(0)}):to("f32"):detach()
   local function forward(x)
     local value = {[0] = x}
     for i, layer in ipairs(net) do
@@ -39,8 +39,9 @@ local function trained(net, place, options)
     loss:backward()
     return loss
   end
-  local loss
-  if options then loss = rille.graph(forward, options)(x) else loss = forward(x) end
+  local step = options and rille.graph(forward, options) or forward
+  local loss = step(x)
+  if look then look(step) end
   local result = {loss:item()}
   for i in ipairs(net) do result[i + 1] = weight[i].grad and weight[i].grad:totable() end
   return result
@@ -93,6 +94,20 @@ for _, name in ipairs(names) do
 end
 
 -- ---- parts of the loss that no data enters, on devices of their own and beside others; losses, where data come ----
+
+-- Values of 16 KiB: where registers take more than they must, each act has a place of its own.
+tap.group("a place for each act", function()
+  local places = 0
+  local function look(step) places = places + (tostring(step:plan{physical = true}):find("in %d+ berths") and 1 or 0) end
+  for _, name in ipairs{"a chain", "there and back", "a wave of four", "encoder and decoder"} do
+    local want = trained(nets[name], function() return cpu(0) end, nil, nil, 1024)
+    for _, s in ipairs{"1f1b", "zb-h1", "zb-h2", "auto", {lag = 3, split_backward = true}} do
+      local got = trained(nets[name], cpu, {micro_batches = PIECES, schedule = s}, look, 1024)
+      tap.is(got, scaled(want), name .. ", " .. schedule_name(s))
+    end
+  end
+  tap.ok(places >= 10, places .. " plans have some")
+end)
 
 tap.group("parts of the loss that nobody feeds", function()
   local function gradients(options, last)

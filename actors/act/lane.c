@@ -88,7 +88,8 @@ bides(struct worker *w, struct lane *l)
     for (; l->row < l->row_end && l->row->piece < actor[l->row->task].begun; l->row++) continue;
     if (patience == 0 || l->row == l->row_end || actor[l->row->task].waits == 0) return false;
     if (f && !flow_empty(f)) return true;
-    if ((w->plan->nthread == 1 && w->nunder == 0) || now_ns() >= l->free_ns + patience) return false;
+    if ((w->plan->nthread == 1 && !w->plan->nchannel && w->nunder == 0) || now_ns() >= l->free_ns + patience)
+        return false;
     w->until_ns = MIN(w->until_ns, l->free_ns + patience);
     return true;
 }

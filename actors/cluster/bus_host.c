@@ -353,11 +353,13 @@ static void
 doze(struct host_bus *h, struct end *e)
 {
     struct waker *me = &h->shared[e->slot].waker;
+    const struct bus_user *u = &h->user[e - h->end];
+    int64_t look_up = e->nspilled ? 50000 : (int64_t)LOOK_UP_MS * 1000000, most = u->waits ? u->waits(u->of) : 0;
     waker_arm(me);
     if (rung(h, e))
         waker_disarm(me);
     else
-        waker_sleep(me, e->nspilled ? 50000 : (int64_t)LOOK_UP_MS * 1000000);
+        waker_sleep(me, most && most < look_up ? most : look_up);
 }
 
 static int

@@ -87,6 +87,8 @@ int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
 /* controller.c: E_LOST, naming who was lost first. */
 int control_say_lost(const struct cluster *c);
+/* memories.c: as reach.h has it; of: the cluster. */
+int control_broken(void *of);
 /* files.c; with the lock. */
 void control_filed(struct cluster *c, const struct notice *n);
 

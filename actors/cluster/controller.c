@@ -475,7 +475,7 @@ open_coordinator(struct cluster *c)
     TRY(random_bytes(c->job_id, sizeof c->job_id));
     memcpy(o.job, c->job_id, sizeof o.job);
     c->c = coordinator_new(&o, &env);
-    struct reach_options ro = {.link = c->link, .job = c->job_id, .world = c->options.world, .of = c, .keeper = keeper};
+    struct reach_options ro = {c->link, c->job_id, c->options.world, c, keeper, control_broken};
     c->reach = reach_new(&ro);
     return 0;
 }

@@ -38,6 +38,7 @@ struct shipped {
     uint64_t id;
     bool idle;           /* nobody wants it now */
     uint8_t *has;        /* by rank: in this epoch's process */
+    uint32_t *rows;      /* by rank: the number of those that it has; 0: none */
     struct part *memory; /* by memory */
 };
 /* What a memory's workers made of it. */

@@ -145,7 +145,7 @@ lose(struct coordinator *c, int rank, const char *how)
     m->holds = false;
     c->first_out = MIN(c->first_out, rank);
     detach(c, m);
-    for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0;
+    for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0, c->shipped[i].rows[rank] = 0;
     bool spoke = coordinate_speaks(c);
     c->phase = CLUSTER_BROKEN;
     for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* now all speak themselves */

@@ -180,6 +180,8 @@ struct start {
     const struct places *places; /* by memory */
     const uint64_t *numbers;
     int nnumber;
+    const struct str *rows; /* by memory (play_rows_write), for those who have none of this number; NULL: none */
+    uint32_t rows_number;
 };
 struct places {
     const uint64_t *at;

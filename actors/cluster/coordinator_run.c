@@ -27,6 +27,7 @@ find_shipped(struct coordinator *c, uint64_t id)
     s = &c->shipped[c->nshipped++];
     *s = (struct shipped){.id = id,
                           .has = must_alloc((size_t)c->options.world),
+                          .rows = must_alloc(sizeof *s->rows * (size_t)c->options.world),
                           .memory = must_alloc(sizeof *s->memory * (size_t)c->nmemory)};
     return s;
 }
@@ -68,21 +69,37 @@ coordinator_forget(struct coordinator *c, uint64_t program)
     if (nidle > COORDINATOR_IDLE) drop(c, oldest);
 }
 
+/* A program, or its rows, in pieces. */
 static void
-ship(struct coordinator *c, int rank, const struct start *s)
+send_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes, size_t nbyte)
 {
     size_t at = 0;
     do {
-        size_t n = MIN(s->nbyte - at, (size_t)WIRE_PIECE);
-        coordinate_send(c, rank,
-                        (struct packet){.kind = PACKET_PROGRAM,
-                                        .program = s->program,
-                                        .offset = at,
-                                        .total = s->nbyte,
-                                        .bytes = {(const unsigned char *)s->bytes + at, (uint32_t)n}});
+        size_t n = MIN(nbyte - at, (size_t)WIRE_PIECE);
+        p.offset = at;
+        p.total = nbyte;
+        p.bytes = (struct span){(const unsigned char *)bytes + at, (uint32_t)n};
+        coordinate_send(c, rank, p);
         at += n;
-    } while (at < s->nbyte);
+    } while (at < nbyte);
+}
+
+static void
+ship(struct coordinator *c, int rank, const struct start *s)
+{
+    send_pieces(c, rank, (struct packet){.kind = PACKET_PROGRAM, .program = s->program}, s->bytes, s->nbyte);
     c->member[rank].info.state = MEMBER_BUSY;
+}
+
+/* Whoever has other rows of the program than these, or none. */
+static void
+ship_rows(struct coordinator *c, int rank, const struct start *s)
+{
+    uint32_t *has = &find_shipped(c, s->program)->rows[rank];
+    if (!s->rows || *has == s->rows_number) return;
+    const struct str *rows = &s->rows[c->member[rank].info.memory];
+    send_pieces(c, rank, (struct packet){.kind = PACKET_ROWS, .program = s->program}, rows->text, rows->len);
+    *has = s->rows_number;
 }
 
 /* ---- runs ---- */
@@ -133,6 +150,7 @@ begin_run(struct coordinator *c)
     for (int r = 0; r < c->options.world; r++) {
         if (!is_in(&c->member[r])) continue;
         const struct places *places = &s->places[c->member[r].info.memory];
+        ship_rows(c, r, s);
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_START,
                                         .run = s->run,
@@ -296,4 +314,5 @@ shipped_free(struct coordinator *c, struct shipped *s)
     }
     free(s->memory);
     free(s->has);
+    free(s->rows);
 }

@@ -25,8 +25,9 @@ struct worker_member {
     uint32_t every, ticks;     /* between two heartbeats; of the clock */
     struct str spoken, others; /* ranks that it speaks for; of its last heartbeat */
     unsigned char job[ID];
-    struct str program; /* as it comes */
-    uint64_t id;        /* of it */
+    struct str program; /* as it comes, or its rows do */
+    enum work_kind as;  /* which of them */
+    uint64_t id;        /* of the program */
 };
 
 struct worker_member *
@@ -136,20 +137,33 @@ ports(struct worker_member *m, const struct packet *p)
 
 /* Pieces come in order: each begins where the one before it ended. */
 static void
-program(struct worker_member *m, const struct packet *p)
+piece(struct worker_member *m, const struct packet *p, enum work_kind as)
 {
     bool first = p->offset == 0;
     if (p->total > MEMBER_PROGRAM_MOST || p->bytes.n > p->total || p->offset > p->total - p->bytes.n ||
-        (!first && (p->program != m->id || p->offset != m->program.len))) {
+        (!first && (as != m->as || p->program != m->id || p->offset != m->program.len))) {
         end(m, LEAVE_FAILED, "a program came in pieces that do not fit");
         return;
     }
     if (first) str_clear(&m->program);
+    m->as = as;
     m->id = p->program;
     str_addn(&m->program, p->bytes.bytes, p->bytes.n);
     if (m->program.len < p->total) return;
-    work(m, (struct work){.kind = WORK_PROGRAM, .program = m->id, .bytes = str_text(&m->program), .n = m->program.len});
+    work(m, (struct work){.kind = as, .program = m->id, .bytes = str_text(&m->program), .n = m->program.len});
     str_free(&m->program);
+}
+
+static void
+program(struct worker_member *m, const struct packet *p)
+{
+    piece(m, p, WORK_PROGRAM);
+}
+
+static void
+rows(struct worker_member *m, const struct packet *p)
+{
+    piece(m, p, WORK_ROWS);
 }
 
 static void
@@ -200,7 +214,7 @@ static const struct {
     [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
     [PACKET_PORTS] = {ports, true},     [PACKET_START] = {start, true},      [PACKET_STOP] = {stop, true},
     [PACKET_BYE] = {bye, false},        [PACKET_SAVE] = {file, true},        [PACKET_LOAD] = {file, true},
-    [PACKET_CANCEL] = {cancel, true},
+    [PACKET_CANCEL] = {cancel, true},   [PACKET_ROWS] = {rows, true},
 };
 
 void

@@ -17,6 +17,7 @@ enum work_kind {
     WORK_MAKE,    /* the host's memory, a port; member_made() answers */
     WORK_FORM,    /* map the epoch's memory; member_ready() answers */
     WORK_PROGRAM, /* compile; member_have() answers */
+    WORK_ROWS,    /* of a program: keep them */
     WORK_FORGET,
     WORK_START,  /* run; member_ended() answers */
     WORK_FILE,   /* write or read a file; member_filed() answers */
@@ -35,7 +36,7 @@ struct work {
     const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET, FILE, CANCEL */
     uint32_t epoch;
     uint64_t program;
-    const void *bytes; /* of the program; of a list */
+    const void *bytes; /* of the program; of its rows; of a list */
     size_t n;
     int from; /* ASKED, LISTED: rank */
     int status;
@@ -51,7 +52,7 @@ struct member_env {
     _Atomic uint64_t *(*word)(void *arg, int rank, bool down);
 };
 
-enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* bytes of a program */
+enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* bytes of a program, or of its rows */
 
 struct member_options {
     struct packet hello; /* what it says of this process; spans live as long as the member */

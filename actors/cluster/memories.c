@@ -301,6 +301,17 @@ write_far(void *of, void *to, const void *from, size_t bytes)
     return reach_store(m->of->reach, m->number, offset_of(m, to), from, bytes);
 }
 
+int
+control_broken(void *of)
+{
+    struct cluster *c = of;
+    pthread_mutex_lock(&c->lock);
+    bool is = c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN;
+    int status = is ? control_say_lost(c) : 0;
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
 static int
 bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 {

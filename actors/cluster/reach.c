@@ -178,7 +178,8 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->heard_ns = now_ns();
 }
 
-/* Finds who is asked now, and asks for what is not answered anew when that is another one. E_LOST. */
+/* Finds who is asked now, and asks for what is not answered anew when that is another one. E_LOST: nobody, or the two
+ * of a BRING do not meet in this epoch. */
 static int
 find_keepers(struct reach *r, struct wish *w)
 {
@@ -186,6 +187,7 @@ find_keepers(struct reach *r, struct wish *w)
     if (rank < 0) return err_last();
     if (w->kind == PACKET_BRING && (source = r->options.keeper(r->options.of, w->source)) < 0) return err_last();
     bool waits = w->kind == PACKET_BRING && now_ns() - w->heard_ns > PATIENCE_MS * 1000000ll;
+    if (waits) TRY(r->options.broken(r->options.of));
     if (rank != w->rank || source != w->source_rank || waits) ask_another(r, w, rank);
     w->source_rank = source;
     return 0;

@@ -17,6 +17,9 @@ struct reach_options {
     void *of;
     /* Which rank answers for a memory now; -1 after fail(E_LOST): nobody. Any thread. */
     int (*keeper)(void *of, int memory);
+    /* Did the epoch end, so that workers who have not met will not before the next one? E_LOST says of whom. Any
+     * thread. */
+    int (*broken)(void *of);
 };
 struct reach *reach_new(const struct reach_options *o);
 void reach_free(struct reach **r);

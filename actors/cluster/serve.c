@@ -450,6 +450,7 @@ static void (*const perform[NWORK])(struct server *s, const struct order *o) = {
     [WORK_WELCOME] = server_welcome, [WORK_MAKE] = server_make,     [WORK_FORM] = server_form,
     [WORK_PROGRAM] = server_program, [WORK_FORGET] = server_forget, [WORK_START] = server_start,
     [WORK_ASKED] = server_asked,     [WORK_LISTED] = server_listed, [WORK_PORTS] = server_ports,
+    [WORK_ROWS] = server_rows,
 };
 
 struct order *

@@ -18,6 +18,7 @@ job_free(struct job *j)
     actors_free(&j->actors);
     plan_free(&j->plan);
     arena_fini(&j->arena);
+    arena_fini(&j->of_rows);
     free(j);
 }
 
@@ -43,6 +44,20 @@ server_forget(struct server *s, const struct order *o)
     if (!j) return;
     job_free(*j);
     *j = s->job[--s->njob];
+}
+
+/* Rows that are of no use here leave none: acts then take what is ready. */
+void
+server_rows(struct server *s, const struct order *o)
+{
+    struct job *j = server_job(s, o->work.program);
+    if (!j || !j->plan) return;
+    j->run.rows = NULL;
+    arena_reset(&j->of_rows);
+    if (play_rows_read(j->plan, o->work.bytes, o->work.n, &j->of_rows, &j->rows))
+        err_clear();
+    else
+        j->run.rows = &j->rows;
 }
 
 static int

@@ -47,7 +47,8 @@ struct job { /* a program and its plan */
     struct plan *plan; /* NULL: its making failed */
     struct actors *actors;
     struct run run;
-    struct arena arena;
+    struct arena arena, of_rows;
+    struct lane_rows rows; /* that came last; run.rows: if any did */
     struct channel_far *far;
     struct carrying *carrying; /* NULL: it has no channels */
     bool *listed;              /* by memory: its list has come, or the job wants none */
@@ -129,6 +130,7 @@ int64_t server_address(const struct server *s, int memory, int thread);
 /* serve_job.c: programs, and connecting them to other hosts'. */
 void server_program(struct server *s, const struct order *o);
 void server_forget(struct server *s, const struct order *o);
+void server_rows(struct server *s, const struct order *o);
 void server_asked(struct server *s, const struct order *o);
 void server_listed(struct server *s, const struct order *o);
 void server_ports(struct server *s, const struct order *o);

@@ -52,7 +52,7 @@ struct packet {
     int32_t rank, node, speaker, lacks;
     uint64_t memory, program, offset, total, count, source;
     struct span version, host, machine, devices, text, job, digest, outline, segment, beat, bulk, bus, port, secret;
-    struct span bytes;                    /* of a program, of acts, of a value */
+    struct span bytes;                    /* of a program, of rows, of acts, of a value */
     struct span ranges;                   /* u32: where devices live, as struct range (coordinator.h) has it */
     struct span slots;                    /* u32: which worker runs each slot */
     struct span ports;                    /* text */

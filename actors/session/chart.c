@@ -5,7 +5,6 @@
  * Acts of one device that follow each other, of one stage, piece and kind of work, are one span. What they cost on the
  * virtual clock is given, or the mean of what was measured, or reckoned. */
 #include "actors/plan/account.h"
-#include "actors/plan/join.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/session/sight.h"
@@ -306,30 +305,11 @@ dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
 static int
 gather(struct charting *x)
 {
-    struct runner *r = x->g->runner;
-    int n = sight_count(r);
-    x->p = r->plan;
-    x->act = x->g->act;
-    x->nact = x->g->nact;
-    if (n == 1) return 0;
-    const struct plan **part = ARENA_ARRAY(x->a, const struct plan *, n);
-    struct sight *sight = ARENA_ARRAY(x->a, struct sight, n);
-    int32_t *first = ARENA_ARRAY(x->a, int32_t, n);
-    int64_t nact = x->nact;
-    TRY(sight_settle(x->g->s, r, x->act, x->nact, sight));
-    for (int i = 0; i < n; i++) {
-        part[i] = sight[i].plan;
-        nact += x->nact ? sight[i].nact : 0;
-    }
-    x->p = plan_join(part, n, x->a, first);
-    struct act_time *act = ARENA_ARRAY(x->a, struct act_time, nact + 1);
-    if (x->nact) memcpy(act, x->act, sizeof *act * (size_t)x->nact);
-    for (int i = 1; i < n && x->nact < nact; i++)
-        for (int64_t k = 0; k < sight[i].nact; k++) {
-            act[x->nact] = sight[i].act[k];
-            act[x->nact++].task += first[i];
-        }
-    x->act = act;
+    struct whole w;
+    TRY(sight_whole(x->g->s, x->g->runner, x->g->act, x->g->nact, false, x->a, &w));
+    x->p = w.plan;
+    x->act = w.act;
+    x->nact = w.nact;
     return 0;
 }
 

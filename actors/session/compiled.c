@@ -313,7 +313,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (g->meta) return meta_outcomes(g, out);
     uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));
-    g->runner->run.rows = g->rows.nlane ? &g->rows : NULL;
+    g->runner->run.rows = g->rows.nlane && !s->cluster ? &g->rows : NULL;
     int status = runner_run(s, g->runner, g->watched || g->ncall < WARM_CALLS);
     g->ncall++;
     drop_sorted(g);
@@ -326,7 +326,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     }
     take_outcomes(g, out);
     measure_keep(g);
-    if (g->ncall == WARM_CALLS) measure_rows(g);
+    if (g->ncall == WARM_CALLS) rows_make(g);
     if (!g->trace_path) return 0;
     char *path = g->trace_path;
     g->trace_path = NULL;
@@ -345,6 +345,19 @@ struct rille_session *
 graph_session(const struct rille_graph *g)
 {
     return g->s;
+}
+
+int
+rille_graph_program(struct rille_graph *g, char **out, size_t *n)
+{
+    TRY(face_graph(g, __func__));
+    TRY(face_given(out, "out", __func__));
+    TRY(face_given(n, "n", __func__));
+    struct str s = {0};
+    program_write(g->runner->plan->program, &s);
+    *out = s.text;
+    *n = s.len;
+    return 0;
 }
 
 int

@@ -59,7 +59,7 @@ struct rille_graph {
     struct act_time *act; /* of the last timed run */
     int32_t *act_thread;
     int64_t nact, act_capacity, act_thread_capacity, begin_ns;
-    struct lane_rows rows; /* what its threads are expected to do, by the first calls; or none */
+    struct lane_rows rows; /* what all threads are expected to do, by the first calls; or none */
     char *trace_path;
     struct arena arena;
 };
@@ -75,7 +75,10 @@ int64_t measure_held(const struct plan *p, int32_t *device);
 int measure_fits(const struct plan *p, int64_t limit);
 /* measure.c: keeps the times of the run that just ended. */
 void measure_keep(struct rille_graph *g);
-/* measure.c: from now on threads wait for what the times that were kept last say is next. */
-void measure_rows(struct rille_graph *g);
+/* rows.c: from now on threads, of all processes, wait for what the times that were kept last say is next. */
+void rows_make(struct rille_graph *g);
+struct whole;
+/* rows.c: tells workers their parts of rows of the whole plan, with their next run; without lanes: none. */
+void rows_give(struct rille_graph *g, const struct lane_rows *rows, const struct whole *w);
 
 #endif

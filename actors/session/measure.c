@@ -163,31 +163,6 @@ measure_keep(struct rille_graph *g)
     g->begin_ns = engine_begin_ns(g->s->engine);
 }
 
-/* Lanes wait for what is next in a row where a step comes in pieces and all its lanes, of which there are several, are
- * here. */
-static bool
-has_rows(const struct rille_graph *g)
-{
-    const struct plan *p = g->runner->plan;
-    bool several = p->nthread > 1;
-    for (int32_t d = 0; d < p->ndevice; d++) several = several || device_kind(p->device[d].kind)->stream_new;
-    return p->pieces > 1 && several && !g->s->cluster;
-}
-
-void
-measure_rows(struct rille_graph *g)
-{
-    struct arena tmp = {0};
-    const struct plan *p = g->runner->plan;
-    int64_t *cost = ARENA_ARRAY(&tmp, int64_t, p->ntask + 1);
-    struct play_how how = {.share = PLAY_THREADS};
-    if (has_rows(g) && account_costs(p, g->act, g->nact, cost)) {
-        how.jitter.share = account_jitter(g->act, g->nact, cost);
-        if (play_rows(p, cost, &how, &g->arena, &g->rows)) err_clear();
-    }
-    arena_fini(&tmp);
-}
-
 /* Room for the devices of all parts. */
 static int
 find_devices(struct rille_graph *g, int npart, int *nthread)

@@ -35,6 +35,8 @@ struct remote {
     int npart;
     struct remote_part *part; /* by memory */
     struct places *places;
+    struct str *rows; /* by memory */
+    uint32_t rows_number;
     bool *begun; /* by root: an update of a run that failed had begun to write it */
     struct arena arena;
 };
@@ -233,6 +235,15 @@ remote_program(const struct runner *r)
     return &r->remote->bytes;
 }
 
+struct str *
+remote_rows(struct rille_session *s, struct runner *r)
+{
+    struct remote *m = r->remote;
+    for (int i = 0; i < m->npart; i++) str_clear(&m->rows[i]);
+    m->rows_number = ++s->nrows;
+    return m->rows;
+}
+
 /* ---- shipping ---- */
 
 static struct remote *
@@ -246,6 +257,7 @@ remote_new(struct rille_session *s, const struct runner *r)
     m->npart = cluster_memories(s->cluster);
     m->part = ARENA_ARRAY(&m->arena, struct remote_part, m->npart);
     m->places = ARENA_ARRAY(&m->arena, struct places, m->npart);
+    m->rows = ARENA_ARRAY(&m->arena, struct str, m->npart);
     m->begun = ARENA_ARRAY(&m->arena, bool, p->program->nroot + 1);
     for (int i = 0; i < m->npart; i++) mines_init(&m->part[i].mines, cluster_map(s->cluster, i), &m->arena);
     return m;
@@ -258,7 +270,10 @@ remote_free(struct rille_session *s, struct runner *r)
     r->remote = NULL;
     if (!m) return;
     if (s->cluster) cluster_forget(s->cluster, m->id);
-    for (int i = 0; i < m->npart; i++) heard_free(&m->part[i].heard);
+    for (int i = 0; i < m->npart; i++) {
+        heard_free(&m->part[i].heard);
+        str_free(&m->rows[i]);
+    }
     str_free(&m->bytes);
     arena_fini(&m->arena);
     free(m);
@@ -275,7 +290,9 @@ job_of(struct reply *reply)
                                         .memory = p->memory,
                                         .places = m->places,
                                         .numbers = reply->r->run.number,
-                                        .nnumber = p->program->nnumber},
+                                        .nnumber = p->program->nnumber,
+                                        .rows = m->rows_number ? m->rows : NULL,
+                                        .rows_number = m->rows_number},
                               .arg = reply,
                               .acts = on_acts,
                               .begun = on_begun,

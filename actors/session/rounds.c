@@ -27,7 +27,7 @@ struct rounds {
     struct wish *wish;             /* of the round before */
     bool trying, whole, whole_was; /* this round makes calls in one piece; so did one before */
     struct rille_graph *best;
-    int64_t least; /* bytes with which a round that held too much could do; INT64_MAX: none did */
+    struct rounds_least least; /* INT64_MAX: no round held too much */
 };
 
 int64_t
@@ -43,7 +43,7 @@ rounds_begin(struct rille_session *s, double time_limit)
     if (!s->rounds) {
         s->rounds = must_alloc(sizeof *s->rounds);
         s->rounds->deadline = now + rounds_limit_ns(time_limit);
-        s->rounds->least = INT64_MAX;
+        s->rounds->least = (struct rounds_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
     }
     s->rounds->begun = now;
 }
@@ -274,11 +274,15 @@ rounds_after_failure(struct rille_session *s)
     return try_whole(r);
 }
 
-int64_t
-rounds_least(struct rille_session *s, int64_t bytes)
+struct rounds_least
+rounds_least(struct rille_session *s, const struct rounds_least *here)
 {
-    if (!s->rounds) return bytes;
-    return s->rounds->least = MIN(s->rounds->least, bytes);
+    if (!s->rounds) return *here;
+    struct rounds_least *l = &s->rounds->least;
+    l->held = MIN(l->held, here->held);
+    l->counted.bytes = MIN(l->counted.bytes, here->counted.bytes);
+    l->counted.floor = MIN(l->counted.floor, here->counted.floor);
+    return *l;
 }
 
 bool

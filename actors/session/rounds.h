@@ -11,6 +11,7 @@
 #ifndef RILLE_SESSION_ROUNDS_H
 #define RILLE_SESSION_ROUNDS_H
 
+#include "actors/plan/assign.h"
 #include "actors/session/compiled.h"
 
 enum { MOST_ROUNDS = 3 };
@@ -34,8 +35,13 @@ bool rounds_again(struct rille_session *s, const int32_t *became, struct rille_g
 /* No plan of this round keeps within the memory limit. True: none of an earlier one did, and another round writes calls
  * in one piece, which may take less. */
 bool rounds_after_failure(struct rille_session *s);
-/* Returns the least of these bytes and those of rounds before. */
-int64_t rounds_least(struct rille_session *s, int64_t bytes);
+/* Bytes with which a round could do that held too much: by its plans, and by what the planner counts. */
+struct rounds_least {
+    int64_t held;
+    struct assign_least counted;
+};
+/* Returns the least of these and of those of rounds before. */
+struct rounds_least rounds_least(struct rille_session *s, const struct rounds_least *here);
 /* Forgets the trace; with all, earlier rounds too. */
 void rounds_end(struct rille_session *s, bool all);
 /* Has an earlier round a plan? */

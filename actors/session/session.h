@@ -115,6 +115,7 @@ struct rille_session {
     struct cluster *cluster; /* of worker processes; NULL: devices are this process's own */
     struct act_time *act;    /* of the last timed run there */
     int64_t nact, act_capacity, run_begin_ns, run_elapsed_ns, remote_runs, remote_acts;
+    uint32_t nrows;                    /* that workers were told */
     struct snapshot *snapshot, *taken; /* the last that is whole; the one that is being copied; NULL: none */
     struct snapshot *before;           /* the one before the last, where it is kept; NULL: none */
     struct str passed_over;            /* why the last recovery did not go back to the last one; empty: it did */

@@ -160,3 +160,32 @@ sight_settle(struct rille_session *s, struct runner *r, const struct act_time *o
     }
     return 0;
 }
+
+int
+sight_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
+            struct arena *a, struct whole *out)
+{
+    int n = sight_count(r);
+    *out = (struct whole){.plan = r->plan, .npart = n, .act = own, .nact = nown};
+    out->part = ARENA_ARRAY(a, const struct plan *, n);
+    out->first = ARENA_ARRAY(a, int32_t, n);
+    out->part[0] = r->plan;
+    if (n == 1) return 0;
+    struct sight *sight = ARENA_ARRAY(a, struct sight, n);
+    int64_t nact = nown;
+    TRY(sight_settle(s, r, own, nown, sight));
+    for (int i = 0; i < n; i++) {
+        out->part[i] = sight[i].plan;
+        nact += nown ? sight[i].nact : 0;
+    }
+    out->plan = plan_join(out->part, n, as_one, a, out->first);
+    struct act_time *act = ARENA_ARRAY(a, struct act_time, nact + 1);
+    if (nown) memcpy(act, own, sizeof *act * (size_t)nown);
+    for (int i = 1; i < n && out->nact < nact; i++)
+        for (int64_t k = 0; k < sight[i].nact; k++) {
+            act[out->nact] = sight[i].act[k];
+            act[out->nact++].task += out->first[i];
+        }
+    out->act = act;
+    return 0;
+}

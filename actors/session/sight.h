@@ -49,7 +49,23 @@ int sight_part(struct rille_session *s, struct runner *r, int i, struct sight *o
 int sight_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
                  struct sight *out);
 
+/* The plan of all hosts that are shown, as one, and what they did in the last timed run. In the arena given, and of the
+ * parts. */
+struct whole {
+    const struct plan *plan;
+    const struct plan **part;
+    int32_t *first; /* by part: its first task */
+    int npart;
+    const struct act_time *act;
+    int64_t nact;
+};
+/* own: the session's own acts of that run; as_one: as plan_join() has it. */
+int sight_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
+                struct arena *a, struct whole *out);
+
 /* ---- remote.c ---- */
+struct str *remote_rows(struct rille_session *s,
+                        struct runner *r); /* by memory, empty: for workers, with the next run */
 struct heard *remote_heard(const struct runner *r, int memory);
 const struct str *remote_program(const struct runner *r); /* its bytes */
 
