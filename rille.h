@@ -591,12 +591,24 @@ struct rille_explain_boxing {
     } * candidates;
     const char *text; /* all of it */
 };
+/* Of a step that is planned by "propagate": a value has its layout from one hint, and is moved for a reader that has
+ * its own from another. Hints are arguments, variables, moves and strategies, operators without a choice, and results
+ * that must lie as they do; the line of what no call made is that where it is read first. */
+struct rille_explain_meeting {
+    const char *op, *line; /* the reader; "to_global" brings a result where it must lie */
+    struct rille_explain_meeting_hint {
+        const char *what, *line; /* "variable f32{64, 64} S(1)", "a.lua:3" */
+    } hint[2];                   /* the value's, and its reader's */
+    const char *from, *to;
+    int64_t bytes, ns; /* of the move, as often as a step does it; ns as the planner reckons */
+};
 struct rille_explain {
-    int nop, nboxing;
+    int nop, nboxing, nmeeting;
     struct rille_explain_op *ops;
     struct rille_explain_boxing *boxing;
-    int64_t bytes;                  /* of all moves, as often as a step does them */
-    int naxis;                      /* of rille_graph_whatif(), the cluster's; else 0 */
+    struct rille_explain_meeting *meetings; /* NULL: not planned by "propagate" */
+    int64_t bytes;                          /* of all moves, as often as a step does them */
+    int naxis;                              /* of rille_graph_whatif(), the cluster's; else 0 */
     int64_t axis_bytes[RILLE_AXES]; /* by mesh axis: of moves whose slowest links are that axis's; their sum is bytes */
     bool planned;                   /* the next six hold */
     int64_t cost, bound;            /* nanoseconds; no plan costs less than bound */

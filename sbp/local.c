@@ -1,6 +1,8 @@
 /* local.c - what one change costs, and choices made node by node. */
 #include "sbp/local.h"
 
+#include "sbp/solve.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,23 +133,93 @@ possible(const struct net_node *v)
     return n;
 }
 
-void
-choose_outward(struct local *l, const int32_t *start)
+/* All nodes, those with one candidate first: the order does not depend on what is chosen. */
+static const int32_t *
+outward_order(struct local *l)
 {
     const struct net *n = l->net;
     struct front f = {.node = ARENA_ARRAY(&l->arena, int32_t, MAX(1, n->nnode)),
                       .reached = ARENA_ARRAY(&l->arena, uint8_t, MAX(1, n->nnode))};
     for (int32_t i = 0; i < n->nnode; i++)
         if (possible(&n->node[i]) == 1) reach(&f, i);
-    for (int32_t next = 0; f.head < n->nnode;) {
+    for (int32_t next = 0; f.head < n->nnode; f.head++) {
         if (f.head == f.n) { /* a part of the program that no hint reaches */
             while (f.reached[next]) next++;
             reach(&f, next);
         }
-        int32_t node = f.node[f.head++];
-        l->choice[node] = best_of(l, node, start, NULL);
-        reach_around(l, &f, node);
+        reach_around(l, &f, f.node[f.head]);
     }
+    return f.node;
+}
+
+void
+choose_outward(struct local *l, const int32_t *start)
+{
+    const int32_t *order = outward_order(l);
+    for (int32_t k = 0; k < l->net->nnode; k++) l->choice[order[k]] = best_of(l, order[k], start, NULL);
+}
+
+struct word { /* a neighbour's: what it pays, and what it might have paid more */
+    int32_t of;
+    int64_t pays, saves;
+};
+
+/* What it says of node, which makes the tensor for it (reader: -1) or is read by it. */
+static struct word
+word_of(const struct local *l, const struct net_tensor *t, int32_t reader, int32_t node)
+{
+    int32_t other = reader < 0 ? t->maker : t->use[reader].node;
+    const struct net_node *v = &l->net->node[node];
+    struct word w = {.of = other};
+    for (int32_t u = 0; u < t->nuse; u++) {
+        if (reader < 0 ? t->use[u].node != node : u != reader) continue;
+        int32_t from = t->form[l->choice[t->maker]], to = t->use[u].form[l->choice[t->use[u].node]];
+        int64_t now = t->price[(int64_t)from * t->nto + to], most = now;
+        for (int32_t k = 0; k < v->ncand; k++) {
+            int32_t f = reader < 0 ? from : t->form[k], g = reader < 0 ? t->use[u].form[k] : to;
+            int64_t then = t->price[(int64_t)f * t->nto + g];
+            if (v->cost[k] < NET_NEVER && then < NET_NEVER) most = MAX(most, then);
+        }
+        w.pays += now;
+        w.saves += most - now;
+    }
+    return w;
+}
+
+static bool
+weighs_more(const struct word *x, const struct word *y, const int32_t *rank)
+{
+    if ((x->pays == 0) != (y->pays == 0)) return x->pays == 0;
+    return x->saves != y->saves ? x->saves > y->saves : rank[x->of] < rank[y->of];
+}
+
+static int32_t
+follows_whom(const struct local *l, const int32_t *rank, int32_t node)
+{
+    struct word best = {.of = node};
+    if (possible(&l->net->node[node]) == 1) return node;
+    for (int32_t i = l->first[node]; i < l->first[node + 1]; i++) {
+        const struct net_tensor *t = &l->net->tensor[l->tensor[i]];
+        for (int32_t r = t->maker == node ? 0 : -1; r < (t->maker == node ? t->nuse : 0); r++) {
+            struct word w = {.of = r < 0 ? t->maker : t->use[r].node};
+            if (rank[w.of] >= rank[node]) continue;
+            w = word_of(l, t, r, node);
+            if (best.of == node || weighs_more(&w, &best, rank)) best = w;
+        }
+    }
+    return best.of;
+}
+
+void
+net_follows(const struct net *n, const int32_t *choice, int32_t *follows)
+{
+    struct local l;
+    local_begin(&l, n, choice);
+    const int32_t *order = outward_order(&l);
+    int32_t *rank = ARENA_ARRAY(&l.arena, int32_t, MAX(1, n->nnode));
+    for (int32_t k = 0; k < n->nnode; k++) rank[order[k]] = k;
+    for (int32_t i = 0; i < n->nnode; i++) follows[i] = follows_whom(&l, rank, i);
+    local_end(&l);
 }
 
 /* ---- axis by axis ---- */

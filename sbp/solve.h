@@ -56,6 +56,10 @@ void net_prove(struct arena *a, struct solved *s);
 /* False: no choice is possible, and that without looking for one. True: perhaps one is. */
 bool net_possible(const struct net *n);
 
+/* Of a choice by "propagate": follows takes, by node, the neighbour decided before it that it agrees with - one that
+ * pays for no conversion, of these the one that would have paid most had the node chosen otherwise - or itself. */
+void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
+
 /* How much worse the whole would be if a node took another candidate: of the best such plan, at least low[node][k] and
  * at most high[node][k] more than s->cost (0 for what s chose; NET_NEVER: not possible). low and high are arrays by
  * node of arrays by candidate, the caller's. First by the dual, for all; then exactly, node by node, until stop(). */

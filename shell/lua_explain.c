@@ -135,6 +135,33 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     lua_setmetatable(L, -2);
 }
 
+/* Of "propagate": where hints meet. */
+static void
+set_meetings(lua_State *L, const struct rille_explain *x)
+{
+    lua_createtable(L, x->nmeeting, 0);
+    for (int k = 0; k < x->nmeeting; k++) {
+        const struct rille_explain_meeting *m = &x->meetings[k];
+        lua_createtable(L, 0, 7);
+        set_string(L, "op", m->op);
+        set_string(L, "line", m->line);
+        lua_createtable(L, 2, 0);
+        for (int i = 0; i < 2; i++) {
+            lua_createtable(L, 0, 2);
+            set_string(L, "what", m->hint[i].what);
+            set_string(L, "line", m->hint[i].line);
+            lua_rawseti(L, -2, i + 1);
+        }
+        lua_setfield(L, -2, "hints");
+        set_string(L, "from", m->from);
+        set_string(L, "to", m->to);
+        set_integer(L, "bytes", m->bytes);
+        set_integer(L, "ns", m->ns);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "meetings");
+}
+
 /* Of whatif: bytes by mesh axis. */
 static void
 set_axes(lua_State *L, const struct rille_explain *x)
@@ -185,6 +212,7 @@ explain_push(lua_State *L, struct rille_explain **e)
     }
     lua_setfield(L, -2, "boxing");
     set_integer(L, "bytes", x->bytes);
+    if (x->meetings) set_meetings(L, x);
     if (x->planned) set_plan(L, x);
     set_string(L, "text", x->text);
     set_text_meta(L);

@@ -224,6 +224,16 @@ work(struct planner *w, const struct prog_node *n, const struct candidate_list *
     return kept;
 }
 
+/* A layout's place in a list, at the end of it if it was not there. */
+static uint16_t
+index_of(const struct layout **list, int32_t *n, const struct layout *l)
+{
+    int32_t k = 0;
+    while (k < *n && list[k] != l) k++;
+    if (k == *n) list[(*n)++] = l;
+    return (uint16_t)k;
+}
+
 /* A move that was asked for, or to another placement, or a sum over pieces: it reads in the layout that it gives. */
 static int
 move_node(struct planner *w, int32_t i)
@@ -239,24 +249,15 @@ move_node(struct planner *w, int32_t i)
     } else {
         memcpy(layout, all, sizeof *all * (size_t)nall);
         count = nall;
-        bool known = false;
-        for (int32_t k = 0; k < count && !known; k++) known = layout[k] == n->layout[0];
-        if (!known) layout[count++] = n->layout[0];
+        index_of(layout, &count, n->layout[0]);
     }
     /* The gradient of each piece is summed where it is born: as whatever its maker may give. */
     if (n->accumulate) {
-        int32_t ncand = w->a->net.node[from->maker].ncand, have = 0;
-        layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + count + 1);
-        for (int32_t k = 0; k < ncand; k++) {
-            const struct layout *l = from->layout[(int64_t)k * from->stride];
-            bool known = false;
-            for (int32_t j = 0; j < have && !known; j++) known = layout[j] == l;
-            if (!known) layout[have++] = l;
-        }
-        bool known = false;
-        for (int32_t j = 0; j < have && !known; j++) known = layout[j] == n->layout[0];
-        if (!known) layout[have++] = n->layout[0];
-        count = have;
+        int32_t ncand = w->a->net.node[from->maker].ncand;
+        layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);
+        count = 0;
+        for (int32_t k = 0; k < ncand; k++) index_of(layout, &count, from->layout[(int64_t)k * from->stride]);
+        index_of(layout, &count, n->layout[0]);
     }
     int32_t node = w->a->node[i] = place_node(w, layout, count, n->layout[0]);
     reads(w, n->in[0], node, layout, 1);
@@ -338,13 +339,15 @@ root_node(struct planner *w, int32_t k)
     struct value *v = value_of(w, r->ref);
     struct reader **last = v->end;
     bool over = o->leaf >= 0 && !v->reader && is_over(w, r->ref, o->leaf);
+    int32_t node = -1;
     if (o->leaf >= 0) {
-        int32_t leaf = w->a->leaf[o->leaf];
-        reads(w, r->ref, leaf, w->form[leaf], 1);
+        node = w->a->leaf[o->leaf];
     } else if (o->fixed) {
         const struct layout *const *l = just(w, ref_layout(w->p, r->ref));
-        reads(w, r->ref, place_node(w, l, 1, l[0]), l, 1);
+        node = place_node(w, l, 1, l[0]);
     }
+    if (node >= 0) reads(w, r->ref, node, w->form[node], 1);
+    w->a->root[k] = node;
     v->holds = over ? HOLDS_OVER : HOLDS_PARTS;
     v->dies = INT32_MAX;
     if (!*last) return;
@@ -405,15 +408,6 @@ lengthen(struct planner *w)
 }
 
 /* ---- tensors ---- */
-
-static uint16_t
-index_of(const struct layout **list, int32_t *n, const struct layout *l)
-{
-    int32_t k = 0;
-    while (k < *n && list[k] != l) k++;
-    if (k == *n) list[(*n)++] = l;
-    return (uint16_t)k;
-}
 
 /* Which of the distinct layouts each candidate has. */
 static const uint16_t *
@@ -620,6 +614,7 @@ build(struct planner *w)
     a->nprog = p->nnode;
     a->node = ARENA_ARRAY(&a->arena, int32_t, p->nnode + 1);
     a->leaf = ARENA_ARRAY(&a->arena, int32_t, p->nleaf + 1);
+    a->root = ARENA_ARRAY(&a->arena, int32_t, p->nroot + 1);
     a->candidate = ARENA_ARRAY(&a->arena, const struct assign_candidate *, capacity);
     w->list = ARENA_ARRAY(&a->arena, const struct candidate_list *, capacity);
     w->form = ARENA_ARRAY(&a->arena, const struct layout *const *, capacity);
@@ -732,6 +727,7 @@ begin(struct program *p, struct atlas *at, const struct assign_options *o, struc
     struct planner *w = *out = must_alloc(sizeof *w);
     struct assigned *a = must_alloc(sizeof *a);
     *w = (struct planner){.p = p, .atlas = at, .o = o, .a = a};
+    a->mode = o->mode;
     if (o->links) a->links = arena_dup(&a->arena, o->links, sizeof *o->links);
     w->kept.arena = w->priced.arena = &a->arena;
     candidates_begin(&w->cand, &a->arena, at, p);
@@ -744,7 +740,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     struct planner *w;
     int status = begin(p, at, o, &w);
     struct assigned *a = w->a;
-    struct solve_options s = {.mode = o->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
+    struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
     s.quick = o->quick;
     s.may_fail = o->may_fail;
     if (!status) s.other = other_start(w);

@@ -59,11 +59,13 @@ struct assign_candidate {
 };
 struct assigned {
     struct arena arena;
+    enum solve_mode mode;
     struct net net;
     struct solved solved;
     int32_t nprog; /* nodes of the program when the planner saw it; moves to where roots lie may have come after */
     int32_t *node; /* by program node: the net's, -1: it has none */
     int32_t *leaf; /* by leaf */
+    int32_t *root; /* by root: the net's node that says where it must lie, -1: nowhere */
     const struct assign_candidate **candidate; /* by net node: ncand; NULL for a leaf's */
     const struct layout *const **form;         /* by net node that computes nothing: its candidates' layouts */
     int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */

@@ -7,6 +7,7 @@
 #include "actors/cluster/controller.h"
 #include "actors/plan/legs.h"
 #include "actors/session/face.h"
+#include "actors/session/meet.h"
 #include "actors/session/planned.h"
 
 #include "boxing/path.h"
@@ -26,7 +27,8 @@ struct teller {
     struct ref *moved;
     const struct layout **moved_to;
     struct assigned *planned; /* of a planned step, or NULL */
-    struct mines mines;       /* on several hosts */
+    struct meet meet;
+    struct mines mines; /* on several hosts */
 };
 
 static void
@@ -431,6 +433,22 @@ times_of(const struct program *p, struct ref r)
     return piece ? p->pieces : 1;
 }
 
+/* Of a move that was told last. */
+static void
+tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
+             const struct layout *from, const struct layout *to)
+{
+    const struct rille_explain_boxing *b = &t->e->boxing[t->e->nboxing - 1];
+    struct rille_explain_meeting *x = &t->e->meetings[t->e->nmeeting];
+    int64_t bytes;
+    if (!meet_at(&t->meet, r, (int32_t)(n - t->p->node), x)) return;
+    x->from = b->from;
+    x->to = b->to;
+    x->bytes = b->bytes * b->times;
+    x->ns = assign_price(type, from, to, &t->s->cost, t->planned->links, &bytes) * b->times;
+    t->e->nmeeting++;
+}
+
 static int
 tell_moves(struct teller *t, const struct prog_node *n)
 {
@@ -446,6 +464,7 @@ tell_moves(struct teller *t, const struct prog_node *n)
         struct type type = ref_type(t->p, n->in[i]);
         TRY(tell_move(t, &type, has, want, forced_by(t, r, n), times_of(t->p, r)));
         t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
+        tell_meeting(t, r, n, &type, has, want);
     }
     return 0;
 }
@@ -495,6 +514,27 @@ print_op(struct str *s, const struct rille_explain_op *op)
     if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
 }
 
+/* Of "propagate": what was moved because two hints met. */
+static void
+print_meetings(struct teller *t)
+{
+    int64_t bytes = 0, ns = 0;
+    for (int i = 0; i < t->e->nmeeting; i++) {
+        const struct rille_explain_meeting *x = &t->e->meetings[i];
+        str_addf(&t->text, "hints meet     %s (%s): %s (%s) and %s (%s)\n", x->op, x->line, x->hint[0].what,
+                 x->hint[0].line, x->hint[1].what, x->hint[1].line);
+        str_addf(&t->text, "      %s -> %s: %lld bytes, %lld ns\n", x->from, x->to, (long long)x->bytes,
+                 (long long)x->ns);
+        bytes += x->bytes;
+        ns += x->ns;
+    }
+    if (t->e->nmeeting)
+        str_addf(&t->text, "hints meet %d time%s: %lld bytes, %lld ns of a step\n", t->e->nmeeting,
+                 t->e->nmeeting == 1 ? "" : "s", (long long)bytes, (long long)ns);
+    else if (t->meet.a)
+        str_add(&t->text, "no hints meet\n");
+}
+
 /* Of a planned step: how many regrets are no more than two bounds. */
 static void
 print_open(struct teller *t)
@@ -517,6 +557,7 @@ print_all(struct teller *t)
     str_addf(s, "%d operator%s, %d move%s, %lld bytes moved%s\n", t->e->nop, t->e->nop == 1 ? "" : "s", t->e->nboxing,
              t->e->nboxing == 1 ? "" : "s", (long long)t->e->bytes, t->p->pieces > 1 ? " a batch" : "");
     print_open(t);
+    print_meetings(t);
     for (int a = 0; a < t->e->naxis; a++)
         str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
 }
@@ -564,13 +605,16 @@ rille_explain_free(struct rille_explain **ep)
 }
 
 int
-explain_program(struct rille_session *s, const struct program *p, struct assigned *planned, struct rille_explain **out)
+explain_program(struct rille_session *s, const struct program *p, struct assigned *planned, const struct origin *origin,
+                struct rille_explain **out)
 {
     struct teller t = {.s = s, .p = p, .planned = planned};
     int32_t operands = 1;
     t.e = explain_new(&t.a);
     begin(&t);
+    meet_begin(&t.meet, p, planned, origin, t.a);
     for (int32_t i = 0; i < p->nnode; i++) operands += p->node[i].nin;
+    if (t.meet.a) t.e->meetings = ARENA_ARRAY(t.a, struct rille_explain_meeting, operands);
     t.e->ops = ARENA_ARRAY(t.a, struct rille_explain_op, p->nnode + 1);
     t.e->boxing = ARENA_ARRAY(t.a, struct rille_explain_boxing, operands);
     t.moved = ARENA_ARRAY(t.a, struct ref, operands);
@@ -606,7 +650,7 @@ rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, str
     TRY(face_given(out, "out", __func__));
     struct program *p;
     TRY(program_of(s, n, t, &p));
-    int status = explain_program(s, p, NULL, out);
+    int status = explain_program(s, p, NULL, NULL, out);
     program_free(&p);
     return status;
 }
@@ -618,7 +662,7 @@ rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
     TRY(face_given(out, "out", __func__));
     TRY(planned_regret(g));
     planned_scratch(g);
-    return explain_program(graph_session(g), graph_program(g), graph_assigned(g), out);
+    return explain_program(graph_session(g), graph_program(g), graph_assigned(g), g->origin, out);
 }
 
 int

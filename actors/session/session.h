@@ -281,9 +281,11 @@ void collection_free(struct collection *c);
 
 /* ---- explain.c ---- */
 struct assigned;
-/* Explains a program. planned: of a step that a planner laid out, with its regrets; or NULL. */
+struct origin;
+/* Explains a program. planned: of a step that a planner laid out, with its regrets; or NULL. origin: by leaf, of such a
+ * step. */
 int explain_program(struct rille_session *s, const struct program *p, struct assigned *planned,
-                    struct rille_explain **out);
+                    const struct origin *origin, struct rille_explain **out);
 
 /* ---- cache.c ---- */
 /* Finds the runner of the collected program, or compiles and keeps one. */

@@ -202,7 +202,7 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     if (!status) status = assign_regret(a, planned_is_late, &clock);
     status = planned_end(&clock, status);
     g->s->cost = q.cost;
-    if (!status) status = explain_program(g->s, &q, a, out);
+    if (!status) status = explain_program(g->s, &q, a, g->origin, out);
     g->s->cost = was;
     assigned_free(&a);
     arena_fini(&q.arena);

@@ -467,7 +467,11 @@ step:certify(path)]],
     sign = "step:explain()",
     text = [[
 As rille.explain, of the whole step. Of a planned one also cost and bound (ns), gap, memory (bytes of the fullest device),
-scratch (those of them that kernels take while they run) and search_time (seconds of a core that the search for it took).]],
+scratch (those of them that kernels take while they run) and search_time (seconds of a core that the search for it took).
+Of one by "propagate" also meetings: where layouts that go outward from two hints meet. Each has op and line of the reader, hints
+(two of {what =, line =}: whose layout the value has, and whose its reader has; of an argument or a variable the line where it is
+read first), from, to, and bytes and ns of the move between. Hints are what lies somewhere, to_global and strategies that you wrote,
+operators that leave no choice, and results that must lie as they do.]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
