@@ -9,7 +9,7 @@
 #include "sbp/rule.h"
 #include "t/tap.h"
 
-/* Operands are ones; ids are zeros. */
+/* Operands are ones, ids zeros; nothing is of what is absent. */
 static const struct {
     const char *op, *text;
     double want;
@@ -31,7 +31,7 @@ ones(const struct type *t)
 {
     char *p = must_alloc((size_t)type_bytes(t) + 1);
     bool real = dtype_is_float((enum dtype)t->dtype);
-    for (int64_t i = 0; i < type_numel(t); i++) elem_set_f(t->dtype, p, i, real);
+    for (int64_t i = 0; t->dtype && i < type_numel(t); i++) elem_set_f(t->dtype, p, i, real);
     return p;
 }
 

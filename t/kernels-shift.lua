@@ -118,14 +118,6 @@ local ofs = {
   {"log_softmax", function(v) return v:log_softmax{axis = 1} end},
   {"logsumexp", function(v) return v:logsumexp{axis = 1} end},
 }
-for label = 0, 3 do
-  for _, smoothing in ipairs{0, 0.25} do
-    ofs[#ofs + 1] = {("cross_entropy of class %d, smoothed by %g"):format(label, smoothing), function(v)
-      local y = rille.full({#all}, label, {dtype = "i64", placement = v.placement, sbp = "B"})
-      return v:cross_entropy(y, {reduction = "none", label_smoothing = smoothing})
-    end}
-  end
-end
 -- 1 where the two differ: both NaN, the same, or near each other.
 local function differ(a, b)
   local same = a:eq(b):logical_or((a - b):abs():le(b:abs() * 1e-5 + 1e-6)):logical_or(a:ne(a):logical_and(b:ne(b)))
@@ -145,6 +137,58 @@ for _, f in ipairs(ofs) do
     tap.ok(bad:sum():item() == 0, ("%s of what is no number: %s is the same over split classes"):format(f[1], part),
       ("%d rows differ; of {%s} row %d: %s, whole %s"):format(bad:gt(0):sum():item(), table.concat(all[at + 1], " "), at,
       tostring(split[i]:slice(0, at, at + 1)), tostring(whole[i]:slice(0, at, at + 1))))
+  end
+end
+
+-- Likewise a loss, with each label and with one that does not count, however the losses are summed, over two to four
+-- ranks. Where the label does not count nothing is other than 0, whatever the row holds.
+local IGNORED = -100
+local slant = rille.randn({5 * #all, 4})
+local classes = {0, 1, 2, 3, IGNORED}
+local rows_of, labels_of = {}, {}
+for i, row in ipairs(all) do
+  for _, label in ipairs(classes) do rows_of[#rows_of + 1], labels_of[#labels_of + 1] = row, label end
+end
+local logits, labels = rille.tensor(rows_of), rille.tensor(labels_of, {dtype = "i64"})
+local counts = labels:ne(IGNORED)
+
+-- The losses, their gradient and what that gives, weighed, as a gradient of logits.
+local function loss(place, sbp, options)
+  local function laid(v, to) return v:to_global{placement = place, sbp = to} end
+  local leaf = laid(logits, sbp):detach():requires_grad_()
+  local value = leaf:cross_entropy(laid(labels, "B"), options)
+  local slope = rille.grad(value:sum(), {leaf}, {create_graph = true})
+  local bend = rille.grad((slope * laid(slant, sbp)):sum(), {leaf})
+  return {value = home(value), gradient = home(slope), ["gradient's gradient"] = home(bend)}
+end
+local function same(name, got, want)
+  local bad = differ(got, want):to"i64"
+  if #bad.shape == 2 then bad = bad:sum{axis = 1} end
+  if #bad.shape == 0 then return tap.ok(bad:item() == 0, name, ("%s, whole %s"):format(got, want)) end
+  local at = bad:argmax():item()
+  tap.ok(bad:sum():item() == 0, name, ("%d rows differ; of {%s} with label %d: %s, whole %s"):format(bad:gt(0):sum():item(),
+    table.concat(rows_of[at + 1], " "), labels_of[at + 1], got:slice(0, at, at + 1), want:slice(0, at, at + 1)))
+end
+for _, reduction in ipairs{"none", "sum", "mean"} do
+  for _, smoothing in ipairs{0, 0.25} do
+    local options = {reduction = reduction, label_smoothing = smoothing, ignore_index = IGNORED}
+    local what = ("cross_entropy, %s, smoothed by %g"):format(reduction, smoothing)
+    local whole = loss(ONE, "B", options)
+    for part, v in pairs(whole) do
+      if #v.shape == 0 then goto next end
+      local kept = v:ne(0)
+      if #v.shape == 2 then kept = kept:any{axis = 1} end
+      tap.is(kept:logical_and(counts:logical_not()):any():item(), false,
+        ("%s: the %s is 0 where the label does not count"):format(what, part))
+      tap.ok(kept:logical_and(counts):any():item(), ("%s: the %s is not where it does"):format(what, part))
+      ::next::
+    end
+    for ranks = 2, 4 do
+      local ids = {}
+      for i = 1, ranks do ids[i] = i - 1 end
+      local split = loss(rille.placement("cpu", ids), "S(1)", options)
+      for part, v in pairs(whole) do same(("%s, over %d ranks: the %s is the same"):format(what, ranks, part), split[part], v) end
+    end
   end
 end
 tap.done()

@@ -58,13 +58,14 @@ split_losses(struct build *b, const struct call *c, struct val *const *in)
 {
     struct attr axis = {.set = true, .n = 1, .list = {ce_axis(c->in[0].ndim)}};
     double s = c->attr[SMOOTHING].f;
-    struct val *x = b_wide(b, in[0]), *m, *rest = b_log_exp_sum(b, x, &axis, INFINITY, &m);
+    struct val *counts = ce_which_count(b, in[1], c->attr[IGNORE].i), *m;
+    struct val *x = b_wide(b, in[0]);
+    struct val *rest = b_log_exp_sum(b, x, &axis, INFINITY, b_unsqueeze(b, counts, axis.list[0]), &m);
     struct val *below = s ? b_sum(b, b_sub(b, x, m), axis.list, 1, false) : NULL;
     rest = b_squeeze(b, rest, axis.list, 1);
     struct val *target = with_labels(b, &op_cross_entropy_target, c, 3, (struct val *[]){x, in[1], m});
     struct val *loss = b_sub(b, rest, b_scale(b, target, 1 - s));
     if (below) loss = b_sub(b, loss, b_scale(b, below, s / (double)c->in[0].dim[axis.list[0]]));
-    struct val *counts = b_call2(b, &op_ne, in[1], b_integer(b, c->attr[IGNORE].i));
     return b_where(b, counts, loss, b_number(b, 0));
 }
 

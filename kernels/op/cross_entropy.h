@@ -20,8 +20,11 @@ ce_axis(int ndim)
 void ce_line_dims(const struct call *c, bool *gone);
 /* Writes "aVb" for the logits and "ab" for the labels. unsplit: the classes stay whole. */
 void ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels);
-/* exp((x - max) - rest); max and rest without the axis of the classes, f32 of halves, and so is the result. */
-struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest);
+/* Which labels are other than the one that does not count. */
+struct val *ce_which_count(struct build *b, struct val *labels, int64_t ignored);
+/* exp((x - max) - rest), 0 where counts is false; these without the axis of the classes, max and rest f32 of halves,
+ * and so is the result. */
+struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *counts);
 /* Of labels that are no class: the first tells which are, the second says so, the third passes them over. */
 void ce_allows(const struct kcall *k, struct allowed *a);
 int ce_say(const struct kcall *k, const struct finding *f);

@@ -71,14 +71,14 @@ lines(const struct kcall *k, struct line_call *c)
 }
 
 /* With h the gradient of dx and p = exp((x - m) - rest): that of x is h p dloss, of m and of rest the same summed and
- * negated, and of dloss the sum of h (p - t). */
+ * negated, and of dloss the sum of h (p - t); 0 where the label is ignored. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *x = n->in[0], *label = n->in[1], *max = n->in[2], *rest = n->in[3], *g = n->in[4], *h = dout[0];
     int64_t axis = ce_axis(x->type.ndim);
-    struct val *counts = b_cast(b, b_call2(b, &op_ne, label, b_integer(b, n->attr[CE_IGNORE].i)), g->type.dtype);
-    struct val *hp = b_mul(b, b_mul(b, h, ce_softmax(b, x, max, rest)), b_unsqueeze(b, b_mul(b, g, counts), axis));
+    struct val *counts = ce_which_count(b, label, n->attr[CE_IGNORE].i), *share = b_where(b, counts, g, b_number(b, 0));
+    struct val *hp = b_mul(b, b_mul(b, h, ce_softmax(b, x, max, rest, counts)), b_unsqueeze(b, share, axis));
     if (b_wants(n, 0)) din[0] = b_narrow(b, hp, &x->type);
     if (b_wants(n, 2) || b_wants(n, 3)) din[2] = din[3] = b_neg(b, b_sum(b, hp, &axis, 1, false));
     if (b_wants(n, 4)) {

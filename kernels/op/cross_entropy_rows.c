@@ -1,7 +1,7 @@
 /* cross_entropy_rows.c - the loss of each position, and the logarithm of its sum of exponentials as two numbers.
  *
  *   m = max over c of x[c], rest = log sum over c of exp(x[c] - m);   with smoothing s and C classes:
- *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   0 where the label is ignored
+ *   loss = rest - (1 - s) (x[label] - m) - s / C sum over c of (x[c] - m);   all 0 where the label is ignored
  *
  * A row is read once for both; m and rest are kept for the gradient, which then
  * needs one more reading.
@@ -87,8 +87,8 @@ ref(const struct kcall *k)
         for (int64_t c = 0; c < l.size; c++) exps += exp(x[c * l.inner] - max), sum += x[c * l.inner] - max;
         bool counts = ce_counts(k, label[r], l.size);
         f64_of(&k->out[0])[r] = counts ? loss_of(attr, log(exps), x[label[r] * l.inner] - max, sum, l.size) : 0;
-        f64_of(&k->out[1])[r] = max;
-        f64_of(&k->out[2])[r] = log(exps);
+        f64_of(&k->out[1])[r] = counts ? max : 0;
+        f64_of(&k->out[2])[r] = counts ? log(exps) : 0;
     }
     return 0;
 }
@@ -101,10 +101,13 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     const struct attr *attr = k->call->attr;
     const struct view *labels = &k->in[1];
     int64_t label = elem_get_i((enum dtype)labels->dtype, labels->data, r);
-    double max, rest = log(f->max_exp_sum(n, at[0], &max));
-    double below = attr[CE_SMOOTHING].f ? f->sum(n, at[0], max) : 0;
-    bool counts = ce_counts(k, label, n);
-    line_put(&k->out[0], r, counts ? loss_of(attr, rest, line_at(&k->in[0], at[0], label) - max, below, n) : 0);
+    double max = 0, rest = 0, loss = 0;
+    if (ce_counts(k, label, n)) {
+        rest = log(f->max_exp_sum(n, at[0], &max));
+        double below = attr[CE_SMOOTHING].f ? f->sum(n, at[0], max) : 0;
+        loss = loss_of(attr, rest, line_at(&k->in[0], at[0], label) - max, below, n);
+    }
+    line_put(&k->out[0], r, loss);
     line_put(&k->out[1], r, max);
     line_put(&k->out[2], r, rest);
 }
@@ -118,23 +121,33 @@ lines(const struct kcall *k, struct line_call *c)
 }
 
 struct val *
-ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest)
+ce_which_count(struct build *b, struct val *labels, int64_t ignored)
+{
+    return b_call2(b, &op_ne, labels, b_integer(b, ignored));
+}
+
+struct val *
+ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *counts)
 {
     int axis = ce_axis(x->type.ndim);
-    return b_exp(b, b_sub(b, b_sub(b, x, b_unsqueeze(b, max, axis)), b_unsqueeze(b, rest, axis)));
+    struct val *y = b_sub(b, b_sub(b, x, b_unsqueeze(b, max, axis)), b_unsqueeze(b, rest, axis));
+    return b_exp(b, b_where(b, b_unsqueeze(b, counts, axis), y, b_number(b, -INFINITY)));
 }
 
 /* What the gradients of m and rest add. Where they are one - all that is asked of the two is their sum - the softmax
  * times it; else what m has more goes to the greatest. */
 static struct val *
-through_sum(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *const *dout)
+through_sum(struct build *b, const struct node *n, struct val *const *dout)
 {
+    struct val *x = n->in[0], *max = n->out[1], *dmax = dout[1], *drest = dout[2], *dx = NULL;
+    if (!dmax && !drest) return NULL;
     int axis = ce_axis(x->type.ndim);
-    struct val *dmax = dout[1], *drest = dout[2], *dx = NULL;
-    if (drest) dx = b_mul(b, ce_softmax(b, x, max, rest), b_unsqueeze(b, drest, axis));
+    struct val *counts = ce_which_count(b, n->in[1], n->attr[CE_IGNORE].i);
+    if (drest) dx = b_mul(b, ce_softmax(b, x, max, n->out[2], counts), b_unsqueeze(b, drest, axis));
     if (dmax == drest) return dx;
     struct val *more = !drest ? dmax : !dmax ? b_neg(b, drest) : b_sub(b, dmax, drest);
     struct val *greatest = b_call2(b, &op_eq, x, b_unsqueeze(b, max, axis));
+    more = b_where(b, counts, more, b_number(b, 0));
     struct val *at_greatest = b_mul(b, b_cast(b, greatest, more->type.dtype), b_unsqueeze(b, more, axis));
     return dx ? b_add(b, dx, at_greatest) : at_greatest;
 }
@@ -142,11 +155,11 @@ through_sum(struct build *b, struct val *x, struct val *max, struct val *rest, s
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *x = n->in[0], *max = n->out[1], *rest = n->out[2];
+    struct val *x = n->in[0];
     if (!b_wants(n, 0)) return;
-    struct val *in[] = {x, n->in[1], max, rest, dout[0]};
+    struct val *in[] = {x, n->in[1], n->out[1], n->out[2], dout[0]};
     if (dout[0]) din[0] = b_call(b, &op_cross_entropy_grad, 5, in, n->attr);
-    struct val *through = b_narrow(b, through_sum(b, x, max, rest, dout), &x->type);
+    struct val *through = b_narrow(b, through_sum(b, n, dout), &x->type);
     if (through) din[0] = din[0] ? b_add(b, din[0], through) : through;
 }
 
@@ -163,14 +176,14 @@ static const struct kernel_variant variants[] = {
 static const char line[] = BODY({
     const int64_t label = x1(0);
     const double s = c->attr[LABEL_SMOOTHING].f;
+    const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
     const double most = fold<greatest_number>((double)-INFINITY, [&](int64_t i) { return x0(i); });
     const double rest = log(fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - (real)most); }));
     const double below = s ? fold<sums>(0.0, [&](int64_t i) { return x0(i) - most; }) : 0;
-    const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
     once([&] {
         y0(0, counts ? rest - (1 - s) * (x0(label) - most) - (s ? s / n * below : 0) : 0);
-        y1(0, most);
-        y2(0, rest);
+        y1(0, counts ? most : 0);
+        y2(0, counts ? rest : 0);
     });
 });
 

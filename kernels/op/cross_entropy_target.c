@@ -70,7 +70,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     struct val *in[] = {n->in[0], n->in[1], dout[0]};
     if (b_wants(n, 0)) din[0] = b_call(b, &op_cross_entropy_spread, 3, in, n->attr);
     if (!b_wants(n, 2)) return;
-    struct val *counts = b_call2(b, &op_ne, n->in[1], b_integer(b, n->attr[CE_IGNORE].i));
+    struct val *counts = ce_which_count(b, n->in[1], n->attr[CE_IGNORE].i);
     din[2] = b_unsqueeze(b, b_where(b, counts, b_neg(b, dout[0]), b_number(b, 0)), ce_axis(n->in[0]->type.ndim));
 }
 
