@@ -125,6 +125,7 @@ note_loss(struct cluster *c, const struct notice *n)
             l->task = task_of(c, n->rank);
         }
     }
+    c->full = false; /* though it was told, which nobody has acted on yet */
     c->nepoch++;
     pthread_cond_broadcast(&c->filed);
     reach_forget(c->reach, n->rank);
