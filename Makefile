@@ -23,9 +23,9 @@ asan:
 	cmake --build --preset asan
 	$(PROVE) -r build/asan/t
 
-# The tests whose threads may race: those of actors, of streams, and of kernels that share their work out.
-THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) runtime-stream \
-	$(addprefix kernels-,threads attention fused pool rows)
+# The tests whose threads may race: those of actors, of streams, of clusters, and of kernels that share their work out.
+THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) runtime-stream plan-rows-far \
+	$(addprefix cluster-,carrier hasty host link strangers) $(addprefix kernels-,threads attention fused pool rows)
 tsan:
 	@.ci/install
 	cmake --preset tsan

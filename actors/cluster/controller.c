@@ -319,21 +319,25 @@ pump(struct cluster *c)
     if (now_ns() >= c->tick_ns) tick(c);
 }
 
-/* Sleeps until something may have come, the next tick at the latest. Called without the lock. */
+/* Sleeps until something may have come, the next tick at the latest. Lets the lock go while it sleeps: what it sleeps
+ * on it looks up before. */
 static void
 sleep_on(struct cluster *c, bool control, bool processes)
 {
     struct pollfd fd[3 + 64];
     nfds_t n = 0;
-    int64_t left = (c->tick_ns - now_ns()) / 1000000;
+    uint64_t count;
     fd[n++] = (struct pollfd){.fd = c->wake_fd, .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_BEAT), .events = POLLIN};
     if (control) fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_CONTROL), .events = POLLIN};
     for (int r = 0; processes && r < c->options.world && n < countof(fd); r++)
         if (c->process[r].pidfd >= 0) fd[n++] = (struct pollfd){.fd = c->process[r].pidfd, .events = POLLIN};
+    int64_t left = (c->tick_ns - now_ns()) / 1000000;
+    pthread_mutex_unlock(&c->lock);
     poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
-    uint64_t count;
-    if (fd[0].revents && read(c->wake_fd, &count, sizeof count) < 0) return;
+    ssize_t taken = fd[0].revents ? read(fd[0].fd, &count, sizeof count) : 0;
+    UNUSED(taken);
+    pthread_mutex_lock(&c->lock);
 }
 
 static void *
@@ -348,9 +352,7 @@ cluster_thread(void *arg)
         pump(c);
         if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler cannot */
         bool attended = atomic_load(&c->attended);
-        pthread_mutex_unlock(&c->lock);
         sleep_on(c, !attended, !attended);
-        pthread_mutex_lock(&c->lock);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
@@ -369,9 +371,7 @@ attend(struct cluster *c, const bool *done)
         if (c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
         if (!status && atomic_load(&c->interrupted)) status = E_CANCEL;
         if (status) break;
-        pthread_mutex_unlock(&c->lock);
         sleep_on(c, true, true);
-        pthread_mutex_lock(&c->lock);
     }
     atomic_store(&c->attended, false);
     return status;

@@ -399,20 +399,25 @@ pump(struct server *s)
     if (now_ns() >= s->tick_ns) tick(s);
 }
 
+/* Sleeps until something may have come, the next tick at the latest. Lets the lock go while it sleeps: what it sleeps
+ * on it looks up before. */
 static void
 sleep_on(struct server *s, bool control)
 {
     struct pollfd fd[5];
     nfds_t n = 0;
     uint64_t count;
-    int64_t left = (s->tick_ns - now_ns()) / 1000000;
     if (control) fd[n++] = (struct pollfd){.fd = s->wake_fd, .events = POLLIN};
     if (control) fd[n++] = (struct pollfd){.fd = link_fd(s->link, LINK_CONTROL), .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(s->link, LINK_BEAT), .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(s->link, LINK_BULK), .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_state_fd(s->link), .events = POLLIN};
+    int64_t left = (s->tick_ns - now_ns()) / 1000000;
+    pthread_mutex_unlock(&s->lock);
     poll(fd, n, (int)MAX(1, MIN(left + 1, TICK_MS)));
-    if (control && fd[0].revents && read(s->wake_fd, &count, sizeof count) < 0) return;
+    ssize_t taken = control && fd[0].revents ? read(fd[0].fd, &count, sizeof count) : 0;
+    UNUSED(taken);
+    pthread_mutex_lock(&s->lock);
 }
 
 /* The main thread had time enough to come back: it is in a kernel, or in a system call. */
@@ -435,10 +440,7 @@ link_thread(void *arg)
     while (!s->quit) {
         pump(s);
         if (s->leaving && now_ns() > s->leave_ns) end_process(s);
-        bool busy = s->busy;
-        pthread_mutex_unlock(&s->lock);
-        sleep_on(s, busy);
-        pthread_mutex_lock(&s->lock);
+        sleep_on(s, s->busy);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -471,13 +473,13 @@ work(struct server *s)
         pump(s);
         struct order *o = server_take(&s->orders);
         s->busy = o != NULL;
-        pthread_mutex_unlock(&s->lock);
-        if (o) {
-            perform[o->work.kind](s, o);
-            order_free(o);
-        } else {
+        if (!o) {
             sleep_on(s, true);
+            continue;
         }
+        pthread_mutex_unlock(&s->lock);
+        perform[o->work.kind](s, o);
+        order_free(o);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
