@@ -711,6 +711,9 @@ struct rille_saving; /* a save in progress, on a thread of its own: of the value
 /* in_background NULL: returns when all is written. */
 int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
                const struct rille_save_options *o, struct rille_saving **in_background);
+/* From here on to rille_close() no other session, of any process, claims the folder: fails where one has it, naming
+ * both. What several files make up (a list of checkpoints) is one session's then. */
+int rille_claim_folder(struct rille_session *s, const char *folder);
 /* Waits, and fails as the save did. Call it before rille_close(). */
 int rille_saving_end(struct rille_saving **saving);
 /* Fails unless all bytes of the file are those that a save wrote with a digest. */

@@ -7,7 +7,7 @@
 -- or is not there. It has a digest of its bytes. In a folder that workers write (--root) it says in which files of theirs
 -- the values are, checkpoint-00000007-step-400.RANK.shard, which were there before. Tensors are called model.NAME, optimizer.NAME.SLOT and gradient.NAME;
 -- all else (step, note, random state, options, where the data stand) is JSON in the metadata. Values are whole, so
--- layouts and meshes may differ between the two.
+-- layouts and meshes may differ between the two. A folder that a session saves into is its own until it ends.
 
 local rille = require "rille"
 local check = require "rille.check"

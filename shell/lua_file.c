@@ -350,12 +350,16 @@ verify(lua_State *L)
     return 1;
 }
 
-/* rille._list(folder, make): the names in a folder, which is made when there is none and make is true. */
+/* rille._list(folder, save): the names in a folder; with save it is made when there is none, and claimed. */
 static int
 list(lua_State *L)
 {
     const char *path = path_check(L, 1, "checkpoint");
-    if (lua_toboolean(L, 2)) make_folder(L, path);
+    if (lua_toboolean(L, 2)) {
+        make_folder(L, path);
+        at_line(L);
+        check_as(L, "checkpoint.save", rille_claim_folder(shell_of(L)->session, path));
+    }
     DIR *d = opendir(path);
     if (!d) return complain(L, "checkpoint: %s: %s", path, strerror(errno));
     lua_newtable(L);

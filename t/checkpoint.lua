@@ -8,7 +8,7 @@ local dir = os.tmpname()
 os.remove(dir)
 os.execute("mkdir '" .. dir .. "'")
 local function list(at)
-  local p, names = io.popen("ls -A '" .. at .. "'"), {}
+  local p, names = io.popen("ls '" .. at .. "'"), {}
   for name in p:lines() do names[#names + 1] = name end
   p:close()
   return names

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Checkpoints that workers write and read, each its own shards (--root): read on any mesh, by workers or by one process;
-# damage is named; a folder that hosts do not share is an error with worker and path; whoever is killed or interrupts, the last
-# one that was whole is there. launch-checkpoint.sh path/to/rille; SEED= repeats the moments.
+# damage is named; a folder that hosts do not share is an error with worker and path; so is one that another training saves
+# into; whoever is killed or interrupts, the last one that was whole is there.
+# launch-checkpoint.sh path/to/rille; SEED= repeats the moments.
 rille=$(realpath "$1") seed=$((${SEED:-$$} % 32768))
 RANDOM=$seed
 . "${0%/*}/lib/processes.sh"
@@ -159,6 +160,77 @@ else
 fi
 go launch -n 2 -d cpu:1 --root "$dir/none" -e ''
 ok "a root that there is not is told at the start" ends 2 "--root $dir/none: No such file"
+
+# ---- two trainings, one folder ----
+
+# A training of its own number: all its values are that. It says that it saved, and goes on when there is a file "go".
+cat >job.lua <<'LUA'
+local folder, own, saves, go = arg[1], tonumber(arg[2]), tonumber(arg[3]), arg[4]
+local P = rille.placement("cpu", {0, 1})
+local net = rille.nn.Linear(300, 200):to_global{placement = P, sbp = "S(0)"}
+for _, p in ipairs(net:parameters()) do p:fill_(own) end
+for i = 1, saves do
+  rille.checkpoint.save(folder, {model = net, step = i, note = own}, {async = i % 2 == 0})
+  if i == 1 then io.stdout:write("saved by ", own, "\n") io.stdout:flush() end
+  while i == 1 and go and not io.open(go) do os.execute("sleep 0.05") end
+end
+LUA
+# Of each checkpoint in the folder: whose it is, and whether all its values are.
+cat >whose.lua <<'LUA'
+local net, bad, found = rille.nn.Linear(300, 200), 0, {}
+for name in io.popen("ls " .. arg[1]):lines() do
+  if name:find "safetensors$" then
+    os.execute(("rm -rf one; mkdir one; cp %s/%s* one"):format(arg[1], name:gsub("safetensors$", "")))
+    local _, own = rille.checkpoint.load("one", {model = net})
+    for _, p in ipairs(net:parameters()) do bad = bad + p:ne(own):to"i64":sum():item() end
+    found[#found + 1] = own
+  end
+end
+print(bad, table.concat(found, " "))
+LUA
+saved() { grep -q "saved by $1" "first$1"; }
+shared=(launch -n 2 -d cpu:1 --root "$dir/shared" job.lua shared/both)
+"$rille" "${shared[@]}" 1 3 go >first1 2>&1 &
+first=$!
+await saved 1
+go "${shared[@]}" 2 1
+ok "a second training that saves into a folder while the first lives is refused, naming folder, both and its line" \
+  ends 1 "shared/both: process " "on $(uname -n) (since " "saves there, and this is process " "job.lua:6:" "a folder of its own"
+[ "$(grep -o 'process [0-9]*' err | sort -u | wc -l)" = 2 ]
+ok "the two are told apart" [ $? = 0 ]
+go -d cpu:2 job.lua shared/both 2 1
+ok "so is one of a process alone" ends 1 "shared/both: process " "a folder of its own"
+touch go
+wait $first
+is "the first one saves all that it has, and nothing is left of the others" \
+  "$? $(ls shared/both | wc -l) $(cat first1)" "0 9 saved by 1"
+go "${shared[@]}" 2 1
+is "once it has ended another may go on there" "$code $(ls -A shared/both | wc -l)" "0 12"
+go whose.lua shared/both
+is "and each checkpoint is one training's" "$stdout" "0	1 1 1 2"
+rm go
+"$rille" "${shared[@]}" 3 2 go >first3 2>&1 &
+first=$!
+await saved 3
+kill -9 $first
+wait $first 2>/dev/null
+goes_on() { go "${shared[@]}" 4 1; [ $code = 0 ]; }
+ok "who was killed has no folder any more" await goes_on
+for ((i = 10; i < 20; i++)); do
+  "$rille" -d cpu:2 job.lua shared/race $i 4 >"first$i" 2>&1 &
+done
+wait
+won=0
+for ((i = 10; i < 20; i++)); do
+  saved $i && won=$((won + 1)) && continue
+  grep -q "a folder of its own" "first$i" || tell "first$i"
+done
+go whose.lua shared/race
+read -r bad whose <<<"$stdout"
+is "of ten that begin at once each saves all or nothing ($won did)" \
+  "$bad $(wc -w <<<"$whose") $(tr ' ' '\n' <<<"$whose" | uniq | wc -l)" "0 $((won * 4)) $won"
+ok "and one does" [ $won -gt 0 ]
+rm -r shared/both shared/race
 
 # ---- interrupts ----
 

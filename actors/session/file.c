@@ -203,6 +203,14 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
 }
 
 int
+rille_claim_folder(struct rille_session *s, const char *folder)
+{
+    TRY(face_session(s, __func__));
+    TRY(face_given(folder, "the folder", __func__));
+    return claims_add(&s->claims, folder);
+}
+
+int
 rille_verify(const char *path)
 {
     TRY(face_given(path, "the path", __func__));

@@ -331,6 +331,7 @@ rille_close(struct rille_session **sp)
     atlas_free(&s->atlas);
     arena_fini(&s->scratch);
     str_free(&s->looked);
+    claims_free(&s->claims);
     free(s->fresh);
     free(s->update);
     free(s->watch);

@@ -10,6 +10,7 @@
 #include "rille.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/file/claim.h"
 #include "runtime/hash.h"
 
 /* The user's handle on a value; a leaf is a variable whose present version is val. The struct lives while there are
@@ -158,6 +159,7 @@ struct rille_session {
     int64_t ntensor, nodes, compiles, hits, external;
     int64_t moved;            /* bytes that the calls made so far move: what a form in parts costs is the difference */
     struct layout_text *text; /* interned texts of layouts */
+    struct claims claims;     /* folders that it saves checkpoints in */
 };
 
 /* ---- session.c ---- */

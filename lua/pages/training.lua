@@ -36,7 +36,7 @@ rille.checkpoint.save(dir, {model = net, step = 7, note = 'n'})]],
   },
   ["checkpoint.save"] = {
     sign = "rille.checkpoint.save(dir, {model =, optimizer =, data =, step =, note =}[, {async = false, keep =}])",
-    text = "Writes one file in dir, whole or not at all; keep is how many stay.",
+    text = "Writes one file in dir, whole or not at all; keep is how many stay. The folder is this session's until it ends.",
     code = [[
 net = rille.nn.Linear(3, 2)
 dir = os.tmpname()
