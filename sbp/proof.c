@@ -52,15 +52,18 @@ add(const struct state *s, int64_t a, int64_t b)
 
 /* ---- what the choice costs ---- */
 
+/* Of readers that want the same form the first pays. seen: by form, of the tensor before at most. */
 static wide
-cost_of_tensor(const struct proof *r, const struct proof_tensor *t)
+cost_of_tensor(const struct proof *r, int64_t i, int64_t *seen)
 {
+    const struct proof_tensor *t = &r->tensor[i];
     wide sum = 0;
     int64_t from = t->form->x[r->choice[t->maker]];
     for (int64_t k = 0; k < t->nuse; k++) {
-        int64_t to = t->use[k].form->x[r->choice[t->use[k].node]], i = 0;
-        while (t->use[i].form->x[r->choice[t->use[i].node]] != to) i++;
-        if (i == k) sum += t->price->x[from * t->nto + to]; /* the first that wants it so */
+        int64_t to = t->use[k].form->x[r->choice[t->use[k].node]];
+        if (seen[to] == i + 1) continue;
+        seen[to] = i + 1;
+        sum += t->price->x[from * t->nto + to];
     }
     return sum;
 }
@@ -69,6 +72,9 @@ static int
 check_choice(struct proof *r)
 {
     wide sum = 0, live = 0, *change = ARENA_ARRAY(&r->arena, wide, r->ntime + 2);
+    int64_t forms = 1;
+    for (int64_t i = 0; i < r->ntensor; i++) forms = MAX(forms, r->tensor[i].nto);
+    int64_t *seen = ARENA_ARRAY(&r->arena, int64_t, forms);
     for (int64_t i = 0; i < r->nnode; i++) {
         const struct proof_node *v = &r->node[i];
         sum += v->cost->x[r->choice[i]];
@@ -76,7 +82,7 @@ check_choice(struct proof *r)
     }
     for (int64_t i = 0; i < r->ntensor; i++) {
         const struct proof_tensor *t = &r->tensor[i];
-        sum += cost_of_tensor(r, t);
+        sum += cost_of_tensor(r, i, seen);
         if (!t->bytes || t->dies <= t->born) continue;
         change[t->born] += t->bytes->x[t->form->x[r->choice[t->maker]]];
         change[t->dies] -= t->bytes->x[t->form->x[r->choice[t->maker]]];
@@ -104,9 +110,10 @@ var_new(struct state *s, int64_t n)
 static struct edge *
 find(const struct state *s, int64_t u, int64_t v)
 {
-    for (int64_t k = 0; k < s->var[u].nedge; k++) {
-        struct edge *e = s->var[u].edge[k];
-        if (e->end[0] == v || e->end[1] == v) return e;
+    int64_t from = s->var[u].nedge <= s->var[v].nedge ? u : v, to = from == u ? v : u;
+    for (int64_t k = 0; k < s->var[from].nedge; k++) {
+        struct edge *e = s->var[from].edge[k];
+        if (e->end[0] == to || e->end[1] == to) return e;
     }
     return NULL;
 }
@@ -132,17 +139,23 @@ part(struct state *s, const struct edge *e)
     }
 }
 
-/* The edge of two variables, a new one if there is none. */
 static int
-between(struct state *s, int64_t u, int64_t v, struct edge **out)
+edge_new(struct state *s, int64_t u, int64_t v, struct edge **out)
 {
     int64_t n = s->var[u].n * s->var[v].n;
-    if ((*out = find(s, u, v))) return 0;
     if ((s->entries += n) > MOST_ENTRIES) return proof_wrong(s->r, TOO_LARGE);
     *out = ARENA_NEW(&s->arena, struct edge);
     **out = (struct edge){.end = {u, v}, .cost = ARENA_ARRAY(&s->arena, int64_t, n)};
     join(s, *out);
     return 0;
+}
+
+/* The edge of two variables, a new one if there is none. */
+static int
+between(struct state *s, int64_t u, int64_t v, struct edge **out)
+{
+    *out = find(s, u, v);
+    return *out ? 0 : edge_new(s, u, v, out);
 }
 
 static int64_t
@@ -187,28 +200,49 @@ add_one_reader(struct state *s, const struct proof_tensor *t)
     return 0;
 }
 
-/* Several readers share a form that costs something: a variable says whether it is made (1), which its maker pays for.
- * A form that none may want has none. */
+/* By form: the variable that says whether it is made (1), which its maker pays for; -1 where it costs nothing, or none
+ * may want it. */
 static int
-add_form(struct state *s, const struct proof_tensor *t, int64_t form)
+add_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 {
     struct edge *e;
-    int64_t made = -1;
-    bool costs = false;
-    for (int64_t f = 0; f < t->nfrom; f++) costs = costs || t->price->x[f * t->nto + form] != 0;
-    for (int64_t k = 0; k < t->nuse && costs; k++)
-        for (int64_t i = 0; i < t->use[k].form->n; i++) {
-            if (t->use[k].form->x[i] != form) continue;
-            if (made < 0) {
-                made = s->nvar;
-                TRY(var_new(s, 2));
-                TRY(between(s, t->maker, made, &e));
-                for (int64_t m = 0; m < t->form->n; m++)
-                    *entry(s, e, t->maker, m, 1) = scaled(s->r, t->price->x[t->form->x[m] * t->nto + form]);
-            }
-            TRY(between(s, t->use[k].node, made, &e));
-            *entry(s, e, t->use[k].node, i, 0) = PROOF_NEVER;
+    for (int64_t k = 0; k < t->nuse; k++)
+        for (int64_t i = 0; i < t->use[k].form->n; i++) made[t->use[k].form->x[i]] = 1;
+    for (int64_t f = 0; f < t->nto; f++) {
+        bool costs = false;
+        for (int64_t i = 0; i < t->nfrom && made[f]; i++) costs = costs || t->price->x[i * t->nto + f] != 0;
+        made[f] = costs ? s->nvar : -1;
+        if (!costs) continue;
+        TRY(var_new(s, 2));
+        TRY(edge_new(s, t->maker, made[f], &e));
+        for (int64_t m = 0; m < t->form->n; m++)
+            *entry(s, e, t->maker, m, 1) = scaled(s->r, t->price->x[t->form->x[m] * t->nto + f]);
+    }
+    return 0;
+}
+
+/* Several readers share a form: none that wants it leaves it unmade. reads: by node, the tensor that it made or read
+ * last; it has edges to forms of this one if that is i. */
+static int
+add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
+{
+    const struct proof_tensor *t = &s->r->tensor[i];
+    int64_t *made = ARENA_ARRAY(tmp, int64_t, t->nto + 1), *by = ARENA_ARRAY(tmp, int64_t, t->nto + 1);
+    struct edge **to = ARENA_ARRAY(tmp, struct edge *, t->nto + 1);
+    TRY(add_made(s, t, made));
+    reads[t->maker] = i + 1;
+    for (int64_t k = 0; k < t->nuse; k++) {
+        const struct proof_use *u = &t->use[k];
+        bool again = reads[u->node] == i + 1;
+        reads[u->node] = i + 1;
+        for (int64_t j = 0; j < u->form->n; j++) {
+            int64_t f = u->form->x[j];
+            if (made[f] < 0) continue;
+            if (by[f] != k + 1) TRY((again ? between : edge_new)(s, u->node, made[f], &to[f]));
+            by[f] = k + 1;
+            *entry(s, to[f], u->node, j, 0) = PROOF_NEVER;
         }
+    }
     return 0;
 }
 
@@ -218,6 +252,7 @@ build(struct state *s)
 {
     const struct proof *r = s->r;
     int64_t sum = 0, *before = ARENA_ARRAY(&s->arena, int64_t, r->ntime + 1);
+    int64_t *reads = ARENA_ARRAY(&s->arena, int64_t, r->nnode);
     for (int64_t t = 0; t < r->ntime; before[++t] = sum)
         if ((sum += r->price[t]) > (int64_t)1 << 61) return proof_wrong(r, "prices of memory out of range");
     for (int64_t i = 0; i < r->nnode; i++)
@@ -235,7 +270,11 @@ build(struct state *s)
         for (int64_t k = 0; k < t->form->n && price; k++)
             s->var[t->maker].cost[k] = add(s, s->var[t->maker].cost[k], worth(price, t->bytes->x[t->form->x[k]]));
         if (t->nuse == 1) TRY(add_one_reader(s, t));
-        for (int64_t f = 0; f < t->nto && t->nuse > 1; f++) TRY(add_form(s, t, f));
+        if (t->nuse < 2) continue;
+        struct arena tmp = {0};
+        int status = add_forms(s, i, reads, &tmp);
+        arena_fini(&tmp);
+        TRY(status);
     }
     wide below = (wide)(r->bound - 1) * r->scale + (sum ? ((wide)sum * r->limit >> SHIFT) + 1 : 0) + 1;
     if (below >= PROOF_NEVER) return proof_wrong(r, "costs larger than can be checked");
@@ -368,7 +407,7 @@ static int
 out(struct state *s)
 {
     int64_t v, only = 0;
-    struct edge *q;
+    struct edge *q = NULL;
     TRY(variable(s, &v));
     struct var *x = &s->var[v];
     while (!x->here[only]) only++;

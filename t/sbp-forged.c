@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #define NEVER (long long)PROOF_NEVER
 
@@ -38,17 +39,17 @@ refused(struct str *text, const char *why)
     return fine;
 }
 
-/* Node 0 costs 0, 0, 1000, and its candidate 0 costs `much` with each of three readers, which the proof cuts off: the
- * optimum is 0, of candidate 1. */
+/* Node 0 costs 0, 0, 1000, and its candidate 0 costs `much` with each of three readers: the optimum is 0, of candidate
+ * 1. */
 static struct str
-cuts(long long much, long long bound)
+three(long long much, long long bound, const char *steps)
 {
     struct str s = {0};
     str_add(&s, "rille certificate 2\nnet 4 3 1 0\nlist 0 3 0 0 1000\nnode 0 0 -\nlist 1 2 0 0\n");
     str_add(&s, "node 1 0 -\nnode 1 0 -\nnode 1 0 -\nlist 2 3 0 1 2\n");
     str_addf(&s, "list 3 3 %lld 0 0\nlist 4 2 0 0\n", much);
     for (int k = 1; k < 4; k++) str_addf(&s, "tensor 0 3 1 2 3 - 0 0 1 %d 4\n", k);
-    str_addf(&s, "scale 1\nchoice 2 0 0 0\ncost 1000\nbound %lld\nproof\ncut 0 1\ncut 0 2\ncut 0 3\nend\n", bound);
+    str_addf(&s, "scale 1\nchoice 2 0 0 0\ncost 1000\nbound %lld\nproof\n%send\n", bound, steps);
     return s;
 }
 
@@ -66,9 +67,10 @@ bytes(long long each, long long limit, long long price, long long bound)
 static void
 lies(void)
 {
-    struct str s = cuts(10, 0);
+    static const char CUTS[] = "cut 0 1\ncut 0 2\ncut 0 3\n";
+    struct str s = three(10, 0, CUTS);
     ok(accepted(&s), "edges that are sums are cut off");
-    s = cuts(NEVER - 1, 1000);
+    s = three(NEVER - 1, 1000, CUTS);
     ok(refused(&s, "lower than can be checked"), "nothing is gained where a cost falls below what can be written");
     s = bytes(1 << 20, 5 << 20, 1 << 24, 0);
     ok(accepted(&s), "bytes have prices");
@@ -76,6 +78,52 @@ lies(void)
     ok(refused(&s, "larger than can be checked"), "nor where a limit is worth more than that");
     s = bytes(1 << 20, 0, (long long)1 << 40, 1000);
     ok(refused(&s, "without a limit"), "nor by prices of bytes that have no limit");
+}
+
+/* Where a bound is true a proof may still take steps that are none. */
+static void
+steps(void)
+{
+    struct str s = three(10, 0, "cut 0 1\nout 0\n");
+    ok(accepted(&s), "a variable with two neighbours goes");
+    s = three(10, 0, "out 0\n");
+    ok(refused(&s, "more than two neighbours"), "one with three does not, though the bound is true");
+    s = three(10, 0, "out 1\nout 2\nout 3\nout 0\n");
+    ok(accepted(&s), "but when they are gone");
+    str_add(&s, "rille certificate 2\nnet 2 1 1 0\nlist 0 1 0\nnode 0 0 -\nnode 0 0 -\nlist 1 1 5\n");
+    str_add(&s, "tensor 0 1 1 0 1 - 0 0 2 1 0 1 0\nscale 1\nchoice 0 0\ncost 5\nbound 5\nproof\nout 2\nend\n");
+    ok(accepted(&s), "who reads a form twice is one neighbour of it, and pays once");
+    s = three(10, 0, "round\nprune -\n");
+    ok(accepted(&s), "a bound closes the proof");
+    s = three(10, 0, "round\nprune -\nsupport\n");
+    ok(refused(&s, "after nothing was left"), "nothing comes behind it, true or not");
+    s = three(10, 0, "split 0\ncase 0\nround\nprune -\nend\ncase 1\nround\nprune -\nend\ncase 2\nend\n");
+    ok(accepted(&s), "cases close it");
+    s = three(10, 0, "split 0\ncase 0\nround\nprune -\nend\ncase 1\nround\nprune -\nend\ncase 2\nend\nout 1\n");
+    ok(refused(&s, "after nothing was left"), "nor behind them");
+}
+
+/* Node 0 costs nothing, and each of n readers wants forms of its own: their number is that of the forms. */
+static void
+many_forms(void)
+{
+    enum { MANY = 50000, SECONDS = 2 };
+    struct str s = {0};
+    str_addf(&s, "rille certificate 2\nnet %d 1 1 0\nlist 0 1 0\n", MANY + 1);
+    for (int k = 0; k <= MANY; k++) str_add(&s, "node 0 0 -\n");
+    str_addf(&s, "list 1 %d", MANY);
+    for (int k = 0; k < MANY; k++) str_add(&s, " 1");
+    str_add(&s, "\n");
+    for (int k = 0; k < MANY; k++) str_addf(&s, "list %d 1 %d\n", k + 2, k);
+    str_addf(&s, "tensor 0 1 %d 0 1 - 0 0 %d", MANY, MANY);
+    for (int k = 0; k < MANY; k++) str_addf(&s, " %d %d", k + 1, k + 2);
+    str_add(&s, "\nscale 1\nchoice");
+    for (int k = 0; k <= MANY; k++) str_add(&s, " 0");
+    str_addf(&s, "\ncost %d\nbound %d\nproof\nsupport\nend\n", MANY, 0);
+    clock_t begin = clock();
+    ok(accepted(&s), "a tensor with %d readers, each of which wants another form, is read", MANY);
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    ok(seconds < SECONDS, "in a time that grows as they do: %.2f s", seconds);
 }
 
 /* n nodes that have one list of costs, in a net with so many tensors; what stands behind them is the caller's. */
@@ -136,6 +184,8 @@ main(void)
     setrlimit(RLIMIT_AS, &most);
 #endif
     lies();
+    steps();
+    many_forms();
     bombs();
     if (getenv("RILLE_LONG")) cases();
     return done();
