@@ -213,7 +213,6 @@ port_slots(struct slots *s, const struct task *t)
         SLOT(s, "where.nberth", o->where.nberth);
         for (int32_t b = 0; b < o->where.nberth; b++) SLOT(s, "where.berth", o->where.berth[b]);
         SLOT(s, "out_port.shared", o->shared);
-        SLOT(s, "out_port.alone", o->alone);
         SLOT(s, "out_port.nfan", o->nfan);
         for (int32_t f = 0; f < o->nfan; f++) {
             SLOT(s, "fan.thread", o->fan[f].thread);

@@ -1,6 +1,7 @@
 /* actor.c - ready -> act -> publish -> give back. */
 #include "actors/act/actor.h"
 
+#include "actors/act/poison.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -57,27 +58,6 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     tell_readers(w, fan, 0, fan->nreader);
 }
 
-static int
-fill_nan(const struct stream_work *work, const struct stream *s)
-{
-    memset(stream_reach(s, work->scratch), 0xff, (size_t)work->piece);
-    return 0;
-}
-
-/* Fills a freed register with NaN, so that a late reader is seen. Skips a block that is reused within the run: by the
- * time that the owner hears of the last reader, the next tenant may be writing. */
-static void
-poison(struct worker *w, int task, int out, int reg)
-{
-    const struct task *t = &w->plan->task[task];
-    const struct out_port *o = &t->out[out];
-    const struct flow *f = flow_of(w, t);
-    if (!o->alone || o->bytes == 0) return;
-    struct stream_work work = {
-        .run = fill_nan, .scratch = reg_address(w->run, &o->where, reg, 0), .piece = (uint64_t)o->bytes};
-    stream_enqueue(f ? f->stream : NULL, &work);
-}
-
 /* All readers of one thread gave a register back. */
 static void
 reg_free(struct worker *w, int task, int out, int reg)
@@ -85,7 +65,6 @@ reg_free(struct worker *w, int task, int out, int reg)
     struct out_state *o = &w->actors->actor[task].out[out];
     assert(o->readers[reg] > 0);
     if (--o->readers[reg] > 0) return;
-    if (w->run->poison) poison(w, task, out, reg);
     if (reg == o->write) wait_less(w, task);
 }
 
@@ -256,6 +235,9 @@ act_now(struct worker *w, int task)
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
     w->acting = task + 1;
+    bool sends = a.task->kind->flags & KIND_SENDS;
+    poison_outputs(w->run, task, a.piece, NULL);
+    if (!sends && FAULT(EARLY_BACK)) poison_inputs(w->run, task, a.piece, NULL);
     int status = begin_work(w, &a);
     if (!status) status = end_work(&a);
     w->acting = 0;
@@ -264,10 +246,11 @@ act_now(struct worker *w, int task)
         return;
     }
     pass_on(w, task, a.piece);
-    if (a.task->kind->flags & KIND_SENDS) {
+    if (sends) {
         send_on(w, task, &a, begin_ns);
         return;
     }
+    if (!FAULT(EARLY_BACK)) poison_inputs(w->run, task, a.piece, NULL);
     count_act(w, task, &a, begin_ns, w->run->timed ? now_ns() : 0);
     settle(w, task, a.piece);
 }
@@ -447,6 +430,7 @@ end_sending(struct worker *w, const struct sending *s)
 {
     struct act a = {.plan = w->plan, .task = &w->plan->task[s->task], .piece = s->piece};
     w->actors->actor[s->task].done++;
+    poison_inputs(w->run, s->task, s->piece, NULL);
     count_act(w, s->task, &a, s->begin_ns, w->run->timed ? now_ns() : 0);
     done_outputs(w, s->task, s->piece, 0);
     done_inputs(w, s->task);
@@ -572,12 +556,14 @@ act_issue(struct worker *w, int task, struct flow *f)
     u->act = (struct act){.plan = w->plan, .task = &w->plan->task[task], .stream = f->stream, .piece = actor->begun++};
     act_address(w, &u->act, address);
     wait_for_inputs(w, u->act.task, f);
+    poison_outputs(w->run, task, u->act.piece, f->stream);
     int status = begin_work(w, &u->act);
     if (!status && FAULT(EARLY_SAY)) status = end_work(&u->act);
     if (status) {
         failed(w, task, status);
         return;
     }
+    poison_inputs(w->run, task, u->act.piece, f->stream);
     u->mark = stream_mark(f->stream);
     if (has_nothing_to_do(w, u->act.task->device)) w->actors->busy_ns[u->act.task->device] -= u->begin_ns;
     f->next++;

@@ -53,6 +53,7 @@ struct actors {
     int32_t *channel;     /* by channel: pieces that its task may send, or take, now; that task's thread's */
     int32_t *peer, npeer; /* one channel to each other memory */
     int32_t naddress;     /* arguments and results that a task has at most */
+    struct poison *poison; /* of runs that poison; NULL */
     struct arena arena;
 };
 

@@ -10,6 +10,7 @@
  * A message that belongs to an earlier run is dropped by its number. After the
  * last END nobody touches the run: buffers and arenas are the session's again. */
 #include "actors/act/actor.h"
+#include "actors/act/poison.h"
 #include "actors/plan/deadlock.h"
 
 #include "runtime/stop.h"
@@ -639,6 +640,7 @@ engine_begin(struct engine *e, struct run *r)
     if (nthread > 1) TRY(start_threads(e, nthread));
     bool driven = e->bus && !e->bus->kind->threaded;
     TRY(flows_mend(r->plan));
+    if (r->poison) poison_begin(r);
     for (int t = 0; t < nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
     e->job = r;
     worker_begin(w, r, id);

@@ -28,7 +28,7 @@ struct run {
     const struct transport *transport; /* of the bytes of channels; NULL when there are none */
     const struct lane_rows *rows;      /* of threads: for what they wait a little; NULL: for nothing */
     bool timed;                        /* record when each act began and ended */
-    bool poison;                       /* fill registers with NaN when their last reader gives them back */
+    bool poison;                       /* fill registers with NaN while they hold nothing (poison.h) */
     uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
     /* Tests: the worker calls it with `hook` before each act begins its work; an error fails the act. NULL: none.
      * engine_run sets it. */

@@ -318,7 +318,6 @@ item_of(const struct memory *m, int32_t device, const struct tenant *t)
                       .nreg = o->nreg,
                       .stage = d->task.stage,
                       .phase = d->task.phase,
-                      .alone = true,
                       .fixed = !(d->task.kind->flags & KIND_NODE)};
     it.stride = it.bytes;
     if (m->l->program->pieces == 1) {
@@ -382,7 +381,6 @@ add_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
 {
     GROW(m->pair, m->npair + 1, m->pair_capacity);
     m->pair[m->npair++] = (struct pair){a, b, next_period};
-    m->item[a].alone = m->item[b].alone = false;
 }
 
 /* Items in the order in which they are written. */
@@ -532,7 +530,6 @@ pack_device(struct memory *m, int32_t device)
         o->nreg = m->packed[i].nreg;
         o->where.offset = m->packed[i].offset;
         o->where.stride = m->packed[i].stride;
-        o->alone = m->packed[i].alone;
     }
     for (int32_t i = 0; i < m->npair; i++) order_pair(m, &t[m->pair[i].a], &t[m->pair[i].b], m->pair[i].next_period);
     m->l->plan->device[device].arena_bytes = m->bytes;

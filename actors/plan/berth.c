@@ -313,16 +313,6 @@ count_berths(struct berths *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* Does anybody else lie where this use does? */
-static bool
-is_alone(const struct berths *b, int32_t u)
-{
-    for (int32_t k = 0; k < b->nuse; k++)
-        if (k != u && b->best[k] < b->best[u] + b->use[u].bytes && b->best[u] < b->best[k] + b->use[k].bytes)
-            return false;
-    return true;
-}
-
 static void
 take_berths(struct berths *b)
 {
@@ -332,7 +322,6 @@ take_berths(struct berths *b)
         struct out_port *o = &b->plan->task[t->task].out[t->out];
         o->where.offset = b->best[u];
         o->where.stride = where_stride(o->bytes);
-        o->alone = !t->again && is_alone(b, u);
         if (t->again) {
             o->where.nberth = b->nberth;
             o->where.berth = arena_dup(&b->plan->arena, b->best + u, sizeof *b->best * (size_t)b->nberth);

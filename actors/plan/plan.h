@@ -75,7 +75,6 @@ struct out_port {
     bool control; /* no bytes, never waits for a free register */
     bool once;    /* it fills no register twice in a run: it waits for none to come back, so readers send none back */
     bool shared;  /* others lie in it */
-    bool alone;   /* nobody else has its bytes in this run, so that whoever poisons may spoil them when it is free */
     int32_t nreg;
     int32_t every; /* the task publishes it after so many acts */
     int32_t nfan;

@@ -17,7 +17,7 @@ struct item {
     int32_t group;       /* as pack.h has it */
     int32_t stage, phase;
     int64_t offset, stride; /* of the first register; from one to the next */
-    bool again, alone;      /* it is written for each piece; nobody else has its bytes */
+    bool again;             /* it is written for each piece */
     bool fixed;             /* a move made it, which has as many registers as are asked for */
     bool joins, in_room;    /* it would have a place in each room; it has */
     bool waits, abroad;     /* weight gradients have it, and may wait; backward of another stage reads it */

@@ -333,8 +333,8 @@ check_berths(const struct proof *v, int32_t i, int32_t k)
     const struct where *w = &o->where;
     int64_t scratch = p->device[w->index].scratch;
     bool again = o->every == 1 && p->task[i].nact > 1 && p->task[i].nact == p->pieces;
-    if (!again || o->shared || o->alone || w->nberth > p->pieces || w->nberth != p->device[w->index].nberth ||
-        !w->berth || !proof_fits(w->nberth, sizeof *w->berth, &p->arena))
+    if (!again || o->shared || w->nberth > p->pieces || w->nberth != p->device[w->index].nberth || !w->berth ||
+        !proof_fits(w->nberth, sizeof *w->berth, &p->arena))
         return proof_fail(v, i, "result %d has %d berths", (int)k, (int)w->nberth);
     for (int32_t b = 0; b < w->nberth; b++)
         if (w->berth[b] < 0 || w->berth[b] % ALIGN || w->berth[b] > scratch || o->bytes > scratch - w->berth[b])

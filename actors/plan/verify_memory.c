@@ -240,8 +240,6 @@ check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
     const struct plan *p = m->v->plan;
     bool repeating = repeats(m, b), sum = p->task[b->task].nact > 1 && !repeating;
-    TRY(proof_same(m->v, a->task, "alone of what shares bytes", port_of(m, a)->alone, false));
-    TRY(proof_same(m->v, b->task, "alone of what shares bytes", port_of(m, b)->alone, false));
     if (repeats(m, a) && (sum || (repeating && !in_step(m, a, b)))) return shared(m, a, b, a->task);
     list_users(m, a);
     for (int32_t i = 0; i < m->nuser && !repeats(m, a) && p->task[b->task].nact > 1; i++)
