@@ -711,6 +711,9 @@ struct rille_saving; /* a save in progress, on a thread of its own: of the value
 /* in_background NULL: returns when all is written. */
 int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
                const struct rille_save_options *o, struct rille_saving **in_background);
+/* Fails where a save to path could not begin: to a file, or, with folder, to a folder that is there or is made in one
+ * that is. Changes nothing. Any thread. */
+int rille_may_save(const char *path, bool folder);
 /* From here on to rille_close() no other session, of any process, claims the folder: fails where one has it, naming
  * both. What several files make up (a list of checkpoints) is one session's then. */
 int rille_claim_folder(struct rille_session *s, const char *folder);

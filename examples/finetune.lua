@@ -13,14 +13,7 @@ local o = rille.args(arg, {text = "", ids = "", tokens = "", recipe = "single", 
   ["micro-batches"] = 1, seed = 1, bf16 = false, log = ""})
 rille.manual_seed(o.seed)
 
--- Where it cannot be saved is told before anything is learned. A folder opens, and is not read.
-local there = io.open(to, "rb")
-local is_folder = there and select(2, there:read(0))
-if there then there:close() end
-if there and not is_folder then error(("'%s' is a file; a folder is wanted"):format(to), 0) end
-local trial = is_folder and to .. "/.trial" or to
-assert(io.open(trial, "ab")):close()
-os.remove(trial)
+rille.train.saves_to(to, "folder")
 
 local recipes = { -- a mesh, and what its axes are for
   single = {{0}, {}}, dp = {{0, 1}, {data = 0}}, tp = {{0, 1}, {tensor = 0}}, zero = {{0, 1}, {data = 0, zero = 3}},

@@ -55,6 +55,8 @@ local function read(path)
 end
 
 if o.resume and o.checkpoint == "" then error("--resume wants a folder: --checkpoint DIR", 0) end
+if o.checkpoint ~= "" then rille.train.saves_to(o.checkpoint, "checkpoints") end
+if o.plot ~= "" then rille.train.saves_to(o.plot) end
 
 local here = arg[0]:match("^(.*/)") or "./"
 local files = {}
@@ -178,7 +180,6 @@ if o.resume then
   for i = 1, log and t or 0 do log:write(("%.6f\n"):format(losses[i])) end
   print(("goes on after step %d"):format(t))
 end
-draw() -- where it cannot be written is told before anything is learned
 local lr, begun = schedule(total), t
 line.total = total
 

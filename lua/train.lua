@@ -1,8 +1,9 @@
--- train.lua - a line on the terminal that tells how training goes.
+-- train.lua - a line on the terminal that tells how training goes; and whether what it learns can be saved.
 --
 --   local line = rille.train.progress{total = 800, step = step}
 --   line:update(i, loss, 64)          step 12/800  loss 1.2345  84210 samples/s  busy 87 %
 --   line:finish()
+--   rille.train.saves_to("runs/a", "checkpoints")     before it begins
 --
 -- With `flops`, those of one sample forward and backward, it also tells the share of what this machine can do (MFU),
 -- which is measured once on a large product; with `unit`, samples have another name. A step in which devices wait for each
@@ -95,6 +96,18 @@ function train.progress(given)
   self.terminal = self.file == io.stderr and rille.is_terminal(2)
   self.samples, self.start, self.shown = 0, rille.clock(), 0
   return setmetatable(self, {__index = methods})
+end
+
+-- Told before anything is learned: an error at the user's line where nothing could be saved at path. kind is "file", the
+-- folder of a model, or "checkpoints": that one is made, and is this session's from then on (checkpoint.lua). What is there
+-- stays as it is.
+local kinds = {file = true, folder = true, checkpoints = true}
+function train.saves_to(path, kind)
+  local who = "rille.train.saves_to"
+  check.path(who, "the name of a file or of a folder", path)
+  check.that(kind == nil or kinds[kind], "%s: what is saved is a file, a folder or checkpoints, not %s", who, check.shown(kind))
+  rille._may_save(who, path, kind or "file")
+  return path
 end
 
 return check.names("rille.train", train)

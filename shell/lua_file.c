@@ -263,14 +263,23 @@ size_read(lua_State *L, int i, const char *who)
                     what_is(L, i));
 }
 
-/* A folder for shards is made where there is nothing. */
+/* A folder is made where there is nothing. */
 static void
-make_folder(lua_State *L, const char *path)
+make_folder(lua_State *L, const char *who, const char *path)
 {
     struct stat st;
     if (stat(path, &st) && mkdir(path, 0777))
-        complain(L, "save: %s: no folder can be made there: %s", path, strerror(errno));
-    if (!stat(path, &st) && !S_ISDIR(st.st_mode)) complain(L, "save: %s: max_shard_size is for a folder", path);
+        complain(L, "%s: %s: no folder can be made there: %s", who, path, strerror(errno));
+}
+
+/* One that checkpoints of this session are saved in. */
+static void
+claim_folder(lua_State *L, const char *who, const char *path)
+{
+    at_line(L);
+    check_as(L, who, rille_may_save(path, true));
+    make_folder(L, who, path);
+    check_as(L, who, rille_claim_folder(shell_of(L)->session, path));
 }
 
 /* rille.save(path, {name = tensor} | tensor | module[, {max_shard_size =}]) */
@@ -296,7 +305,10 @@ save(lua_State *L)
     }
     names_read(L, 2, "save", &names);
     files_finish(L);
-    if (o.shard_bytes) make_folder(L, path);
+    struct stat st;
+    if (o.shard_bytes) make_folder(L, "save", path);
+    if (o.shard_bytes && !stat(path, &st) && !S_ISDIR(st.st_mode))
+        complain(L, "save: %s: max_shard_size is for a folder", path);
     at_line(L);
     check_as(L, "save", rille_save(shell_of(L)->session, path, names.n, names.name, names.tensor, &o, NULL));
     return 0;
@@ -355,11 +367,7 @@ static int
 list(lua_State *L)
 {
     const char *path = path_check(L, 1, "checkpoint");
-    if (lua_toboolean(L, 2)) {
-        make_folder(L, path);
-        at_line(L);
-        check_as(L, "checkpoint.save", rille_claim_folder(shell_of(L)->session, path));
-    }
+    if (lua_toboolean(L, 2)) claim_folder(L, "rille.checkpoint.save", path);
     DIR *d = opendir(path);
     if (!d) return complain(L, "checkpoint: %s: %s", path, strerror(errno));
     lua_newtable(L);
@@ -369,6 +377,20 @@ list(lua_State *L)
     }
     closedir(d);
     return 1;
+}
+
+/* rille._may_save(who, path, kind): an error unless a file, a folder or, in one that is made and claimed, checkpoints
+ * can be saved there. */
+static int
+may_save(lua_State *L)
+{
+    const char *who = luaL_checkstring(L, 1), *path = text_at(L, 2, who), *kind = luaL_checkstring(L, 3);
+    at_line(L);
+    if (!strcmp(kind, "checkpoints"))
+        claim_folder(L, who, path);
+    else
+        check_as(L, who, rille_may_save(path, !strcmp(kind, "folder")));
+    return 0;
 }
 
 /* rille._random() gives seed and count of the random state; rille._random(seed, count) restores it. */
@@ -436,6 +458,7 @@ static const luaL_Reg functions[] = {
     {"_verify", verify},
     {"_finish", finish},
     {"_list", list},
+    {"_may_save", may_save},
     {"_random", random_state},
     {"_parts", parts},
     {"_of_parts", of_parts},

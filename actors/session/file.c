@@ -15,6 +15,7 @@
 #include "runtime/thread.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -200,6 +201,35 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
     int status = rille_file_load(f, 0, NULL, layout, out);
     rille_file_close(&f);
     return status;
+}
+
+/* Why nothing new can have this name, as errno says it; 0: it can. */
+static int
+refuses_name(const char *path, bool folder)
+{
+    struct stat st;
+    if (!lstat(path, &st)) return ENOENT; /* a link to nothing */
+    if (errno != ENOENT) return errno;
+    if (!folder && path[0] && path[strlen(path) - 1] == '/') return EISDIR;
+    char *copy = must_copy(path, strlen(path) + 1);
+    int why = access(dirname(copy), W_OK | X_OK) ? errno : 0;
+    free(copy);
+    return why;
+}
+
+int
+rille_may_save(const char *path, bool folder)
+{
+    struct stat st;
+    TRY(face_given(path, "the path", __func__));
+    int why;
+    if (stat(path, &st))
+        why = refuses_name(path, folder);
+    else if (S_ISDIR(st.st_mode) != folder)
+        return fail(E_IO, "%s is a %s; a %s is wanted", path, folder ? "file" : "folder", folder ? "folder" : "file");
+    else
+        why = access(path, folder ? W_OK | X_OK : W_OK) ? errno : 0;
+    return why ? fail(E_IO, "%s cannot be written: %s", path, strerror(why)) : 0;
 }
 
 int
