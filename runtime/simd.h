@@ -41,6 +41,28 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
+/* Loops whose vectors must have the width of the machine's registers are compiled for each level by themselves, and
+ * pick one when they run. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define X86_LEVELS
+#define X86_V3 __attribute__((target("arch=x86-64-v3")))
+#define X86_V4 __attribute__((target("arch=x86-64-v4")))
+#endif
+enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };
+INLINE int
+machine_level(void)
+{
+#ifdef X86_LEVELS
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
+        return LEVEL_ANY;
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return LEVEL_V4;
+    return LEVEL_V3;
+#else
+    return LEVEL_ANY;
+#endif
+}
+
 INLINE uint32_t
 bits_of(float f)
 {

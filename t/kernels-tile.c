@@ -145,13 +145,12 @@ try_operation(const struct op *op, enum compute type, int value, int level)
 static void
 try_type(enum compute type)
 {
-    int first = (int)(this_machine() - levels);
     fill(compute_dtype(type));
     for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
         const struct op *op = op_with(tile);
         if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
         if (type == COMP_I64 && !op->eltwise.i) continue; /* computed as reals */
-        for (int level = first; level < (int)countof(levels); level++)
+        for (int level = LEVEL_ANY; level <= machine_level(); level++)
             for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level);
     }
 }

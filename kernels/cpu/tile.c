@@ -8,13 +8,10 @@
 #include "kernels/cpu/tile.h"
 
 #include "runtime/base.h"
+#include "runtime/simd.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define X86_LEVELS
-#endif
 
 /* From memory, bytes ahead of their use: some 100 ns at the rate of one core. */
 enum { AHEAD = 4096, LINE = 64 };
@@ -74,13 +71,13 @@ enum { AHEAD = 4096, LINE = 64 };
 #include <immintrin.h>
 
 #define TILE_SUFFIX    v4
-#define TILE_LEVEL     __attribute__((target("arch=x86-64-v4")))
+#define TILE_LEVEL     X86_V4
 #define TILE_WIDTH     64
 #define TILE_PUT(p, v) _mm512_stream_si512((void *)(p), (__m512i)(v))
 #include "kernels/cpu/tile_level.inc"
 
 #define TILE_SUFFIX    v3
-#define TILE_LEVEL     __attribute__((target("arch=x86-64-v3")))
+#define TILE_LEVEL     X86_V3
 #define TILE_WIDTH     32
 #define TILE_PUT(p, v) _mm256_stream_si256((void *)(p), (__m256i)(v))
 #include "kernels/cpu/tile_level.inc"
@@ -101,25 +98,12 @@ static const struct level {
     loop_fn *tiles[NCOMPUTE], *alone[NCOMPUTE];
     int64_t width; /* bytes of a vector */
 } levels[] = {
+    [LEVEL_ANY] = {{tiles_f32_any, tiles_f64_any, tiles_i64_any}, {alone_f32_any, alone_f64_any, alone_i64_any}, 16},
 #ifdef X86_LEVELS
-    {{tiles_f32_v4, tiles_f64_v4, tiles_i64_v4}, {alone_f32_v4, alone_f64_v4, alone_i64_v4}, 64},
-    {{tiles_f32_v3, tiles_f64_v3, tiles_i64_v3}, {alone_f32_v3, alone_f64_v3, alone_i64_v3}, 32},
+    [LEVEL_V3] = {{tiles_f32_v3, tiles_f64_v3, tiles_i64_v3}, {alone_f32_v3, alone_f64_v3, alone_i64_v3}, 32},
+    [LEVEL_V4] = {{tiles_f32_v4, tiles_f64_v4, tiles_i64_v4}, {alone_f32_v4, alone_f64_v4, alone_i64_v4}, 64},
 #endif
-    {{tiles_f32_any, tiles_f64_any, tiles_i64_any}, {alone_f32_any, alone_f64_any, alone_i64_any}, 16},
 };
-
-static const struct level *
-this_machine(void)
-{
-#ifdef X86_LEVELS
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
-    return &levels[v4 ? 0 : v3 ? 1 : 2];
-#else
-    return levels;
-#endif
-}
 
 static bool
 is_alone(const struct tile_step *step)
@@ -133,7 +117,7 @@ is_alone(const struct tile_step *step)
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
-    const struct level *here = this_machine();
+    const struct level *here = &levels[machine_level()];
     bool alone = n * (int64_t)compute_bytes(type) % here->width == 0 && is_alone(step);
     (alone ? here->alone : here->tiles)[type](step, n, nrow);
 }

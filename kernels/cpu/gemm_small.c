@@ -1,0 +1,58 @@
+/* gemm_small.c - the loops of gemm_small_level.inc for each level of x86-64, and the choice among them.
+ *
+ * Sixteen sums at once hide how long a fused product and sum takes; so many rows and columns of them are those for
+ * which a core loads the least. Not one function compiled for several levels (runtime/simd.h), because the vectors must
+ * have the width of the machine's registers. */
+#pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
+#include "kernels/cpu/gemm_small.h"
+
+#include "runtime/simd.h"
+
+#include <assert.h>
+
+struct small {
+    int64_t m, n, k, b_row, c_row;
+    struct small_operand a;
+    const float *b;
+    float *c;
+    bool add;
+};
+
+#ifdef X86_LEVELS
+#define SMALL_SUFFIX  v4
+#define SMALL_LEVEL   X86_V4
+#define SMALL_WIDTH   16
+#define SMALL_VECTORS 4
+#include "kernels/cpu/gemm_small_level.inc"
+
+#define SMALL_SUFFIX  v3
+#define SMALL_LEVEL   X86_V3
+#define SMALL_WIDTH   8
+#define SMALL_VECTORS 2
+#include "kernels/cpu/gemm_small_level.inc"
+
+#define SMALL_VECTORS 2
+#else
+#define SMALL_VECTORS 4
+#endif
+
+#define SMALL_SUFFIX any
+#define SMALL_LEVEL
+#define SMALL_WIDTH 4
+#include "kernels/cpu/gemm_small_level.inc"
+
+static void (*const columns[])(const struct small *) = {
+    [LEVEL_ANY] = columns_any,
+#ifdef X86_LEVELS
+    [LEVEL_V3] = columns_v3,
+    [LEVEL_V4] = columns_v4,
+#endif
+};
+
+void
+gemm_small(int64_t m, int64_t n, int64_t k, struct small_operand a, const float *b, int64_t b_row, bool add, float *c,
+           int64_t c_row)
+{
+    assert(n % SMALL_COLS == 0 && (a.row == 1 || a.col == 1));
+    columns[machine_level()](&(struct small){m, n, k, b_row, c_row, a, b, c, add});
+}

@@ -1,0 +1,61 @@
+/* kernels-small.c - products of small matrices: rows, columns and lengths around the blocks of sums, both ways of the
+ * first operand to lie, alone and added to what is there, on every level of machine that this one has: exactly what
+ * loops over whole numbers give, and nothing else is written. */
+#include "kernels/cpu/gemm_small.c"
+#include "runtime/arena.h"
+#include "t/tap.h"
+
+enum { MOST = 128, BEYOND = 3 }; /* rows, columns or length; floats of a row that are not the product's */
+
+static float a[MOST * MOST], b[MOST * MOST], c[MOST * MOST], want[MOST * MOST];
+
+static uint64_t noise;
+
+static void
+fill(float *x)
+{
+    for (int i = 0; i < MOST * MOST; i++) x[i] = (float)(next_random(&noise) % 17) - 8;
+}
+
+static bool
+try_product(int64_t m, int64_t n, int64_t k, bool turned, bool add, int level)
+{
+    int64_t b_row = n + BEYOND, c_row = n + BEYOND;
+    struct small_operand x = {a, turned ? 1 : k + BEYOND, turned ? m + BEYOND : 1};
+    fill(c);
+    memcpy(want, c, sizeof c);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float sum = add ? c[i * c_row + j] : 0;
+            for (int64_t p = 0; p < k; p++) sum += a[i * x.row + p * x.col] * b[p * b_row + j];
+            want[i * c_row + j] = sum;
+        }
+    columns[level](&(struct small){m, n, k, b_row, c_row, x, b, c, add});
+    bool pass = !memcmp(c, want, sizeof c);
+    if (!pass)
+        diag("{%lld, %lld} times {%lld, %lld}%s%s", (long long)m, (long long)k, (long long)k, (long long)n,
+             turned ? ", the first by columns" : "", add ? ", added" : "");
+    return pass;
+}
+
+int
+main(void)
+{
+    static const int64_t rows[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 64, 67};
+    static const int64_t cols[] = {0, 16, 32, 48, 64, 80, 96, 112};
+    static const int64_t lengths[] = {0, 1, 2, 3, 8, 33, 64};
+    noise = seed_of(1);
+    fill(a);
+    fill(b);
+    for (int way = 0; way < 4; way++)
+        for (int level = LEVEL_ANY; level <= machine_level(); level++)
+            for (size_t j = 0; j < countof(cols); j++) {
+                bool pass = true, turned = way & 1, add = way >> 1;
+                for (size_t i = 0; i < countof(rows); i++)
+                    for (size_t p = 0; p < countof(lengths); p++)
+                        pass &= try_product(rows[i], cols[j], lengths[p], turned, add, level);
+                ok(pass, "%lld columns%s%s, level %d", (long long)cols[j],
+                   turned ? ", the first operand by columns" : "", add ? ", added" : "", level);
+            }
+    return done();
+}
