@@ -9,12 +9,10 @@
  *
  * One core (AVX-512, 280 Gflop/s at most): 256x768x768 f32 255, bf16 500 Gflop/s;
  * 64x256x256 245; 48 heads of 64x64x64 out of rows of 768: 230. bench/gemm.c. */
-#include "kernels/cpu/convert.h"
+#include "kernels/cpu/gemm.h"
+
 #include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/gemm_f64.h"
-#include "kernels/cpu/gemm_few.h"
 #include "kernels/cpu/gemm_turned.h"
-#include "kernels/cpu/team.h"
 
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -22,22 +20,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-
-enum { A, B, C, NMATRIX }; /* c[m,n] = sum of a[m,k] b[k,n] */
-
-struct matrix {
-    int64_t rows, cols;
-    int64_t row, col; /* strides in elements from one row, one column to the next */
-};
-struct batch {
-    int64_t size, step[NMATRIX]; /* step 0 where an operand is broadcast */
-};
-struct gemm {
-    enum dtype dtype[NMATRIX]; /* halves may be summed to f32 */
-    struct matrix x[NMATRIX];
-    int nbatch;
-    struct batch batch[MAX_DIM]; /* outermost first */
-};
 
 /* ---- from a call ---- */
 
@@ -93,7 +75,7 @@ batch_to_rows(struct gemm *g)
     g->nbatch--;
 }
 
-static struct gemm
+struct gemm
 gemm_of_matmul(const struct kcall *k)
 {
     const struct view *a = &k->in[0], *b = &k->in[1], *c = &k->out[0];
@@ -109,8 +91,7 @@ gemm_of_matmul(const struct kcall *k)
     return g;
 }
 
-/* c[m,n] = sum over all leading dimensions of a[..., m] b[..., n]: they are one k when they go on evenly in both. */
-static bool
+bool
 gemm_of_contract(const struct kcall *k, struct gemm *g)
 {
     const struct view *a = &k->in[0], *b = &k->in[1];
@@ -125,6 +106,22 @@ gemm_of_contract(const struct kcall *k, struct gemm *g)
     g->x[B] = (struct matrix){sum.size, b->dim[last], sum.step[B], stride_of(b, last)};
     g->x[C] = matrix_of(&k->out[0], 0, 1);
     return true;
+}
+
+void
+batch_skip(const struct gemm *g, int64_t r, int64_t *skip)
+{
+    for (int i = 0; i < NMATRIX; i++) skip[i] = 0;
+    for (int d = g->nbatch - 1; d >= 0; r /= g->batch[d].size, d--)
+        for (int i = 0; i < NMATRIX; i++) skip[i] += r % g->batch[d].size * g->batch[d].step[i];
+}
+
+int64_t
+batch_count(const struct gemm *g)
+{
+    int64_t n = 1;
+    for (int d = 0; d < g->nbatch; d++) n *= g->batch[d].size;
+    return n;
 }
 
 /* ---- what oneDNN takes ---- */
@@ -149,8 +146,7 @@ transposed(struct matrix x)
     return (struct matrix){x.cols, x.rows, x.col, x.row};
 }
 
-/* c column-major: its transpose, b^T a^T, is what oneDNN computes fast. */
-static void
+void
 gemm_transpose(struct gemm *g)
 {
     struct matrix a = g->x[A];
@@ -164,7 +160,7 @@ gemm_transpose(struct gemm *g)
     }
 }
 
-static bool
+bool
 gemm_settle(struct gemm *g)
 {
     if (prim_dtype(g->dtype[A]) == dnnl_data_type_undef) return false;
@@ -173,8 +169,8 @@ gemm_settle(struct gemm *g)
     return true;
 }
 
-static bool
-fits(const struct kcall *k)
+bool
+gemm_fits(const struct kcall *k)
 {
     bool empty = view_numel(&k->in[0]) == 0 || view_numel(&k->in[1]) == 0;
     enum dtype d = k->in[0].dtype, to = k->out[0].dtype;
@@ -184,7 +180,7 @@ fits(const struct kcall *k)
 bool
 gemm_accepts(const struct kcall *k)
 {
-    if (!fits(k)) return false;
+    if (!gemm_fits(k)) return false;
     struct gemm g = gemm_of_matmul(k);
     return gemm_settle(&g);
 }
@@ -210,7 +206,7 @@ bool
 contract_accepts(const struct kcall *k)
 {
     struct gemm g;
-    return fits(k) && gemm_of_contract(k, &g) && gemm_settle(&g);
+    return gemm_fits(k) && gemm_of_contract(k, &g) && gemm_settle(&g);
 }
 
 /* ---- the primitive ---- */
@@ -354,11 +350,8 @@ batch_skips(const struct gemm *g, int64_t n)
 {
     int64_t *skip = must_alloc((size_t)(n * NMATRIX) * sizeof *skip);
     for (int64_t r = 0; r < n; r++) {
-        int64_t left = r;
-        for (int d = g->nbatch - 1; d >= 0; left /= g->batch[d].size, d--)
-            for (int i = 0; i < NMATRIX; i++)
-                skip[r * NMATRIX + i] +=
-                    left % g->batch[d].size * g->batch[d].step[i] * (int64_t)dtype_bytes(g->dtype[i]);
+        batch_skip(g, r, skip + r * NMATRIX);
+        for (int i = 0; i < NMATRIX; i++) skip[r * NMATRIX + i] *= (int64_t)dtype_bytes(g->dtype[i]);
     }
     return skip;
 }
@@ -395,8 +388,7 @@ gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct pane
         if (parts > 1) prim_repeat(prim, parts, part_skips(g, at_once, parts), NMATRIX);
         return;
     }
-    int64_t n = 1, each = panels(g->x[C].rows, part->m) * panels(g->x[C].cols, part->n);
-    for (int d = 0; d < g->nbatch; d++) n *= g->batch[d].size;
+    int64_t n = batch_count(g), each = panels(g->x[C].rows, part->m) * panels(g->x[C].cols, part->n);
     if (n * each == 1) return;
     int64_t *skip = batch_skips(g, n);
     prim_repeat(prim, n * each, each > 1 ? panel_skips(g, part, skip, n) : skip, NMATRIX);
@@ -482,7 +474,7 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 static bool
 turned_of(const struct kcall *k, struct turned_sizes *t)
 {
-    if (!fits(k)) return false;
+    if (!gemm_fits(k)) return false;
     struct gemm g = gemm_of_matmul(k);
     if (!gemm_settle(&g) || g.dtype[A] != DT_F32 || g.nbatch || g.x[B].row != 1 || g.x[C].col != 1) return false;
     const struct matrix *a = &g.x[A], *c = &g.x[C];
@@ -503,258 +495,6 @@ gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     struct turned_sizes t;
     turned_of(k, &t);
     return gemm_turned_make(&t, k->threads, state, scratch_bytes);
-}
-
-/* ---- a few rows of floats: our own (gemm_few.h) ---- */
-
-/* Is b read as it lies, column by column, or row by row where rows are short, as values of a head are? One core, us, so
- * and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3. */
-static bool
-few_goes_on(const struct gemm *g)
-{
-    enum { SHORT = 128, MOST = 1 << 17 }; /* of a row of b, of all of b */
-    const struct matrix *b = &g->x[B];
-    if (b->row == 1) return g->x[A].col == 1;
-    return b->col == 1 && g->x[C].col == 1 && b->cols <= SHORT && b->rows * b->cols <= MOST;
-}
-
-/* Is it a few rows by a matrix that is read so, or its transpose, which then is computed? */
-static bool
-few_settle(struct gemm *g, bool *swapped)
-{
-    *swapped = false;
-    if (!gemm_settle(g)) return false;
-    for (int turn = 0; turn < 2; turn++, gemm_transpose(g), *swapped = true)
-        if (g->x[C].rows <= GEMM_FEW && few_goes_on(g)) return true;
-    return false;
-}
-
-/* Of bf16 only products by weights, column by column. */
-bool
-gemm_few_accepts(const struct kcall *k)
-{
-    bool swapped;
-    if (!fits(k) || (k->in[0].dtype != DT_F32 && k->in[0].dtype != DT_BF16)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    if (!few_settle(&g, &swapped)) return false;
-    return g.dtype[A] == DT_F32 || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
-}
-
-/* Rows of bf16 are floats in scratch, a and, until columns are done, c. */
-int
-gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    bool swapped;
-    struct gemm g = gemm_of_matmul(k);
-    UNUSED(state);
-    few_settle(&g, &swapped);
-    if (g.dtype[A] == DT_BF16) *scratch_bytes = sizeof(float) * (size_t)(g.x[C].rows * (g.x[A].cols + g.x[C].cols));
-    return 0;
-}
-
-struct few_batch {
-    struct gemm g;
-    struct few first;
-    char *halves; /* c of bf16, or of f32 where a and b are */
-};
-
-/* A product of bf16. */
-static void
-few_halves(void *arg, int64_t lo, int64_t hi)
-{
-    const struct few_batch *all = arg;
-    const struct matrix *c = &all->g.x[C];
-    enum dtype d = all->g.dtype[C];
-    gemm_few(&all->first, lo, hi);
-    for (int64_t i = 0; i < c->rows; i++)
-        block_store(COMP_F32, d, all->first.c + i * c->cols + lo, hi - lo,
-                    all->halves + (i * c->row + lo * c->col) * (int64_t)dtype_bytes(d), c->col);
-}
-
-static void
-few_of_halves(struct few_batch *all, float *scratch)
-{
-    const struct matrix *x = all->g.x;
-    struct few *p = &all->first;
-    for (int64_t i = 0; i < p->m; i++)
-        block_load(COMP_F32, DT_BF16, (const uint16_t *)(const void *)p->a + i * x[A].row, 1, p->k, scratch + i * p->k);
-    all->halves = (char *)p->c;
-    p->halves = true;
-    p->a = scratch;
-    p->a_row = p->k;
-    p->c = scratch + p->m * p->k;
-    p->c_row = x[C].cols;
-    p->c_col = 1;
-}
-
-/* Columns of c are counted through the products of the batch. */
-static void
-few_range(void *arg, int64_t lo, int64_t hi)
-{
-    const struct few_batch *all = arg;
-    int64_t n = all->g.x[C].cols;
-    for (int64_t end; lo < hi; lo = end) {
-        int64_t product = lo / n, left = product;
-        struct few p = all->first;
-        end = MIN(hi, (product + 1) * n);
-        for (int d = all->g.nbatch - 1; d >= 0; left /= all->g.batch[d].size, d--) {
-            const struct batch *b = &all->g.batch[d];
-            int64_t at = left % b->size;
-            p.a += at * b->step[A];
-            p.b = (const float *)p.b + at * b->step[B];
-            p.c += at * b->step[C];
-        }
-        gemm_few(&p, lo - product * n, end - product * n);
-    }
-}
-
-int
-gemm_few_run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    enum { GRAIN = 1 << 14 }; /* products that are worth a thread: 64 KB of b */
-    bool swapped;
-    struct few_batch all = {.g = gemm_of_matmul(k)};
-    few_settle(&all.g, &swapped);
-    const struct matrix *x = all.g.x;
-    all.first = (struct few){.m = x[C].rows,
-                             .k = x[A].cols,
-                             .a = k->in[swapped].data,
-                             .b = k->in[!swapped].data,
-                             .c = k->out[0].data,
-                             .a_row = x[A].row,
-                             .a_col = x[A].col,
-                             .b_row = x[B].row,
-                             .b_col = x[B].col,
-                             .c_row = x[C].row,
-                             .c_col = x[C].col};
-    int64_t n = x[C].cols;
-    for (int d = 0; d < all.g.nbatch; d++) n *= all.g.batch[d].size;
-    bool halves = all.g.dtype[A] == DT_BF16;
-    if (halves) few_of_halves(&all, k->scratch);
-    team_run(k->threads, n, 1 + GRAIN / (x[C].rows * x[A].cols), halves ? few_halves : few_range, &all);
-    return 0;
-}
-
-/* ---- doubles: our own (gemm_f64.h) ---- */
-
-static bool
-f64_fits(const struct kcall *k)
-{
-    return fits(k) && k->out[0].dtype == DT_F64;
-}
-
-/* c lies row by row, or its transpose does, which then is computed. */
-static bool
-f64_settle(struct gemm *g, bool *swapped)
-{
-    *swapped = g->x[C].col != 1 && g->x[C].cols > 1;
-    if (*swapped) gemm_transpose(g);
-    return g->x[C].col == 1 || g->x[C].cols == 1;
-}
-
-bool
-gemm_f64_accepts(const struct kcall *k)
-{
-    bool swapped;
-    if (!f64_fits(k)) return false;
-    struct gemm g = gemm_of_matmul(k);
-    return f64_settle(&g, &swapped);
-}
-
-bool
-contract_f64_accepts(const struct kcall *k)
-{
-    bool swapped;
-    struct gemm g;
-    return f64_fits(k) && gemm_of_contract(k, &g) && f64_settle(&g, &swapped);
-}
-
-/* Products, cut into rows of c that are worth a thread. */
-struct doubles {
-    struct gemm g;
-    double *data[NMATRIX];
-    char *scratch;
-    int64_t per; /* pieces of rows in one product */
-};
-enum { ROWS = 64 };
-
-static size_t
-f64_scratch(const struct gemm *g)
-{
-    return (gemm_f64_scratch(ROWS, g->x[C].cols, g->x[A].cols) + 63) / 64 * 64;
-}
-
-static void
-f64_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
-{
-    const struct doubles *d = arg;
-    const struct matrix *x = d->g.x;
-    for (int64_t u = lo; u < hi && !stop_now(); u++) {
-        struct matrix_f64 to[NMATRIX];
-        int64_t left = u / d->per, row = u % d->per * ROWS;
-        for (int i = 0; i < NMATRIX; i++) to[i] = (struct matrix_f64){d->data[i], x[i].row, x[i].col};
-        for (int b = d->g.nbatch - 1; b >= 0; left /= d->g.batch[b].size, b--)
-            for (int i = 0; i < NMATRIX; i++) to[i].data += left % d->g.batch[b].size * d->g.batch[b].step[i];
-        to[A].data += row * x[A].row;
-        to[C].data += row * x[C].row;
-        gemm_f64(MIN(x[C].rows - row, ROWS), x[C].cols, x[A].cols, to[A], to[B], false, to[C],
-                 d->scratch + (size_t)share * f64_scratch(&d->g));
-    }
-}
-
-static int
-f64_run(const struct kcall *k, struct gemm g)
-{
-    enum { GRAIN = 1 << 15 }; /* products that are worth a thread */
-    bool swapped;
-    f64_settle(&g, &swapped);
-    struct doubles d = {.g = g, .data = {k->in[swapped].data, k->in[!swapped].data, k->out[0].data}};
-    d.scratch = k->scratch;
-    d.per = (g.x[C].rows + ROWS - 1) / ROWS;
-    int64_t units = d.per, work = MIN(g.x[C].rows, ROWS) * g.x[C].cols * g.x[A].cols;
-    for (int b = 0; b < g.nbatch; b++) units *= g.batch[b].size;
-    team_shares(k->threads, units, 1 + GRAIN / MAX(work, 1), f64_rows, &d);
-    return 0;
-}
-
-int
-gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    bool swapped;
-    struct gemm g = gemm_of_matmul(k);
-    f64_settle(&g, &swapped);
-    *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
-    return 0;
-}
-
-int
-contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
-{
-    UNUSED(state);
-    bool swapped;
-    struct gemm g;
-    gemm_of_contract(k, &g);
-    f64_settle(&g, &swapped);
-    *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
-    return 0;
-}
-
-int
-gemm_f64_run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return f64_run(k, gemm_of_matmul(k));
-}
-
-int
-contract_f64_run(const struct kcall *k, const void *state)
-{
-    struct gemm g;
-    UNUSED(state);
-    gemm_of_contract(k, &g);
-    return f64_run(k, g);
 }
 
 int

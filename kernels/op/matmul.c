@@ -152,6 +152,7 @@ static const struct kernel_variant variants[] = {
      .run = gemm_few_run},
     {"turned", .dense_in = true, .takes = gemm_takes, .accepts = gemm_turned_accepts, .prepare = gemm_turned_prepare,
      .run = gemm_turned_run, .drop = gemm_turned_drop},
+    {"small", .dense_in = true, .takes = gemm_takes, .accepts = gemm_small_accepts, .run = gemm_small_run},
     {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
      .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
@@ -212,6 +213,6 @@ const struct op op_matmul = {
     .product = product,
     .kernel = variants,
     .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
-    .sample = {"f32{4,6} f32{6,8}", "f32{8,24} f32{24,24}", "f32{2,3,4} f32{4,5}", "f32{2,1,3,4} f32{3,4,2}",
+    .sample = {"f32{4,6} f32{6,8}", "f32{8,24} f32{24,24}", "f32{2,3,4} f32{4,16}", "f32{2,1,3,4} f32{3,4,2}",
                "f32{5} f32{5}", "f32{4} f32{2,4,3}", "bf16{8,5} bf16{5,3}", "i64{2,3}<7 i64{3,2}<7"},
 };

@@ -1,0 +1,310 @@
+/* gemm_own.c - products of matrices by our own loops, where they are faster than oneDNN's, or oneDNN has none: a few
+ * rows (gemm_few.h), small matrices (gemm_small.h), doubles (gemm_f64.h). */
+#include "kernels/cpu/gemm.h"
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/gemm_f64.h"
+#include "kernels/cpu/gemm_few.h"
+#include "kernels/cpu/gemm_small.h"
+#include "kernels/cpu/team.h"
+
+#include "runtime/stop.h"
+
+/* ---- a few rows of floats ---- */
+
+/* Is b read as it lies, column by column, or row by row where rows are short, as values of a head are? One core, us, so
+ * and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3. */
+static bool
+few_goes_on(const struct gemm *g)
+{
+    enum { SHORT = 128, MOST = 1 << 17 }; /* of a row of b, of all of b */
+    const struct matrix *b = &g->x[B];
+    if (b->row == 1) return g->x[A].col == 1;
+    return b->col == 1 && g->x[C].col == 1 && b->cols <= SHORT && b->rows * b->cols <= MOST;
+}
+
+/* Is it a few rows by a matrix that is read so, or its transpose, which then is computed? */
+static bool
+few_settle(struct gemm *g, bool *swapped)
+{
+    *swapped = false;
+    if (!gemm_settle(g)) return false;
+    for (int turn = 0; turn < 2; turn++, gemm_transpose(g), *swapped = true)
+        if (g->x[C].rows <= GEMM_FEW && few_goes_on(g)) return true;
+    return false;
+}
+
+/* Of bf16 only products by weights, column by column. */
+bool
+gemm_few_accepts(const struct kcall *k)
+{
+    bool swapped;
+    if (!gemm_fits(k) || (k->in[0].dtype != DT_F32 && k->in[0].dtype != DT_BF16)) return false;
+    struct gemm g = gemm_of_matmul(k);
+    if (!few_settle(&g, &swapped)) return false;
+    return g.dtype[A] == DT_F32 || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
+}
+
+/* Rows of bf16 are floats in scratch, a and, until columns are done, c. */
+int
+gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    bool swapped;
+    struct gemm g = gemm_of_matmul(k);
+    UNUSED(state);
+    few_settle(&g, &swapped);
+    if (g.dtype[A] == DT_BF16) *scratch_bytes = sizeof(float) * (size_t)(g.x[C].rows * (g.x[A].cols + g.x[C].cols));
+    return 0;
+}
+
+struct few_batch {
+    struct gemm g;
+    struct few first;
+    char *halves; /* c of bf16, or of f32 where a and b are */
+};
+
+/* A product of bf16. */
+static void
+few_halves(void *arg, int64_t lo, int64_t hi)
+{
+    const struct few_batch *all = arg;
+    const struct matrix *c = &all->g.x[C];
+    enum dtype d = all->g.dtype[C];
+    gemm_few(&all->first, lo, hi);
+    for (int64_t i = 0; i < c->rows; i++)
+        block_store(COMP_F32, d, all->first.c + i * c->cols + lo, hi - lo,
+                    all->halves + (i * c->row + lo * c->col) * (int64_t)dtype_bytes(d), c->col);
+}
+
+static void
+few_of_halves(struct few_batch *all, float *scratch)
+{
+    const struct matrix *x = all->g.x;
+    struct few *p = &all->first;
+    for (int64_t i = 0; i < p->m; i++)
+        block_load(COMP_F32, DT_BF16, (const uint16_t *)(const void *)p->a + i * x[A].row, 1, p->k, scratch + i * p->k);
+    all->halves = (char *)p->c;
+    p->halves = true;
+    p->a = scratch;
+    p->a_row = p->k;
+    p->c = scratch + p->m * p->k;
+    p->c_row = x[C].cols;
+    p->c_col = 1;
+}
+
+/* Columns of c are counted through the products of the batch. */
+static void
+few_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct few_batch *all = arg;
+    int64_t n = all->g.x[C].cols, skip[NMATRIX];
+    for (int64_t end; lo < hi; lo = end) {
+        int64_t product = lo / n;
+        struct few p = all->first;
+        end = MIN(hi, (product + 1) * n);
+        batch_skip(&all->g, product, skip);
+        p.a += skip[A];
+        p.b = (const float *)p.b + skip[B];
+        p.c += skip[C];
+        gemm_few(&p, lo - product * n, end - product * n);
+    }
+}
+
+int
+gemm_few_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    enum { GRAIN = 1 << 14 }; /* products that are worth a thread: 64 KB of b */
+    bool swapped;
+    struct few_batch all = {.g = gemm_of_matmul(k)};
+    few_settle(&all.g, &swapped);
+    const struct matrix *x = all.g.x;
+    all.first = (struct few){.m = x[C].rows,
+                             .k = x[A].cols,
+                             .a = k->in[swapped].data,
+                             .b = k->in[!swapped].data,
+                             .c = k->out[0].data,
+                             .a_row = x[A].row,
+                             .a_col = x[A].col,
+                             .b_row = x[B].row,
+                             .b_col = x[B].col,
+                             .c_row = x[C].row,
+                             .c_col = x[C].col};
+    int64_t n = x[C].cols * batch_count(&all.g);
+    bool halves = all.g.dtype[A] == DT_BF16;
+    if (halves) few_of_halves(&all, k->scratch);
+    team_run(k->threads, n, 1 + GRAIN / (x[C].rows * x[A].cols), halves ? few_halves : few_range, &all);
+    return 0;
+}
+
+/* ---- small products ---- */
+
+/* So few products of numbers that a call of oneDNN's takes longer, which costs 0.3 us: one core, us, so and by oneDNN,
+ * 16^3 0.17, 0.44; 32^3 0.52, 0.84; 64^3 3.1, 3.4; 12 of 5 x 8 x 16 0.55, 0.83; 384 of 64^3 1,390, 1,370. */
+static bool
+small_goes_on(const struct gemm *g)
+{
+    enum { MOST = 1 << 18 };
+    const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
+    return b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) && b->cols % SMALL_COLS == 0 &&
+           batch_count(g) * c->rows * c->cols * a->cols <= MOST;
+}
+
+/* The product, or its transpose, which then is computed. */
+static bool
+small_settle(struct gemm *g, bool *swapped)
+{
+    *swapped = false;
+    if (!gemm_settle(g)) return false;
+    for (int turn = 0; turn < 2; turn++, gemm_transpose(g), *swapped = true)
+        if (small_goes_on(g)) return true;
+    return false;
+}
+
+bool
+gemm_small_accepts(const struct kcall *k)
+{
+    bool swapped;
+    if (!gemm_fits(k) || k->in[0].dtype != DT_F32) return false;
+    struct gemm g = gemm_of_matmul(k);
+    return small_settle(&g, &swapped);
+}
+
+int
+gemm_small_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    bool swapped;
+    struct gemm g = gemm_of_matmul(k);
+    small_settle(&g, &swapped);
+    const struct matrix *x = g.x;
+    const float *a = k->in[swapped].data, *b = k->in[!swapped].data;
+    float *c = k->out[0].data;
+    int64_t n = batch_count(&g), skip[NMATRIX];
+    for (int64_t r = 0; r < n; r++) {
+        batch_skip(&g, r, skip);
+        gemm_small(x[C].rows, x[C].cols, x[A].cols, (struct small_operand){a + skip[A], x[A].row, x[A].col},
+                   b + skip[B], x[B].row, false, c + skip[C], x[C].row);
+    }
+    return 0;
+}
+
+/* ---- doubles ---- */
+
+static bool
+f64_fits(const struct kcall *k)
+{
+    return gemm_fits(k) && k->out[0].dtype == DT_F64;
+}
+
+/* c lies row by row, or its transpose does, which then is computed. */
+static bool
+f64_settle(struct gemm *g, bool *swapped)
+{
+    *swapped = g->x[C].col != 1 && g->x[C].cols > 1;
+    if (*swapped) gemm_transpose(g);
+    return g->x[C].col == 1 || g->x[C].cols == 1;
+}
+
+bool
+gemm_f64_accepts(const struct kcall *k)
+{
+    bool swapped;
+    if (!f64_fits(k)) return false;
+    struct gemm g = gemm_of_matmul(k);
+    return f64_settle(&g, &swapped);
+}
+
+bool
+contract_f64_accepts(const struct kcall *k)
+{
+    bool swapped;
+    struct gemm g;
+    return f64_fits(k) && gemm_of_contract(k, &g) && f64_settle(&g, &swapped);
+}
+
+/* Products, cut into rows of c that are worth a thread. */
+struct doubles {
+    struct gemm g;
+    double *data[NMATRIX];
+    char *scratch;
+    int64_t per; /* pieces of rows in one product */
+};
+enum { ROWS = 64 };
+
+static size_t
+f64_scratch(const struct gemm *g)
+{
+    return (gemm_f64_scratch(ROWS, g->x[C].cols, g->x[A].cols) + 63) / 64 * 64;
+}
+
+static void
+f64_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct doubles *d = arg;
+    const struct matrix *x = d->g.x;
+    for (int64_t u = lo; u < hi && !stop_now(); u++) {
+        struct matrix_f64 to[NMATRIX];
+        int64_t row = u % d->per * ROWS, skip[NMATRIX];
+        batch_skip(&d->g, u / d->per, skip);
+        for (int i = 0; i < NMATRIX; i++) to[i] = (struct matrix_f64){d->data[i] + skip[i], x[i].row, x[i].col};
+        to[A].data += row * x[A].row;
+        to[C].data += row * x[C].row;
+        gemm_f64(MIN(x[C].rows - row, ROWS), x[C].cols, x[A].cols, to[A], to[B], false, to[C],
+                 d->scratch + (size_t)share * f64_scratch(&d->g));
+    }
+}
+
+static int
+f64_run(const struct kcall *k, struct gemm g)
+{
+    enum { GRAIN = 1 << 15 }; /* products that are worth a thread */
+    bool swapped;
+    f64_settle(&g, &swapped);
+    struct doubles d = {.g = g, .data = {k->in[swapped].data, k->in[!swapped].data, k->out[0].data}};
+    d.scratch = k->scratch;
+    d.per = (g.x[C].rows + ROWS - 1) / ROWS;
+    int64_t units = d.per * batch_count(&g), work = MIN(g.x[C].rows, ROWS) * g.x[C].cols * g.x[A].cols;
+    team_shares(k->threads, units, 1 + GRAIN / MAX(work, 1), f64_rows, &d);
+    return 0;
+}
+
+int
+gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    bool swapped;
+    struct gemm g = gemm_of_matmul(k);
+    f64_settle(&g, &swapped);
+    *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
+    return 0;
+}
+
+int
+contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    UNUSED(state);
+    bool swapped;
+    struct gemm g;
+    gemm_of_contract(k, &g);
+    f64_settle(&g, &swapped);
+    *scratch_bytes = f64_scratch(&g) * (size_t)k->threads;
+    return 0;
+}
+
+int
+gemm_f64_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return f64_run(k, gemm_of_matmul(k));
+}
+
+int
+contract_f64_run(const struct kcall *k, const void *state)
+{
+    struct gemm g;
+    UNUSED(state);
+    gemm_of_contract(k, &g);
+    return f64_run(k, g);
+}
