@@ -21,6 +21,12 @@ local function users_level()
   end
 end
 
+-- The user's line, "a.lua:3".
+function check.line()
+  local info = debug.getinfo(users_level(), "Sl")
+  return ("%s:%d"):format(info.short_src, info.currentline)
+end
+
 function check.fail(format, ...)
   local text = format:format(...)
   error(text, users_level())

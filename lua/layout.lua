@@ -49,7 +49,15 @@ function layout.set_apart(p, of_state, of_gradient)
   p:_grad_layout(of_gradient)
 end
 
-function layout.rest(p) layout.set_apart(p, nil, nil) end
+-- What a recipe says of its zero, and where: {level =, line =}; nil: nothing.
+local zero = setmetatable({}, {__mode = "k"})
+function layout.zero_of(p) return zero[p] end
+function layout.set_zero(p, said) zero[p] = said end
+
+function layout.rest(p)
+  layout.set_apart(p, nil, nil)
+  layout.set_zero(p, nil)
+end
 
 function layout.equal(a, b)
   return a.sbp == b.sbp and a.placement == b.placement

@@ -155,10 +155,13 @@ local function read_entries(model, entries)
   return out
 end
 
--- Layouts of state and gradients, pins: those of the last recipe are gone.
-local function set(model, what)
+-- Layouts of state and gradients, pins: those of the last recipe are gone. zero: what the recipe says of it, or nil.
+local function set(model, what, zero)
   for _, m in ipairs(model:modules()) do pin.of[m] = nil end
-  for _, p in ipairs(model:parameters()) do layout.rest(p) end
+  for _, p in ipairs(model:parameters()) do
+    layout.rest(p)
+    layout.set_zero(p, zero)
+  end
   for _, s in ipairs(what.parameters) do
     if not layout.equal(s.tensor, s) then s.tensor:to_global_{placement = s.placement, sbp = s.sbp} end
     layout.set_apart(s.tensor, s.state, s.gradient)
@@ -201,7 +204,7 @@ local function parallel(model, given)
     entries = p.entries
   end
   local what = read_entries(model, entries or {})
-  set(model, what)
+  set(model, what, p and p.zero > 0 and {level = p.zero, line = check.line()} or nil)
   applied[model] = p
   local t = copy_of(entries or {})
   for name, tensor in model:named_parameters() do

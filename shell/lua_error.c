@@ -32,8 +32,8 @@ file_of(const lua_Debug *ar)
     return ar->source[0] == '@' ? ar->source + 1 : ar->short_src;
 }
 
-static void
-find_line(lua_State *L, struct line *line)
+void
+user_line(lua_State *L, struct line *line)
 {
     lua_Debug ar;
     line->number = 0;
@@ -75,7 +75,7 @@ at_line(lua_State *L)
     struct shell *sh = shell_of(L);
     struct line line;
     sh->running = L;
-    find_line(L, &line);
+    user_line(L, &line);
     if (line.number == sh->line.number && !strcmp(line.file, sh->line.file) && !strcmp(line.inside, sh->line.inside))
         return;
     if (strcmp(line.file, sh->line.file)) remember_file(L, line.file);
@@ -133,7 +133,7 @@ raise_core(lua_State *L, const char *who)
     live_raise(L);
     lost_remember(L);
     if (who && strncmp(text, who, strlen(who))) text = lua_pushfstring(L, "%s: %s", who, text);
-    find_line(L, &line);
+    user_line(L, &line);
     snprintf(here, sizeof here, "%s:%d", line.file, line.number);
     size_t named = names_line(L, text);
     bool elsewhere = named && (named != strlen(here) || strncmp(text, here, named) != 0);
@@ -156,7 +156,7 @@ complain(lua_State *L, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    find_line(L, &line);
+    user_line(L, &line);
     if (line.number)
         lua_pushfstring(L, "%s:%d: %s", line.file, line.number, text);
     else

@@ -19,7 +19,8 @@ struct graph {
     char schedule[16], mode[16];
     int ntrace;
     struct rille_graph *trace[MAX_TRACES];
-    int last; /* which ran last; -1: none */
+    int last;         /* which ran last; -1: none */
+    struct line line; /* where it was made */
 };
 
 static struct graph *
@@ -203,6 +204,7 @@ graph_new(lua_State *L)
     lua_settop(L, 2);
     struct graph *g = kind_new(L, KIND_GRAPH, sizeof *g);
     g->last = -1;
+    user_line(L, &g->line);
     graph_options(L, 2, g);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
@@ -316,6 +318,17 @@ trace_by_environment(lua_State *L, struct rille_graph *g)
     check(L, rille_graph_timeline(g, path));
 }
 
+/* rille._graph_zero(): zero of the step that is being traced, and the line that made it; 0: it has none, or there is
+ * none. */
+static int
+graph_zero(lua_State *L)
+{
+    const struct graph *g = shell_of(L)->tracing;
+    lua_pushinteger(L, g ? g->options.zero : 0);
+    lua_pushfstring(L, "%s:%d", g ? g->line.file : "", g ? g->line.number : 0);
+    return 2;
+}
+
 /* Traces the function once. Its arguments are at 2 to last; its results, left there, come after the pattern. */
 static void
 trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct rille_tensor *const *in)
@@ -323,7 +336,10 @@ trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct
     struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *out[MAX_TENSORS];
     push_call(L, last, nin, in, g);
-    if (lua_pcall(L, last - 1, LUA_MULTRET, 0)) {
+    shell_of(L)->tracing = g;
+    int failed = lua_pcall(L, last - 1, LUA_MULTRET, 0);
+    shell_of(L)->tracing = NULL;
+    if (failed) {
         rille_trace_abort(s);
         lua_error(L);
     }
@@ -769,4 +785,6 @@ graph_open(lua_State *L)
     lua_setfield(L, -2, "whatif");
     lua_pushcfunction(L, certificate);
     lua_setfield(L, -2, "certificate");
+    lua_pushcfunction(L, graph_zero);
+    lua_setfield(L, -2, "_graph_zero");
 }

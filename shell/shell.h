@@ -53,6 +53,7 @@ struct shell {
     bool asking;             /* a run that begins asks Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
+    const struct graph *tracing;                   /* the one whose function is being traced (lua_graph.c), or NULL */
     int64_t ninterrupt;                            /* how often "interrupted" was raised */
     void (*cancelled)(void);                       /* the shell calls it when Ctrl-C has cancelled a run; or NULL */
     void (*entered)(lua_State *co), (*left)(void); /* a coroutine begins or goes on to run; it runs no more; or NULL */
@@ -107,7 +108,9 @@ void collect_if_due(lua_State *L);
 
 /* ---- lua_error.c: lines and errors ---- */
 
-/* Names the user's line to the core: before each call that adds nodes or may fail. */
+/* The user's line. */
+void user_line(lua_State *L, struct line *line);
+/* Names it to the core: before each call that adds nodes or may fail. */
 void at_line(lua_State *L);
 /* Raises what the core said, with the line before it, and who between them unless the core names it (NULL: nobody). */
 int raise_core(lua_State *L, const char *who);

@@ -67,6 +67,61 @@ do
   end
 end
 
+-- A recipe's zero and a graph's: one of them, or both with one number; else both lines are named.
+do
+  local P = rille.placement("cpu", {0, 1})
+  local function here() return debug.getinfo(2, "l").currentline end
+  local recipe_line, graph_line
+  -- Makes a training; gives the model and step(), which gives its loss.
+  local function make(recipe, graph)
+    rille.manual_seed(5)
+    local net = nn.Sequential(nn.TransformerBlock(8, 2), nn.Linear(8, 8))
+    net:to_global{placement = P, sbp = "B"}
+    recipe_line = here() + 1
+    local table_of = rille.parallel(net, {data = 0, zero = recipe})
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    graph_line = here() + 1
+    local step = rille.graph(function(x)
+      local loss = net(x):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {zero = graph})
+    local x = rille.randn({4, 3, 8}, {placement = P}):to_global(rille.parallel.input(net))
+    return net, function() return step(x):item() end, table_of
+  end
+  local function losses(recipe, graph)
+    local net, step = make(recipe, graph)
+    local out = {}
+    for i = 1, 3 do out[i] = step() end
+    return {out, net:parameters()[3]:totable()}
+  end
+  local want = losses()
+  local agree, differ = 0, 0
+  for recipe = 0, 3 do
+    for graph = 0, 3 do
+      local what = ("zero = %d of a recipe, %d of a graph"):format(recipe, graph)
+      if recipe == graph or recipe == 0 or graph == 0 then
+        agree = agree + 1
+        tap.is(losses(recipe, graph), want, what .. ": the same bits")
+      else
+        differ = differ + 1
+        tap.fails(function() losses(recipe, graph) end, {("rille.parallel (t/zero.lua:%d) says zero = %d"):format(recipe_line, recipe),
+          ("rille.graph (t/zero.lua:%d) says zero = %d"):format(graph_line, graph)}, what .. ": an error names both lines")
+      end
+    end
+  end
+  tap.is({agree, differ}, {10, 6}, "all pairs were tried")
+
+  local net, step, table_of = make(2, 2)
+  step()
+  rille.parallel(net, {data = 0, zero = 3})
+  tap.fails(step, {"zero = 3", "zero = 2"}, "a recipe that comes later counts in the next step")
+  rille.parallel(net, table_of)
+  tap.ok(step() > 0, "so does the table of one")
+  rille.parallel(net, {})
+  tap.ok(step() > 0, "and {} has none")
+end
+
 -- In backward of experts a view of a gathered weight stands before who reads it.
 do
   local P = rille.placement("cpu", {0, 1})

@@ -115,8 +115,21 @@ local function numbers(opt)
   return tracing and rille._counter(opt, "steps") or opt.steps + 1, rates
 end
 
+-- A step that is compiled with a zero of its own has parameters of no recipe that says another.
+local function check_zero(opt)
+  local zero, line = rille._graph_zero()
+  if zero == 0 then return end
+  for _, p in ipairs(opt.params) do
+    local said = layout.zero_of(p)
+    check.that(not said or said.level == zero,
+      "%s:step: rille.parallel (%s) says zero = %d, and rille.graph (%s) says zero = %d; one says it, or both the same",
+      opt.kind.name, said and said.line, said and said.level, line, zero)
+  end
+end
+
 -- Updates every parameter that has a gradient.
 function methods:step()
+  check_zero(self)
   rille._step(self, "steps", function()
     local step, rate_of = numbers(self)
     rille.no_grad(each, self, function(i, group, p)

@@ -132,7 +132,8 @@ other in a circle. A loss that no argument reaches, on devices to which none com
 schedule: "1f1b" (of none is said), "gpipe", "zb-h1", "zb-h2"; "interleaved" for stages dealt round the
 devices (0 1 0 1); or found on a virtual clock: "zb-v", "v-half", "v-min" for stages dealt there and back (0 1 1 0), "auto" within memory_limit, {memory = 0.5} - up to 16: of what 1F1B holds, above: bytes of
 activations a device, of two pieces or more; costs = step:chart() finds it for measured times. {lag = 2, split_backward = true} by hand.
-zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel).
+zero = 1, 2: updates, and their gradients, on slices; 3: of parameters that lie so (rille.parallel). Within the
+step alone, where a recipe's zero holds in eager lines too; of parameters that a recipe laid out with another one: an error.
 offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
 prefetch = 2: so many values are back, or gathered again (zero = 3), before they are read, beside the one that is; 1 of none is said.
 memory_limit = bytes a device of all that it holds: a schedule that is searched for keeps to it; a plan that would hold

@@ -300,6 +300,7 @@ norm = rille.optim.clip_grad_norm({w}, 1)]],
     text = [[
 Lays a model out over the axes of its mesh and gives the table of what it set, which prints and can be given back.
 {data = 0, tensor = 1}; {tensor = {0, 1}} is 2D, {0, 1, 2} with method "2.5d" or "3d"; {data = 0, zero = 3}
+zero: 1 cuts optimisers' state over the data axis, 2 gradients too, 3 parameters; a rille.graph that says one says the same
 {tensor = {0, 1}, panels = 4}: what 2D gathers comes in panels, the next one while one is multiplied, where devices have streams
 {stages = {P0, P1}, blocks = {cost = {2, 2, 3}}} cuts where a batch takes the least time; beside cost, a list by block, there
 are memory and activations (lists of bytes), hop (into each block, or a number), micro_batches, memory_limit, and schedule,
