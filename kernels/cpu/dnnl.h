@@ -93,6 +93,8 @@ int gemm_few_run(const struct kcall *k, const void *state);
 /* The same of small matrices of f32, where the second lies row by row, by our own loops (cpu/gemm_small.c). */
 bool gemm_small_accepts(const struct kcall *k);
 int gemm_small_run(const struct kcall *k, const void *state);
+bool contract_small_accepts(const struct kcall *k);
+int contract_small_run(const struct kcall *k, const void *state);
 /* The same of doubles, by our own loops (cpu/gemm_f64.c). */
 bool gemm_f64_accepts(const struct kcall *k);
 int gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

@@ -171,12 +171,18 @@ gemm_small_accepts(const struct kcall *k)
     return small_settle(&g, &swapped);
 }
 
-int
-gemm_small_run(const struct kcall *k, const void *state)
+bool
+contract_small_accepts(const struct kcall *k)
 {
-    UNUSED(state);
     bool swapped;
-    struct gemm g = gemm_of_matmul(k);
+    struct gemm g;
+    return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of_contract(k, &g) && small_settle(&g, &swapped);
+}
+
+static int
+small_run(const struct kcall *k, struct gemm g)
+{
+    bool swapped;
     small_settle(&g, &swapped);
     const struct matrix *x = g.x;
     const float *a = k->in[swapped].data, *b = k->in[!swapped].data;
@@ -188,6 +194,22 @@ gemm_small_run(const struct kcall *k, const void *state)
                    b + skip[B], x[B].row, false, c + skip[C], x[C].row);
     }
     return 0;
+}
+
+int
+gemm_small_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return small_run(k, gemm_of_matmul(k));
+}
+
+int
+contract_small_run(const struct kcall *k, const void *state)
+{
+    struct gemm g;
+    UNUSED(state);
+    gemm_of_contract(k, &g);
+    return small_run(k, g);
 }
 
 /* ---- doubles ---- */

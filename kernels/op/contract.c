@@ -71,6 +71,7 @@ contract_infer(const struct call *c, int64_t *size)
 }
 
 static const struct kernel_variant variants[] = {
+    {"small", .dense_in = true, .takes = contract_takes, .accepts = contract_small_accepts, .run = contract_small_run},
     {"dnnl", .dense_in = true, .takes = contract_takes, .accepts = contract_accepts, .prepare = contract_prepare,
      .run = prim_run, .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = contract_f64_accepts, .prepare = contract_f64_prepare,
@@ -123,6 +124,7 @@ const struct op op_contract = {
     .product = product,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
-    .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "bf16{5,3} bf16{5,7}", "f16{5,3} f16{5,7}",
-               "f64{2,40,9} f64{2,40,20}", "bf16{2,5,3} bf16{2,5,7} dtype=f32", "f16{5,3} f16{5,7} dtype=f32"},
+    .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "f32{3,4} f32{3,16}", "bf16{5,3} bf16{5,7}",
+               "f16{5,3} f16{5,7}", "f64{2,40,9} f64{2,40,20}", "bf16{2,5,3} bf16{2,5,7} dtype=f32",
+               "f16{5,3} f16{5,7} dtype=f32"},
 };
