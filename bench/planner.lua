@@ -1,11 +1,13 @@
 -- planner.lua - forty training steps laid out by each mode of the planner: what a step costs, and how fast it is planned.
 --
---   rille -d cpu:8 bench/planner.lua [program | "large" | "within" | "deep"]
+--   rille -d cpu:8 bench/planner.lua [program | "regrets" | "large" | "within" | "deep"]
 --
 -- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
 -- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
 -- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
--- there, and on up to 100,000 of them (whatif); the same within memory limits; and stacks of 105 and 525 layers. bench/predict.lua measures such steps.
+-- there, and on up to 100,000 of them (whatif); the same within memory limits; and stacks of 105 and 525 layers. "regrets": how long
+-- explain() of each program takes, and of how many candidates it knows between two numbers what they make the step slower.
+-- bench/predict.lua measures such steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local programs, make = dofile("bench/programs.lua")
@@ -47,6 +49,23 @@ for _, e in ipairs(programs) do
   end
 end
 if n > 1 then print(("geometric mean of optimal / greedy: %.3f; %d of %d proven optimal"):format(math.exp(logs / n), proven, n)) end
+
+-- ---- what explain() finds ----
+
+if arg[1] == "regrets" then
+  print(("%-42s %8s %8s %10s"):format("explain() of a step", "seconds", "open", "candidates"))
+  for _, e in ipairs(programs) do
+    local step, x, y = make(e)
+    local graph, n, open = planned(step, true, 2, nil, x, y), 0, 0
+    local begin = os.clock()
+    local ops = graph:explain().ops
+    local took = os.clock() - begin
+    for _, op in ipairs(ops) do
+      for _, c in ipairs(op.candidates) do n, open = n + 1, open + (c.regret == c.regret_high and 0 or 1) end
+    end
+    print(("%-42s %8.3f %7.0f%% %10d"):format(e[1], took, 100 * open / n, n))
+  end
+end
 
 -- ---- larger steps ----
 

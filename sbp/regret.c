@@ -4,6 +4,7 @@
 #include "sbp/dual.h"
 #include "sbp/explore.h"
 #include "sbp/limited.h"
+#include "sbp/margin.h"
 #include "sbp/reduce.h"
 
 #include <stdlib.h>
@@ -30,54 +31,76 @@ raise(struct dual *d, const struct regrets *r)
     }
 }
 
+/* What its candidates cost more, at least, by what those of the variable do that decides it. */
+static void
+tell_node(struct regrets *r, int32_t v, const struct fold_node *f)
+{
+    const struct cfn_var *x = &r->folded.c->var[v];
+    int64_t *low = r->low[f->node];
+    for (int32_t k = 0; k < r->net->node[f->node].ncand; k++) low[k] = NET_NEVER;
+    for (int32_t i = 0; i < x->n; i++) {
+        int32_t k = f->to ? f->to[x->value[i]] : x->value[i];
+        int64_t more = limited_ceil(r->least[v][i], r->folded.c->scale) - r->solved->cost;
+        low[k] = MIN(low[k], MAX(0, more));
+    }
+}
+
+static void
+tell_all(struct regrets *r)
+{
+    const struct folded *f = &r->folded;
+    for (int32_t v = 0; v < f->c->nvar; v++)
+        for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) tell_node(r, v, &f->node[k]);
+    for (int32_t k = 0; k < f->nsure; k++) {
+        int64_t *low = r->low[f->sure[k].node];
+        for (int32_t i = 0; i < r->net->node[f->sure[k].node].ncand; i++)
+            low[i] = i == f->sure[k].candidate ? 0 : NET_NEVER;
+    }
+}
+
 static void
 take_bounds(struct regrets *r, struct dual *d)
 {
-    const struct net *n = r->net;
-    struct cfn *c = r->base;
-    for (int32_t i = 0; i < n->nnode; i++)
-        for (int32_t k = 0; k < n->node[i].ncand; k++) r->low[i][k] = NET_NEVER;
-    for (int32_t k = 0; k < d->n; k++) {
-        int32_t i = d->order[k];
-        const int64_t *at = dual_value_bounds(d, k);
-        for (int32_t j = 0; i < n->nnode && j < c->var[i].n; j++)
-            r->low[i][c->var[i].value[j]] = MAX(0, limited_ceil(at[j], c->scale) - r->solved->cost);
-    }
+    for (int32_t k = 0; k < d->n; k++)
+        memcpy(r->least[d->order[k]], dual_value_bounds(d, k),
+               sizeof(int64_t) * (size_t)r->folded.c->var[d->order[k]].n);
+    tell_all(r);
 }
 
 void
 regrets_begin(struct regrets *r, const struct net *n, const struct solved *s, const struct solve_options *o,
               int64_t *const *low, int64_t *const *high)
 {
-    int32_t most = 1;
     *r = (struct regrets){.net = n, .solved = s, .o = o, .low = low, .high = high};
-    for (int32_t i = 0; i < n->nnode; i++) {
-        memset(low[i], 0, sizeof *low[i] * (size_t)n->node[i].ncand);
-        most = MAX(most, n->node[i].ncand);
-    }
-    if (stops(o)) return;
+    for (int32_t i = 0; i < n->nnode; i++) memset(low[i], 0, sizeof *low[i] * (size_t)n->node[i].ncand);
+    if (stops(o) || !fold_begin(&r->folded, n, cfn_scale(n))) return;
     struct trail none = {0};
     struct dual d;
-    r->choice = must_alloc(sizeof *r->choice * (size_t)MAX(1, n->nnode));
-    r->keep = must_alloc((size_t)most);
-    r->base = cfn_new(n, cfn_scale(n), NULL);
-    r->base->trail = &none;
-    cfn_support(r->base);
-    dual_begin(&d, r->base);
+    struct cfn *c = r->folded.c;
+    r->begun = true;
+    r->choice = ARENA_ARRAY(&r->arena, int32_t, n->nnode + 1);
+    r->value = ARENA_ARRAY(&r->arena, int32_t, c->nvar + 1);
+    r->keep = ARENA_ARRAY(&r->arena, uint8_t, UINT16_MAX);
+    r->least = ARENA_ARRAY(&r->arena, int64_t *, c->nvar + 1);
+    r->of = ARENA_ARRAY(&r->arena, int32_t, n->nnode + 1);
+    for (int32_t v = 0; v < c->nvar; v++) {
+        r->least[v] = ARENA_ARRAY(&r->arena, int64_t, c->var[v].n);
+        for (int32_t k = r->folded.first[v]; k < r->folded.first[v + 1]; k++) r->of[r->folded.node[k].node] = k;
+    }
+    c->trail = &none;
+    dual_begin(&d, c);
     raise(&d, r);
     dual_bound(&d);
     take_bounds(r, &d);
     dual_end(&d);
-    trail_cut(&none, 0);
-    r->base->trail = NULL;
+    c->trail = NULL;
 }
 
 void
 regrets_end(struct regrets *r)
 {
-    cfn_free(&r->base);
-    free(r->choice);
-    free(r->keep);
+    if (r->begun) fold_end(&r->folded);
+    arena_fini(&r->arena);
 }
 
 void
@@ -89,37 +112,97 @@ regrets_offer(struct regrets *r, const int32_t *choice, int64_t cost)
     }
 }
 
-/* Keeps what plans that cost less than is known of this one may take; false: there is none. */
+/* Keeps what plans that cost less than so much more may take, with candidate k of a node (-1: any); false: there is
+ * none. */
 static bool
-keep_possible(struct regrets *r, struct cfn *c, int32_t node, int32_t k)
+keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int32_t k)
 {
-    int64_t high = r->high[node][k];
-    for (int32_t i = 0; i < r->net->nnode; i++) {
-        struct cfn_var *x = &c->var[i];
+    const struct folded *f = &r->folded;
+    int64_t below = high >= NET_NEVER ? NET_NEVER : (r->solved->cost + high) * c->scale;
+    for (int32_t v = 0; v < c->nvar; v++) {
+        struct cfn_var *x = &c->var[v];
+        const struct fold_node *g = node < 0 ? NULL : &f->node[r->of[node]];
+        bool forced = g && f->first[v] <= r->of[node] && r->of[node] < f->first[v + 1];
         int32_t left = 0, n = x->n;
-        for (int32_t j = 0; j < n; j++)
-            left += r->keep[j] = i == node ? x->value[j] == k : r->low[i][x->value[j]] < high;
+        for (int32_t j = 0; j < n; j++) {
+            bool may = !forced || (g->to ? g->to[x->value[j]] : x->value[j]) == k;
+            left += r->keep[j] = may && r->least[v][j] < below;
+        }
         if (n && !left) return false;
-        cfn_keep(c, i, r->keep);
+        cfn_keep(c, v, r->keep);
     }
     return true;
 }
 
 /* Finds the best plan in which a node takes candidate k, or bounds it when o->stop() ends the search. */
 static void
-find_one(struct regrets *r, int32_t node, int32_t k)
+find_one(struct regrets *r, int32_t node, int32_t k, int32_t looks)
 {
     int64_t *low = &r->low[node][k], *high = &r->high[node][k], cost = r->solved->cost;
-    struct cfn *c = cfn_copy(r->base);
-    struct explore s = {.stop = r->o->stop, .arg = r->o->arg, .scale = c->scale, .best = NET_NEVER};
-    s.nchoice = r->net->nnode;
-    s.choice = r->choice;
+    struct cfn *c = cfn_copy(r->folded.c);
+    struct explore s = {.stop = r->o->stop, .arg = r->o->arg, .scale = c->scale, .best = NET_NEVER, .looks = looks};
+    s.nchoice = c->nvar;
+    s.choice = r->value;
     if (*high < NET_NEVER) s.best = (cost + *high) * c->scale;
-    int64_t known = s.best, bound = keep_possible(r, c, node, k) ? explore(&s, c) : known;
+    int64_t known = s.best, bound = keep_possible(r, c, *high, node, k) ? explore(&s, c) : known;
     cfn_free(&c);
-    if (s.best < known) regrets_offer(r, r->choice, s.best / s.scale);
+    if (s.best < known) {
+        fold_choice(&r->folded, r->value, r->choice);
+        regrets_offer(r, r->choice, s.best / s.scale);
+    }
     if (bound >= NET_NEVER) *high = NET_NEVER;
     *low = bound >= NET_NEVER ? NET_NEVER : MAX(*low, MIN(*high, limited_ceil(bound, s.scale) - cost));
+}
+
+/* ---- of all at once ---- */
+
+/* The most that a regret may come to that is still open; 0: none is. */
+static int64_t
+most_open(const struct regrets *r)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < r->net->nnode; i++)
+        for (int32_t k = 0; k < r->net->node[i].ncand; k++)
+            if (r->low[i][k] < r->high[i][k] && r->high[i][k] < NET_NEVER) most = MAX(most, r->high[i][k]);
+    return most;
+}
+
+/* By node: is what is known least, where it is less than so much, what a plan costs? */
+static void
+close_known(struct regrets *r, int64_t below)
+{
+    for (int32_t i = 0; i < r->net->nnode; i++)
+        for (int32_t k = 0; k < r->net->node[i].ncand; k++)
+            if (r->low[i][k] < below) r->high[i][k] = MIN(r->high[i][k], r->low[i][k]);
+}
+
+/* Bounds plans that cost less than so much more, all that there are with each candidate at once. True: by tables that
+ * are not too many, and something may still be open. */
+static bool
+bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
+{
+    struct cfn *c = cfn_copy(r->folded.c);
+    int64_t **at = must_alloc(sizeof *at * (size_t)(c->nvar + 1));
+    struct margin_options o = {.below = (r->solved->cost + high) * c->scale, .largest = largest, .most = *most};
+    struct arena tmp = {0};
+    bool exact = false, fits = keep_possible(r, c, high, -1, 0);
+    for (int32_t v = 0; v < c->nvar; v++) at[v] = ARENA_ARRAY(&tmp, int64_t, c->var[v].n);
+    fits = fits && margin_raise(c, &o, at, &exact);
+    for (int32_t v = 0; v < c->nvar && fits; v++) {
+        const struct cfn_var *x = &c->var[v], *all = &r->folded.c->var[v];
+        for (int32_t i = 0, j = 0; i < all->n; i++) {
+            bool here = j < x->n && x->value[j] == all->value[i];
+            r->least[v][i] = MAX(r->least[v][i], here ? at[v][j] : o.below);
+            j += here;
+        }
+    }
+    if (fits) tell_all(r);
+    if (fits && exact) close_known(r, high);
+    free(at);
+    arena_fini(&tmp);
+    cfn_free(&c);
+    *most = o.most;
+    return fits && !exact;
 }
 
 /* ---- all of them ---- */
@@ -140,15 +223,19 @@ by_high(const void *a, const void *b)
 void
 regrets_find(struct regrets *r)
 {
-    int64_t n = 0, most = 1;
+    enum { SMALL = 1 << 8, LARGE = 1 << 20, ENTRIES = 12000000, GLANCE = 4 };
+    int64_t n = 0, most = 1, entries = ENTRIES, high = r->begun ? most_open(r) : 0;
+    for (int64_t size = SMALL; size <= LARGE && high > 0 && !stops(r->o); size *= 4)
+        if (!bound_all(r, high, size, &entries)) break;
     for (int32_t i = 0; i < r->net->nnode; i++) most += r->net->node[i].ncand;
     struct open_one *open = must_alloc(sizeof *open * (size_t)most);
     for (int32_t i = 0; i < r->net->nnode; i++)
         for (int32_t k = 0; k < r->net->node[i].ncand; k++)
             if (r->low[i][k] < r->high[i][k]) open[n++] = (struct open_one){r->high[i][k], i, k};
     if (n) qsort(open, (size_t)n, sizeof *open, by_high);
-    for (int64_t at = 0; at < n && r->base && !stops(r->o); at++)
-        if (r->low[open[at].node][open[at].k] < r->high[open[at].node][open[at].k])
-            find_one(r, open[at].node, open[at].k);
+    for (int64_t at = 0; at < 2 * n && r->begun && !stops(r->o); at++) {
+        const struct open_one *x = &open[at % n];
+        if (r->low[x->node][x->k] < r->high[x->node][x->k]) find_one(r, x->node, x->k, at < n ? GLANCE : 0);
+    }
     free(open);
 }

@@ -233,11 +233,13 @@ is_tired(void *arg)
 int
 planned_regret(struct rille_graph *g)
 {
-    enum { LOOKS = 20000000, SMALL = 50 };
+    static const double LOOKS = 2.2e11;
+    enum { SMALL = 50 };
     struct patience p = {.clock = {g->s, computed_ns() + g->search_ns}};
     if (!g->assigned) return 0;
     planned_call(g->s);
-    p.left = LOOKS / (g->assigned->net.nnode + SMALL);
+    double n = g->assigned->net.nnode + SMALL;
+    p.left = (int64_t)(LOOKS / (n * n * n));
     return assign_regret(g->assigned, is_tired, &p);
 }
 

@@ -1,0 +1,402 @@
+/* margin.c - tables of variables that go, forth and back.
+ *
+ * All that is in a table is above the dual's bound, so nothing is below zero, and what reaches `top` stays there. */
+#pragma GCC optimize("O3")
+#include "sbp/margin.h"
+
+#include "runtime/simd.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCOPE = 30 }; /* variables of one table */
+
+struct table {
+    int32_t n, *scope;
+    int64_t *cost; /* the last of the scope changes first */
+    bool used;     /* a clique has it */
+    bool made;     /* by a clique; on the way back it is what the rest costs */
+};
+struct clique { /* what a variable is in, as one table */
+    int32_t var, n, scope[SCOPE];
+    int32_t ntable, *table, out; /* out: what its neighbours keep */
+    int64_t size;
+};
+struct of_var {
+    int32_t n, capacity, *table;
+    double size; /* of its clique, if it went now */
+    bool gone;
+};
+struct entry { /* of the heap: a size that a variable had once */
+    double size;
+    int32_t v;
+};
+struct margin {
+    const struct cfn *c;
+    struct margin_options *o;
+    struct arena arena;
+    struct table *table;
+    struct clique *clique;
+    struct of_var *var;
+    int32_t ntable, nclique, table_capacity, clique_capacity;
+    struct entry *heap; /* the least first */
+    int32_t nheap, heap_capacity;
+    int32_t *mark, stamp; /* by variable */
+    int64_t *work, top, total, largest, constant;
+    bool split;
+};
+
+/* ---- the order ---- */
+
+static int32_t
+table_new(struct margin *m, int32_t n, const int32_t *scope)
+{
+    ARENA_GROW(&m->arena, m->table, m->ntable + 1, m->table_capacity);
+    m->table[m->ntable] = (struct table){.n = n, .scope = arena_dup(&m->arena, scope, sizeof *scope * (size_t)(n + 1))};
+    for (int32_t k = 0; k < n; k++) {
+        struct of_var *x = &m->var[scope[k]];
+        ARENA_GROW(&m->arena, x->table, x->n + 1, x->capacity);
+        x->table[x->n++] = m->ntable;
+    }
+    return m->ntable++;
+}
+
+/* Adds a table's variables to those of a clique, if they fit; they do where it has no other. */
+static bool
+widen(struct margin *m, struct clique *k, const struct table *t)
+{
+    double size = (double)k->size;
+    int32_t n = k->n;
+    for (int32_t i = 0; i < t->n; i++) {
+        bool known = false;
+        for (int32_t j = 0; j < k->n && !known; j++) known = k->scope[j] == t->scope[i];
+        if (known) continue;
+        if (n == SCOPE) return assert(k->ntable), false;
+        size *= m->c->var[t->scope[i]].n;
+        k->scope[n++] = t->scope[i];
+    }
+    if (k->ntable && size > (double)m->o->largest) return false;
+    k->n = n;
+    k->size = (int64_t)size;
+    return true;
+}
+
+static bool
+is_less(const struct entry *x, const struct entry *y)
+{
+    return x->size != y->size ? x->size < y->size : x->v < y->v;
+}
+
+static void
+push(struct margin *m, struct entry e)
+{
+    ARENA_GROW(&m->arena, m->heap, m->nheap + 1, m->heap_capacity);
+    int32_t k = m->nheap++;
+    for (; k > 0 && is_less(&e, &m->heap[(k - 1) / 2]); k = (k - 1) / 2) m->heap[k] = m->heap[(k - 1) / 2];
+    m->heap[k] = e;
+}
+
+static struct entry
+pop(struct margin *m)
+{
+    struct entry least = m->heap[0], e = m->heap[--m->nheap];
+    int32_t k = 0;
+    for (int32_t next = 1; next < m->nheap; next = 2 * k + 1) {
+        if (next + 1 < m->nheap && is_less(&m->heap[next + 1], &m->heap[next])) next++;
+        if (!is_less(&m->heap[next], &e)) break;
+        m->heap[k] = m->heap[next];
+        k = next;
+    }
+    m->heap[k] = e;
+    return least;
+}
+
+/* How large the clique of v is now. */
+static void
+measure(struct margin *m, int32_t v)
+{
+    struct of_var *x = &m->var[v];
+    int32_t left = 0;
+    x->size = m->c->var[v].n == 1 ? 0 : m->c->var[v].n;
+    m->mark[v] = ++m->stamp;
+    for (int32_t k = 0; k < x->n; k++) {
+        const struct table *t = &m->table[x->table[k]];
+        if (t->used) continue;
+        x->table[left++] = x->table[k];
+        for (int32_t i = 0; i < t->n; i++) {
+            if (m->mark[t->scope[i]] == m->stamp) continue;
+            m->mark[t->scope[i]] = m->stamp;
+            x->size *= m->c->var[t->scope[i]].n;
+        }
+    }
+    x->n = left;
+    push(m, (struct entry){x->size, v});
+}
+
+static struct clique *
+clique_new(struct margin *m, int32_t v)
+{
+    ARENA_GROW(&m->arena, m->clique, m->nclique + 1, m->clique_capacity);
+    struct clique *k = &m->clique[m->nclique++];
+    *k = (struct clique){.var = v, .n = 1, .scope = {v}, .size = m->c->var[v].n, .out = -1};
+    k->table = ARENA_ARRAY(&m->arena, int32_t, m->var[v].n + 1);
+    return k;
+}
+
+/* The variable that changes first is the one of most values. */
+static void
+finish(struct margin *m, struct clique *k)
+{
+    int32_t scope[SCOPE], n = 0, last = 0;
+    for (int32_t i = 1; i < k->n; i++)
+        if (m->c->var[k->scope[i]].n > m->c->var[k->scope[last]].n) last = i;
+    int32_t swap = k->scope[last];
+    k->scope[last] = k->scope[k->n - 1];
+    k->scope[k->n - 1] = swap;
+    for (int32_t i = 0; i < k->n; i++)
+        if (k->scope[i] != k->var) scope[n++] = k->scope[i];
+    k->out = table_new(m, n, scope);
+    m->table[k->out].made = true;
+    m->total += k->size;
+    m->largest = MAX(m->largest, k->size);
+}
+
+/* All tables that v is in go into one clique, or into as few as come about. */
+static void
+take_out(struct margin *m, int32_t v)
+{
+    struct of_var *x = &m->var[v];
+    int32_t first = m->nclique, n = x->n;
+    bool decided = m->c->var[v].n == 1; /* nothing is lost by parts */
+    x->gone = true;
+    clique_new(m, v);
+    for (int32_t k = 0; k < n; k++) {
+        struct table *t = &m->table[x->table[k]];
+        int32_t at = decided && k ? m->nclique : first;
+        while (at < m->nclique && !widen(m, &m->clique[at], t)) at++;
+        if (at == m->nclique) widen(m, clique_new(m, v), t);
+        m->clique[at].table[m->clique[at].ntable++] = x->table[k];
+        t->used = true;
+    }
+    m->split = m->split || (!decided && m->nclique > first + 1);
+    for (int32_t at = first, end = m->nclique; at < end; at++) {
+        finish(m, &m->clique[at]);
+        for (int32_t i = 0; i < m->clique[at].n; i++)
+            if (m->clique[at].scope[i] != v) measure(m, m->clique[at].scope[i]);
+    }
+}
+
+static bool
+decide(struct margin *m)
+{
+    const struct cfn *c = m->c;
+    for (int32_t v = 0; v < c->nvar; v++)
+        if (c->var[v].n) table_new(m, 1, &v);
+    for (int32_t k = 0; k < c->nedge; k++)
+        if (c->edge[k].table) table_new(m, 2, (int32_t[]){c->edge[k].u, c->edge[k].v});
+    for (int32_t v = 0; v < c->nvar; v++)
+        if (c->var[v].n) measure(m, v);
+    while (m->nheap && m->total <= m->o->most) {
+        struct entry e = pop(m);
+        if (!m->var[e.v].gone && m->var[e.v].size == e.size) take_out(m, e.v);
+    }
+    return m->total <= m->o->most;
+}
+
+/* ---- tables ---- */
+
+/* How far apart entries of a table are for each variable of a clique's; 0: it has none such. */
+static void
+strides(const struct margin *m, const struct clique *k, const struct table *t, int64_t *step)
+{
+    for (int32_t i = 0; i < k->n; i++) step[i] = 0;
+    int64_t size = 1;
+    for (int32_t j = t->n - 1; j >= 0; j--) {
+        for (int32_t i = 0; i < k->n; i++)
+            if (k->scope[i] == t->scope[j]) step[i] = size;
+        size *= m->c->var[t->scope[j]].n;
+    }
+}
+
+static int64_t
+entries(const struct margin *m, const struct table *t)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < t->n; i++) n *= m->c->var[t->scope[i]].n;
+    return n;
+}
+
+VECTOR static void
+add_row(int64_t *restrict to, const int64_t *restrict x, int64_t step, int32_t n, int64_t top)
+{
+    if (step == 1)
+        for (int32_t i = 0; i < n; i++) to[i] = to[i] + x[i] < top ? to[i] + x[i] : top;
+    else
+        for (int32_t i = 0; i < n; i++) to[i] = to[i] + x[i * step] < top ? to[i] + x[i * step] : top;
+}
+
+VECTOR static void
+least_row(const int64_t *restrict from, int64_t *restrict x, int64_t step, int32_t n)
+{
+    int64_t best = INT64_MAX;
+    if (step == 0) {
+        for (int32_t i = 0; i < n; i++) best = from[i] < best ? from[i] : best;
+        x[0] = best < x[0] ? best : x[0];
+    } else {
+        for (int32_t i = 0; i < n; i++) x[i * step] = from[i] < x[i * step] ? from[i] : x[i * step];
+    }
+}
+
+/* Goes through the clique's table row by row: adds x to it, or keeps in x the least of it. */
+static void
+walk(struct margin *m, const struct clique *k, const struct table *t, int64_t *x, bool add)
+{
+    int64_t step[SCOPE], at = 0;
+    int32_t index[SCOPE] = {0}, last = k->n - 1, row = m->c->var[k->scope[last]].n;
+    strides(m, k, t, step);
+    for (int64_t i = 0; i < k->size; i += row) {
+        if (add)
+            add_row(m->work + i, x + at, step[last], row, m->top);
+        else
+            least_row(m->work + i, x + at, step[last], row);
+        for (int32_t d = last - 1; d >= 0; d--) {
+            at += step[d];
+            if (++index[d] < m->c->var[k->scope[d]].n) break;
+            at -= step[d] * index[d];
+            index[d] = 0;
+        }
+    }
+}
+
+static void
+add_all(struct margin *m, const struct clique *k)
+{
+    memset(m->work, 0, sizeof *m->work * (size_t)k->size);
+    for (int32_t i = 0; i < k->ntable; i++) walk(m, k, &m->table[k->table[i]], m->table[k->table[i]].cost, true);
+}
+
+static int64_t *
+full(struct margin *m, struct arena *a, const struct table *t)
+{
+    int64_t n = entries(m, t), *x = ARENA_ARRAY(a, int64_t, n);
+    for (int64_t i = 0; i < n; i++) x[i] = m->top;
+    return x;
+}
+
+/* The least becomes zero, and part of the constant. */
+static void
+settle(struct margin *m, int64_t *x, int64_t n)
+{
+    int64_t low = NET_NEVER;
+    for (int64_t i = 0; i < n; i++) low = MIN(low, x[i]);
+    m->constant = cost_add(m->constant, low);
+    for (int64_t i = 0; i < n; i++) x[i] = x[i] >= NET_NEVER ? NET_NEVER : x[i] - low;
+}
+
+/* What variables and edges cost beside the dual's messages. */
+static void
+begin_tables(struct margin *m)
+{
+    const struct cfn *c = m->c;
+    int32_t at = 0;
+    m->constant = c->constant;
+    for (int32_t v = 0; v < c->nvar; v++) {
+        const struct cfn_var *x = &c->var[v];
+        if (!x->n) continue;
+        int64_t *cost = m->table[at++].cost = arena_dup(&m->arena, x->cost, sizeof *cost * (size_t)x->n);
+        for (int32_t k = 0; k < x->nedge; k++) {
+            const struct cfn_edge *e = &c->edge[x->edge[k]];
+            for (int32_t i = 0; i < x->n; i++) cost[i] = cost_add(cost[i], e->u == v ? e->to_u[i] : e->to_v[i]);
+        }
+        settle(m, cost, x->n);
+    }
+    for (int32_t k = 0; k < c->nedge; k++) {
+        const struct cfn_edge *e = &c->edge[k];
+        if (!e->table) continue;
+        int32_t nu = c->var[e->u].n, nv = c->var[e->v].n;
+        int64_t *cost = m->table[at++].cost =
+            arena_dup(&m->arena, e->table->cost, sizeof *cost * (size_t)nu * (size_t)nv);
+        for (int32_t i = 0; i < nu; i++)
+            for (int32_t j = 0; j < nv; j++) {
+                int64_t *x = &cost[(int64_t)i * nv + j];
+                *x = *x >= NET_NEVER ? NET_NEVER : *x - e->to_u[i] - e->to_v[j];
+            }
+        settle(m, cost, (int64_t)nu * nv);
+    }
+}
+
+static void
+lower(struct margin *m)
+{
+    for (int32_t t = 0; t < m->ntable; t++)
+        for (int64_t i = 0, n = m->table[t].cost ? entries(m, &m->table[t]) : 0; i < n; i++)
+            m->table[t].cost[i] = MIN(m->top, m->table[t].cost[i]);
+}
+
+/* Returns what all costs that has no neighbours left. */
+static int64_t
+forth(struct margin *m)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < m->nclique; k++) {
+        const struct clique *x = &m->clique[k];
+        struct table *t = &m->table[x->out];
+        add_all(m, x);
+        t->cost = full(m, &m->arena, t);
+        walk(m, x, t, t->cost, false);
+        if (t->n == 0) sum = MIN(m->top, sum + t->cost[0]);
+    }
+    return sum;
+}
+
+/* A table that came from a clique hears what all else costs beside it. */
+static void
+hear(struct margin *m, const struct clique *k, struct table *t)
+{
+    struct arena tmp = {0};
+    int64_t *all = full(m, &tmp, t), n = entries(m, t);
+    walk(m, k, t, all, false);
+    for (int64_t i = 0; i < n; i++) t->cost[i] = all[i] >= m->top ? m->top : all[i] - t->cost[i];
+    arena_fini(&tmp);
+}
+
+static void
+back(struct margin *m, int64_t sum, int64_t *const *at)
+{
+    for (int32_t k = m->nclique - 1; k >= 0; k--) {
+        const struct clique *x = &m->clique[k];
+        struct table *rest = &m->table[x->out], own = {.n = 1, .scope = (int32_t[]){x->var}};
+        struct arena tmp = {0};
+        if (rest->n == 0) rest->cost[0] = sum >= m->top ? m->top : sum - rest->cost[0];
+        add_all(m, x);
+        walk(m, x, rest, rest->cost, true);
+        int64_t *value = full(m, &tmp, &own);
+        walk(m, x, &own, value, false);
+        for (int32_t i = 0; i < m->c->var[x->var].n; i++) at[x->var][i] = MAX(at[x->var][i], m->constant + value[i]);
+        for (int32_t i = 0; i < x->ntable; i++)
+            if (m->table[x->table[i]].made) hear(m, x, &m->table[x->table[i]]);
+        arena_fini(&tmp);
+    }
+}
+
+bool
+margin_raise(const struct cfn *c, struct margin_options *o, int64_t *const *at, bool *exact)
+{
+    struct margin m = {.c = c, .o = o};
+    m.var = ARENA_ARRAY(&m.arena, struct of_var, c->nvar + 1);
+    m.mark = ARENA_ARRAY(&m.arena, int32_t, c->nvar + 1);
+    bool fits = decide(&m);
+    if (fits) {
+        begin_tables(&m);
+        m.top = MAX(0, o->below - m.constant);
+        m.work = must_alloc(sizeof *m.work * (size_t)MAX(1, m.largest));
+        lower(&m);
+        back(&m, forth(&m), at);
+        free(m.work);
+    }
+    *exact = !m.split;
+    o->most -= m.total;
+    arena_fini(&m.arena);
+    return fits;
+}
