@@ -394,24 +394,20 @@ group_updates(struct fusion *l)
 
 /* A product whose pieces are summed up where they are made adds to the sum itself. */
 static bool
-adds(const struct fusion *l, const struct prog_node *sum)
+adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {
-    if (!sum->accumulate || sum->in[0].kind != REF_NODE) return false;
-    int32_t i = sum->in[0].index;
     const struct prog_node *n = &l->program->node[i];
     return leads(n) && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 && sum->type[0].dtype == DT_F32 &&
-           n->layout[0] == sum->layout[0] && program_summed(l->program, i);
+           n->layout[0] == sum->layout[0];
 }
 
 static void
 find_sums(struct fusion *l)
 {
     const struct program *p = l->program;
-    l->sum = ARENA_ARRAY(l->arena, int32_t, p->nnode + 1);
-    for (int32_t i = 0; i < p->nnode; i++) {
-        l->sum[i] = -1;
-        if (adds(l, &p->node[i])) l->sum[p->node[i].in[0].index] = i;
-    }
+    l->sum = program_sums(p, l->arena);
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (l->sum[i] >= 0 && !adds(l, i, &p->node[l->sum[i]])) l->sum[i] = -1;
 }
 
 void

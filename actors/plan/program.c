@@ -26,12 +26,6 @@ ref_layout(const struct program *p, struct ref r)
     }
 }
 
-static bool
-is_result(struct ref r, int32_t i)
-{
-    return r.kind == REF_NODE && r.index == i;
-}
-
 bool
 ref_varies(const struct program *p, struct ref r)
 {
@@ -88,33 +82,41 @@ program_checks(const struct program *p, struct arena *a)
     return checks;
 }
 
-bool
-program_summed(const struct program *p, int32_t i)
+int32_t *
+program_sums(const struct program *p, struct arena *a)
 {
-    int32_t n = 0;
-    if (p->node[i].nout != 1 || p->node[i].op->reduce != RED_SUM) return false;
-    for (int32_t k = 0; k < p->nroot; k++)
-        if (is_result(p->root[k].ref, i)) return false;
-    for (int32_t j = i + 1; j < p->nnode; j++)
+    enum { UNREAD = -2, NONE = -1 };
+    int32_t *sum = ARENA_ARRAY(a, int32_t, p->nnode + 1);
+    for (int32_t i = 0; i < p->nnode; i++)
+        sum[i] = p->node[i].op && p->node[i].op->reduce == RED_SUM && p->node[i].nout == 1 ? UNREAD : NONE;
+    for (int32_t k = 0; k < p->nroot; k++) {
+        struct ref r = p->root[k].ref;
+        if (r.kind == REF_NODE && r.index >= 0 && r.index < p->nnode) sum[r.index] = NONE;
+    }
+    for (int32_t j = 0; j < p->nnode; j++)
         for (int32_t k = 0; k < p->node[j].nin; k++) {
-            if (!is_result(p->node[j].in[k], i)) continue;
-            if (!p->node[j].accumulate || ++n > 1) return false;
+            struct ref r = p->node[j].in[k];
+            if (r.kind != REF_NODE || r.index < 0 || r.index >= j) continue;
+            sum[r.index] = p->node[j].accumulate && sum[r.index] == UNREAD ? j : NONE;
         }
-    return n == 1;
+    for (int32_t i = 0; i < p->nnode; i++) sum[i] = MAX(sum[i], NONE);
+    return sum;
 }
 
 void
 program_widen(struct program *p)
 {
-    for (int32_t j = 0; j < p->nnode; j++) {
-        const struct prog_node *sum = &p->node[j];
-        if (!sum->accumulate || sum->in[0].kind != REF_NODE || sum->type[0].dtype != DT_F32) continue;
-        struct prog_node *n = &p->node[sum->in[0].index];
-        if (!dtype_is_half((enum dtype)n->type[0].dtype) || !program_summed(p, sum->in[0].index)) continue;
+    struct arena a = {0};
+    const int32_t *sums = program_sums(p, &a);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        struct prog_node *n = &p->node[i];
+        if (sums[i] < 0 || !dtype_is_half((enum dtype)n->type[0].dtype)) continue;
+        if (p->node[sums[i]].type[0].dtype != DT_F32) continue;
         struct type wide = n->type[0];
         wide.dtype = DT_F32;
         n->type = arena_dup(&p->arena, &wide, sizeof wide);
     }
+    arena_fini(&a);
 }
 
 static struct type

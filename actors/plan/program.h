@@ -115,8 +115,9 @@ bool *program_updates(const struct program *p, struct arena *a);
 bool *program_checks(const struct program *p, struct arena *a);
 /* Returns the value of which r, if it is a view, shows a part. */
 struct ref program_whole(const struct program *p, struct ref r);
-/* Is the only reader of node i, in all the program, a sum over pieces? Then a half that it gives may be f32. */
-bool program_summed(const struct program *p, int32_t i);
+/* By node that sums: the sum over pieces that alone, in all the program, reads its result, which may be f32 then where
+ * it is a half; -1: there is none. */
+int32_t *program_sums(const struct program *p, struct arena *a);
 /* Makes f32 of results of sums that are halves and that only sums over pieces read: they are not whole before. */
 void program_widen(struct program *p);
 

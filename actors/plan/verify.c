@@ -293,6 +293,13 @@ check_counts(const struct proof *v, int32_t i)
 
 /* ---- ports, fans, readers ---- */
 
+int32_t
+proof_sum(struct proof *v, int32_t i)
+{
+    if (!v->sums) v->sums = program_sums(v->plan->program, &v->tmp);
+    return v->sums[i];
+}
+
 /* A result that lies in the register of another: of the first task that fills it, of its size, once a run. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)

@@ -26,6 +26,7 @@ struct proof {
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask] is how many there are */
     bool *shares;                  /* by node: replica_updates */
     bool *checks;                  /* by node: program_checks */
+    int32_t *sums;                 /* by node: program_sums; NULL: nobody asked */
 };
 
 /* E_PLAN: "task 12, matmul (a.lua:3) on cpu:1: ". */
@@ -35,6 +36,8 @@ bool proof_fits(int64_t n, size_t size, const struct arena *a);
 /* E_PLAN unless got is want. */
 int proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
 
+/* The sum over pieces that alone reads node i, -1. */
+int32_t proof_sum(struct proof *v, int32_t i);
 /* Are two values of an attribute one? */
 bool proof_same_attr(const struct attr *a, const struct attr *b);
 

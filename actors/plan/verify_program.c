@@ -160,8 +160,9 @@ same_types(const struct program *g, int32_t i, const struct type *out)
 }
 
 static int
-check_call(struct arena *a, const struct program *g, int32_t i)
+check_call(struct proof *v, struct arena *a, int32_t i)
 {
+    const struct program *g = v->plan->program;
     const struct prog_node *n = &g->node[i];
     struct type in[MOST_OPERANDS] = {0}, out[OP_OUT] = {0};
     const struct layout *layout[MOST_OPERANDS + OP_OUT] = {0};
@@ -175,7 +176,7 @@ check_call(struct arena *a, const struct program *g, int32_t i)
     struct rule rule;
     int status = call_infer(a, &c, &rule);
     bool wide = !status && dtype_is_half((enum dtype)out[0].dtype) && n->type[0].dtype == DT_F32;
-    if (wide && program_summed(g, i)) out[0].dtype = DT_F32;
+    if (wide && proof_sum(v, i) >= 0) out[0].dtype = DT_F32;
     if (!status) TRY(same_types(g, i, out));
     if (!status) status = sig_check(a, &c, &rule, layout);
     if (!status) return 0;
@@ -223,8 +224,9 @@ check_recomputed(const struct program *g, int32_t i)
 }
 
 static int
-check_node(struct arena *a, const struct program *g, int32_t i)
+check_node(struct proof *v, struct arena *a, int32_t i)
 {
+    const struct program *g = v->plan->program;
     const struct prog_node *n = &g->node[i];
     if (!n->op) return fail(E_PLAN, "plan: node %d has no operator", (int)i);
     TRY(check_operands(g, i));
@@ -239,7 +241,7 @@ check_node(struct arena *a, const struct program *g, int32_t i)
         return is_tensor(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
     }
     /* A source is given its shape, and any layout fits what it makes. */
-    return n->op->flags & OP_SOURCE ? 0 : check_call(a, g, i);
+    return n->op->flags & OP_SOURCE ? 0 : check_call(v, a, i);
 }
 
 static int
@@ -290,7 +292,7 @@ prove_program(struct proof *v)
     struct arena a = {0};
     int status = 0;
     for (int32_t i = 0; i < g->nnode && !status; i++) {
-        status = check_node(&a, g, i);
+        status = check_node(v, &a, i);
         arena_reset(&a);
     }
     arena_fini(&a);

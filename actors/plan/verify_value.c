@@ -277,16 +277,6 @@ value_compute(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* The node that sums node i over the pieces, which nobody else reads; -1: there is none. */
-static int32_t
-sum_of(const struct program *g, int32_t i)
-{
-    if (!program_summed(g, i)) return -1;
-    for (int32_t j = i + 1; j < g->nnode; j++)
-        if (g->node[j].accumulate && g->node[j].in[0].kind == REF_NODE && g->node[j].in[0].index == i) return j;
-    return -1;
-}
-
 /* The kernel adds to a sum that has the layout and the dtype of what is summed. */
 int
 value_sum(struct values *s, int32_t task)
@@ -294,7 +284,7 @@ value_sum(struct values *s, int32_t task)
     const struct program *g = s->v->plan->program;
     const struct task *t = &s->v->plan->task[task];
     const struct prog_node *n = &g->node[t->node];
-    int32_t sum = sum_of(g, t->node);
+    int32_t sum = proof_sum(s->v, t->node);
     if (sum < 0 || t->chain || n->accumulate || n->nout != 1 || n->op->flags & (OP_MOVE | OP_VIEW) ||
         n->type[0].dtype != DT_F32 || g->node[sum].type[0].dtype != DT_F32 || n->layout[0] != g->node[sum].layout[0])
         return proof_fail(s->v, task, "node %d cannot add to a sum", (int)t->node);
