@@ -1,7 +1,7 @@
 /* plan-packing.c - registers of training steps are packed within 5 % of the most bytes that can be in use at once:
  * transformers and perceptrons of several depths, on one device and on two, whole and in pieces, with zero 0 to 3,
- * recomputed, and with values aside; in stages, by all schedules, of one layer and of many, with gated layers below a
- * wide head, too. (Language models in stages: t/plan-packing-models.sh.) */
+ * recomputed, and with values aside; in stages, by all schedules, of one layer and of many, of so many that no act has
+ * a berth, and with gated layers below a wide head, too. (Language models in stages: t/plan-packing-models.sh.) */
 #include "actors/session/compiled.h"
 #include "t/clique.h"
 #include "t/net.h"
@@ -240,6 +240,8 @@ test_pipelines(void)
     for (size_t i = 0; i < countof(how); i++) test_pipeline(&how[i], 2, 8, 8);
     test_pipeline(&how[4], 3, 16, 8); /* devices of some 3,000 uses */
     test_pipeline(&how[6], 3, 16, 8);
+    static const struct dealt deep[] = {{"1f1b", {0, 1}, 2}, {"zb-v", {0, 1, 1, 0}, 4}};
+    for (size_t i = 0; i < countof(deep); i++) test_pipeline(&deep[i], 144 / deep[i].nstage, 8, 0); /* 2,230 results */
 }
 
 /* ---- programs that others wrote ---- */

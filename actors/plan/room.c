@@ -3,8 +3,9 @@
  * What rooms and the rest come to is judged by the bytes at the worst moment of a
  * piece. Rooms of several sizes are filled one item after the other; then items go
  * in and out, and in the best room change places, as long as that takes less and
- * the search has not looked at MOST_LOOKS positions. The best before and after
- * are packed, and the better one is kept. */
+ * not more than MOST_LOOKS ways were looked at. The best before and after are
+ * packed, and the better one is kept. Bytes by position are trees, so that an item
+ * takes a few steps however long the piece is. */
 #include "actors/plan/room.h"
 
 #include "actors/plan/lower.h"
@@ -12,7 +13,13 @@
 
 #include <string.h>
 
-enum { MOST_LOADS = 1024, MOST_LOOKS = 1 << 14, ROOM_SIZES = 32, LEAST_GAIN = 128 };
+enum { MOST_LOOKS = 256, ROOM_SIZES = 32, LEAST_GAIN = 128 };
+
+/* Bytes by position, as a tree: of a node's positions the most, but for what is added to all of those of a node above.
+ */
+struct load {
+    int64_t *most, *add;
+};
 
 /* A stage's rooms on trial: the best so far, who joins, and what they and what lies beside them come to. */
 struct trial {
@@ -25,11 +32,12 @@ struct rooms {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
-    int grain;
-    int64_t *room;               /* bytes on trial, by so many positions: 1 << grain; of a room */
-    int64_t *group[PHASE_BATCH]; /* by phase: of what takes turns beside them */
-    int64_t alone;               /* of what does not */
-    int64_t looks;               /* how many positions may still be looked at */
+    int32_t width, room_for; /* leaves of a tree, a power of two above the period; and of how many there is memory */
+    struct load room;        /* on trial */
+    struct load group[PHASE_BATCH]; /* by phase: of what takes turns beside them */
+    int64_t alone;                  /* of what does not */
+    int64_t looks;                  /* how many ways may still be looked at */
+    struct arena *arena;
     struct trial best, rough[2]; /* packed; by its worst moment, before exchanges and after */
     struct pack_item *packed;    /* a list of items */
     int32_t *at;                 /* which they are; or those that are free to join */
@@ -52,23 +60,55 @@ leaves(const struct rooms *m, const struct item *it)
 
 /* The most that is there, from one position to another. */
 static int64_t
-most_load(const struct rooms *m, const int64_t *load, int32_t first, int32_t last)
+most_load(const struct rooms *m, const struct load *load, int32_t first, int32_t last)
 {
-    int64_t most = 0;
-    for (int32_t at = first >> m->grain; at <= last >> m->grain; at++) most = MAX(most, load[at]);
+    int32_t l = m->width + first, r = m->width + last;
+    int64_t left = load->most[l], right = load->most[r];
+    while (l >> 1 != r >> 1) {
+        if (!(l & 1)) left = MAX(left, load->most[l + 1]);
+        if (r & 1) right = MAX(right, load->most[r - 1]);
+        l >>= 1;
+        r >>= 1;
+        left += load->add[l];
+        right += load->add[r];
+    }
+    int64_t most = MAX(left, right);
+    while ((l >>= 1) > 0) most += load->add[l];
     return most;
 }
 
-static void
-add_load(const struct rooms *m, int64_t *load, int32_t first, int32_t last, int64_t bytes)
+static int64_t
+most_of_all(const struct load *load)
 {
-    for (int32_t at = first >> m->grain; at <= last >> m->grain; at++) load[at] += bytes;
+    return load->most[1];
 }
 
 static void
-clear_load(const struct rooms *m, int64_t *load)
+add_above(const struct load *load, int32_t node)
 {
-    memset(load, 0, sizeof *load * (size_t)((m->period >> m->grain) + 1));
+    while ((node >>= 1) > 0) load->most[node] = MAX(load->most[2 * node], load->most[2 * node + 1]) + load->add[node];
+}
+
+static void
+add_load(const struct rooms *m, const struct load *load, int32_t first, int32_t last, int64_t bytes)
+{
+    for (int32_t l = m->width + first, r = m->width + last + 1; l < r; l >>= 1, r >>= 1) {
+        int32_t node[2] = {l & 1 ? l++ : 0, r & 1 ? --r : 0};
+        for (int k = 0; k < 2; k++)
+            if (node[k]) {
+                load->most[node[k]] += bytes;
+                load->add[node[k]] += bytes;
+            }
+    }
+    add_above(load, m->width + first);
+    add_above(load, m->width + last);
+}
+
+static void
+clear_load(const struct rooms *m, const struct load *load)
+{
+    memset(load->most, 0, sizeof *load->most * 2 * (size_t)m->width);
+    memset(load->add, 0, sizeof *load->add * 2 * (size_t)m->width);
 }
 
 /* Who has a place in each room: what has as many registers; and of what else may, one after the other, all for which a
@@ -76,26 +116,26 @@ clear_load(const struct rooms *m, int64_t *load)
 static int64_t
 fill_room(struct rooms *m, int32_t stage, const struct room *r, int64_t bytes)
 {
-    clear_load(m, m->room);
+    clear_load(m, &m->room);
     for (int must = 1; must >= 0; must--)
         for (int32_t i = 0; i < m->nitem; i++) {
             struct item *it = &m->item[r->late ? m->nitem - 1 - i : i];
             if (must) it->joins = false;
             if ((it->asked == r->nreg) != must || !may_join(it, stage, r)) continue;
-            it->joins = must || most_load(m, m->room, it->first, leaves(m, it)) + it->bytes <= bytes;
-            if (it->joins) add_load(m, m->room, it->first, leaves(m, it), it->bytes);
+            it->joins = must || most_load(m, &m->room, it->first, leaves(m, it)) + it->bytes <= bytes;
+            if (it->joins) add_load(m, &m->room, it->first, leaves(m, it), it->bytes);
         }
-    return most_load(m, m->room, 0, m->period);
+    return most_of_all(&m->room);
 }
 
 /* Those that join already. */
 static void
 fill_again(struct rooms *m)
 {
-    clear_load(m, m->room);
+    clear_load(m, &m->room);
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *it = &m->item[i];
-        if (it->joins) add_load(m, m->room, it->first, leaves(m, it), it->bytes);
+        if (it->joins) add_load(m, &m->room, it->first, leaves(m, it), it->bytes);
     }
 }
 
@@ -104,7 +144,7 @@ static void
 put_beside(struct rooms *m, const struct item *it, int sign)
 {
     if (it->group && it->phase < PHASE_BATCH)
-        add_load(m, m->group[it->phase], it->first, it->last - m->period, sign * it->bytes);
+        add_load(m, &m->group[it->phase], it->first, it->last - m->period, sign * it->bytes);
     else
         m->alone += sign * it->bytes * it->asked;
 }
@@ -113,7 +153,7 @@ put_beside(struct rooms *m, const struct item *it, int sign)
 static void
 fill_beside(struct rooms *m, int32_t stage)
 {
-    for (int phase = 0; phase < PHASE_BATCH; phase++) clear_load(m, m->group[phase]);
+    for (int phase = 0; phase < PHASE_BATCH; phase++) clear_load(m, &m->group[phase]);
     m->alone = 0;
     for (int32_t i = 0; i < m->nitem; i++) {
         const struct item *it = &m->item[i];
@@ -126,7 +166,7 @@ static int64_t
 bytes_beside(const struct rooms *m)
 {
     int64_t bytes = m->alone;
-    for (int phase = 0; phase < PHASE_BATCH; phase++) bytes += most_load(m, m->group[phase], 0, m->period);
+    for (int phase = 0; phase < PHASE_BATCH; phase++) bytes += most_of_all(&m->group[phase]);
     return bytes;
 }
 
@@ -174,8 +214,8 @@ leaves_early(const struct rooms *m, int32_t stage, uint8_t phase, int32_t nreg)
 static int64_t
 bytes_of(struct rooms *m, const struct room *r)
 {
-    m->looks -= (1 + PHASE_BATCH) * (int64_t)((m->period >> m->grain) + 1);
-    return r->nreg * most_load(m, m->room, 0, m->period) + bytes_beside(m);
+    m->looks--;
+    return r->nreg * most_of_all(&m->room) + bytes_beside(m);
 }
 
 /* An item comes into the rooms, or leaves them. */
@@ -183,7 +223,7 @@ static void
 turn(struct rooms *m, struct item *it)
 {
     int sign = it->joins ? -1 : 1;
-    add_load(m, m->room, it->first, leaves(m, it), sign * it->bytes);
+    add_load(m, &m->room, it->first, leaves(m, it), sign * it->bytes);
     put_beside(m, it, -sign);
     it->joins = !it->joins;
 }
@@ -367,13 +407,18 @@ struct rooms *
 rooms_new(const struct outline *o, int32_t most, struct arena *a)
 {
     struct rooms *m = ARENA_ARRAY(a, struct rooms, 1);
-    *m = (struct rooms){.outline = o, .room = ARENA_ARRAY(a, int64_t, MOST_LOADS + 1)};
+    *m = (struct rooms){.outline = o, .arena = a};
     m->packed = ARENA_ARRAY(a, struct pack_item, most + 1);
     m->at = ARENA_ARRAY(a, int32_t, most + 1);
     m->best.joins = ARENA_ARRAY(a, bool, most + 1);
     for (int k = 0; k < 2; k++) m->rough[k].joins = ARENA_ARRAY(a, bool, most + 1);
-    for (int phase = 0; phase < PHASE_BATCH; phase++) m->group[phase] = ARENA_ARRAY(a, int64_t, MOST_LOADS + 1);
     return m;
+}
+
+static struct load
+load_new(const struct rooms *m)
+{
+    return (struct load){ARENA_ARRAY(m->arena, int64_t, 2 * m->width), ARENA_ARRAY(m->arena, int64_t, 2 * m->width)};
 }
 
 void
@@ -382,6 +427,10 @@ rooms_begin(struct rooms *m, struct item *item, int32_t nitem, int32_t period)
     m->item = item;
     m->nitem = nitem;
     m->period = period;
-    m->grain = 0;
-    while (period >> m->grain > MOST_LOADS) m->grain++;
+    m->width = 1;
+    while (m->width <= period) m->width *= 2;
+    if (m->width <= m->room_for) return;
+    m->room_for = m->width;
+    m->room = load_new(m);
+    for (int phase = 0; phase < PHASE_BATCH; phase++) m->group[phase] = load_new(m);
 }
