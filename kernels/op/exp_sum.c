@@ -94,11 +94,12 @@ lines(const struct kcall *k, struct line_call *c)
 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
+/* Which rows count is as x is: bools, of which a chain makes numbers again for every tile, take half as long again. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *x = n->in[X], *m = n->in[M], *counts = n->nin > COUNTS ? n->in[COUNTS] : NULL, *y = b_sub(b, x, m);
-    if (counts) y = b_where(b, counts, y, b_number(b, -INFINITY));
+    if (counts) y = b_where(b, b_cast(b, counts, (enum dtype)x->type.dtype), y, b_number(b, -INFINITY));
     if (b_wants(n, X)) din[X] = b_mul(b, dout[0], b_exp(b, y));
     if (b_wants(n, M)) din[M] = b_neg(b, b_mul(b, dout[0], n->out[0]));
 }
