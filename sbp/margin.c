@@ -53,7 +53,7 @@ static int32_t
 table_new(struct margin *m, int32_t n, const int32_t *scope)
 {
     ARENA_GROW(&m->arena, m->table, m->ntable + 1, m->table_capacity);
-    m->table[m->ntable] = (struct table){.n = n, .scope = arena_dup(&m->arena, scope, sizeof *scope * (size_t)(n + 1))};
+    m->table[m->ntable] = (struct table){.n = n, .scope = arena_dup(&m->arena, scope, sizeof *scope * (size_t)n)};
     for (int32_t k = 0; k < n; k++) {
         struct of_var *x = &m->var[scope[k]];
         ARENA_GROW(&m->arena, x->table, x->n + 1, x->capacity);
