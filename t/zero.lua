@@ -105,8 +105,8 @@ do
         tap.is(losses(recipe, graph), want, what .. ": the same bits")
       else
         differ = differ + 1
-        tap.fails(function() losses(recipe, graph) end, {("rille.parallel (t/zero.lua:%d) says zero = %d"):format(recipe_line, recipe),
-          ("rille.graph (t/zero.lua:%d) says zero = %d"):format(graph_line, graph)}, what .. ": an error names both lines")
+        tap.fails(function() losses(recipe, graph) end, {("/zero.lua:%d) says zero = %d"):format(recipe_line, recipe),
+          ("/zero.lua:%d) says zero = %d"):format(graph_line, graph)}, what .. ": an error names both lines")
       end
     end
   end
