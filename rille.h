@@ -573,14 +573,14 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    const int64_t *received;
-    const char *name;      /* "all-gather", ... */
-    const char *steps;     /* text */
-    const char *handed_on; /* of a sum between hosts: ", handed on in 2 legs, 4 chunks: 95.0 us between hosts, not
-                            * 160.0" by owners that read all addends; else "" */
-    const char *forced_by; /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
-    int64_t times;         /* how often a step does it */
-    bool of_leaf;          /* it moves a variable, which no call computes */
+    const int64_t *received; /* of more than 64 "meta" ranks: nrank is 0 */
+    const char *name;        /* "all-gather", ... */
+    const char *steps;       /* text; of more than 8 "meta" ranks none */
+    const char *handed_on;   /* of a sum between hosts: ", handed on in 2 legs, 4 chunks: 95.0 us between hosts, not
+                              * 160.0" by owners that read all addends; else "" */
+    const char *forced_by;   /* "matmul (a.lua:3) -> relu (a.lua:4)" or NULL */
+    int64_t times;           /* how often a step does it */
+    bool of_leaf;            /* it moves a variable, which no call computes */
     int ncandidate;
     struct rille_explain_path { /* ways to carry it out: a run takes the first */
         const char *name;       /* its hops: "all-gather, all-gather" */

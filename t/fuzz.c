@@ -1,7 +1,7 @@
 /* What strangers say, as bytes: each subject takes any, and does no harm.
  *
  *   fuzz                      the test: every input of t/fuzz/SUBJECT/, and bytes of those inputs changed at random
- *   t/fuzz/run.sh [MILLIONS]  libFuzzer, which makes inputs that go new ways (clang, RILLE_FUZZ)
+ *   t/fuzz/run.sh [SECONDS]   libFuzzer, which makes inputs that go new ways (clang, RILLE_FUZZ)
  *
  * A subject asserts what must hold of all that it takes. */
 #include "actors/cluster/bus_host.h"

@@ -1,5 +1,5 @@
--- Recipes move what their formulas say: bytes and collectives of one transformer block, forward and backward, and of an
--- update, on meshes of up to 64 devices.
+-- Recipes hold and move what their formulas say: local shapes, bytes of every device and collectives of one transformer
+-- block, forward and backward, and of an update, on meshes of up to 64 devices.
 --
 -- T tokens, width h, hidden 4h; W = 12 h^2 weights. Elements that a device receives, with what is gathered forward kept for
 -- the backward pass:
@@ -9,7 +9,8 @@
 --   2D, q x r                 2 (r-1)/qr 4 Th + 2 (q-1)/qr W     q cuts rows; each side that moves does so once each way
 --   2D in panels              the same
 --   2.5D, q x q x d           2D with T/d tokens
---   3D, l x l x l             2 (l-1)/l^3 (16 Th + W); norms sum numbers a row, less than a twentieth of that here
+--   3D, i x j x k             2 (j-1)/ijk 4 Th + 2 (k-1)/ijk 12 Th + 2 (i-1)/ijk W, on a cube of side l that is
+--                             2 (l-1)/l^3 (16 Th + W); norms sum numbers a row, less than a twentieth of that here
 --   data, d                   2 (d-1)/d of all parameters; with zero the same, as reduce-scatter and all-gather
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
@@ -58,8 +59,18 @@ local function deposited(g, p)
   return g:to_global{sbp = want}
 end
 
+-- The shape of a tensor's part on every rank of its mesh; nil where they are not alike.
+local function part_of(t)
+  local parts = t:shards()
+  for _, part in ipairs(parts) do
+    if table.concat(part.shape, " ") ~= table.concat(parts[1].shape, " ") then return nil end
+  end
+  return parts[1].shape
+end
+
 -- Elements that all devices receive of activations and weights, how many such moves there are; then those of numbers a row
--- (statistics of norms), and of vectors (biases, weights of norms).
+-- (statistics of norms), and of vectors (biases, weights of norms). Then of activations and weights what each device
+-- receives, nil where they are not alike, and how many collectives of each kind there are; at last what a device holds.
 local function moved(shape, recipe, b, s, h, heads)
   local place = mesh("meta", shape)
   local net, stream = block(place, recipe, h, heads)
@@ -68,47 +79,67 @@ local function moved(shape, recipe, b, s, h, heads)
   local params = net:parameters()
   local grads = {rille.grad((y * rille.zeros({b, s, h}, {placement = place, sbp = stream})):sum(), {x, table.unpack(params)})}
   for i, p in ipairs(params) do grads[i + 1] = deposited(grads[i + 1], p) end
-  local elements, count, rows, vectors = 0, {activations = 0, weights = 0}, 0, 0
+  local elements, count, rows, vectors, received, kinds = 0, {activations = 0, weights = 0}, 0, 0, {}, {}
   for _, move in ipairs(rille.explain(y, table.unpack(grads)).boxing) do
     local n, what = move.bytes // 4, #move.shape == 3 and "activations" or "weights"
     if #move.shape == 1 then vectors = vectors + n
     elseif move.shape[#move.shape] == 1 then rows = rows + n
-    elseif n > 0 then elements, count[what] = elements + n, count[what] + 1 end
+    elseif n > 0 then
+      elements, count[what] = elements + n, count[what] + 1
+      kinds[move.name] = (kinds[move.name] or 0) + 1
+      if not move.received[0] then print("#", move.text, move.from, move.to) end
+      for _, rank in ipairs(place.ranks) do received[rank] = (received[rank] or 0) + move.received[rank] // 4 end
+    end
   end
-  return elements, count, rows, vectors
+  local each = received[0] or 0
+  for _, n in pairs(received) do each = n == each and n or nil end
+  local m = net[1]
+  local held = {stream = part_of(x), columns = part_of(m.fc1.weight), rows = part_of(m.fc2.weight)}
+  return elements, count, rows, vectors, each, kinds, held
 end
 
--- want: of one device; over all devices it is a whole number.
-local function expect(what, shape, recipe, sizes, want, activations, weights)
+-- want: of one device; over all devices it is a whole number. held: what a device holds of the stream between blocks, of a
+-- column layer's weight, h to 4h, and of a row layer's, as divisors of their dimensions.
+local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = 1
   for _, n in ipairs(shape) do devices = devices * n end
-  local elements, count, rows, vectors = moved(shape, recipe, b, s, h, heads)
+  local elements, count, rows, vectors, each, found, has = moved(shape, recipe, b, s, h, heads)
   local name, formula = ("%s on %s"):format(what, table.concat(shape, " x ")), want(b * s * h, 12 * h * h) * devices
   tap.is(elements, formula, name .. ": elements over all devices are the formula's")
   tap.is(count, {activations = activations, weights = weights}, name .. ": in so many moves")
   tap.is({rows * 20 <= formula, vectors}, {true, 0}, name .. ": norms and biases move next to nothing")
+  tap.is({each, found}, {formula / devices, kinds}, name .. ": each device receives as much, by these collectives")
+  local function divided(of, by) return {of[1] // by[1], of[2] // by[2], of[3] and of[3] // by[3]} end
+  tap.is(has, {stream = divided({b, s, h}, held[1]), columns = divided({4 * h, h}, held[2]), rows = divided({h, 4 * h}, held[3])},
+    name .. ": and holds the formula's share")
 end
+
+-- As many all-gathers as reduce-scatters.
+local function pairs_of(n) return n > 0 and {["all-gather"] = n, ["reduce-scatter"] = n} or {} end
 
 tap.group("1D", function()
   for _, p in ipairs{2, 4, 8, 9, 16, 64} do
     local heads = p == 9 and 9 or 64
-    local sizes = {2, 4 * p, 2 * heads, heads}
+    local sizes, weights = {2, 4 * p, 2 * heads, heads}, {{p, 1}, {1, p}}
     local function formula(Th) return 8 * (p - 1) * (Th // p) end
-    expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0)
-    expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0)
+    expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(weights)})
+    expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(weights)})
   end
   -- more tokens than the width: a rule that looks at one product alone would move the weights
-  expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0)
-  expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0)
+  expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0, {["all-reduce"] = 4},
+    {{1, 1, 1}, {4, 1}, {1, 4}})
+  expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
+    {["all-reduce"] = 4}, {{2, 1, 1}, {4, 1}, {1, 4}})
 end)
 
 tap.group("2D", function()
-  for _, shape in ipairs{{2, 2}, {3, 3}, {4, 4}, {8, 8}, {2, 4}, {4, 2}, {2, 32}} do
+  for _, shape in ipairs{{1, 2}, {2, 1}, {2, 2}, {3, 3}, {4, 4}, {8, 8}, {2, 4}, {4, 2}, {9, 1}, {1, 16}, {2, 32}} do
     local q, r = shape[1], shape[2]
+    local a, w = r > 1 and 8 or 0, q > 1 and 12 or 0
     expect("2D", shape, {tensor = {0, 1}}, {q * r, 4, 2 * q * r, q * r}, function(Th, W)
       return (2 * (r - 1) * 4 * Th + 2 * (q - 1) * W) // (q * r)
-    end, 8, 12)
+    end, a, w, pairs_of((a + w) // 2), {{q, 1, r}, {r, q}, {q, r}})
   end
 end)
 
@@ -142,20 +173,24 @@ tap.group("panels", function()
 end)
 
 tap.group("2.5D", function()
-  for _, shape in ipairs{{2, 2, 1}, {2, 2, 2}, {2, 2, 4}, {3, 3, 1}, {2, 2, 16}, {4, 4, 4}} do
+  for _, shape in ipairs{{1, 1, 2}, {2, 2, 1}, {2, 2, 2}, {2, 2, 4}, {3, 3, 1}, {1, 1, 9}, {2, 2, 16}, {4, 4, 4}} do
     local q, d = shape[1], shape[3]
+    local a, w = q > 1 and 8 or 0, q > 1 and 12 or 0
     expect("2.5D", shape, {tensor = {0, 1, 2}, method = "2.5d"}, {q * q * d, 4, 2 * q * q, q * q}, function(Th, W)
       return 2 * (q - 1) * (4 * Th // d + W) // (q * q)
-    end, 8, 12)
+    end, a, w, pairs_of((a + w) // 2), {{q * d, 1, q}, {q, q}, {q, q}})
   end
 end)
 
 tap.group("3D", function()
-  for _, l in ipairs{2, 4} do
-    local l3 = l * l * l
-    expect("3D", {l, l, l}, {tensor = {0, 1, 2}, method = "3d"}, {l * l, 2 * l, 64, l}, function(Th, W)
-      return 2 * (l - 1) * (16 * Th + W) // l3
-    end, 20, 12)
+  for _, shape in ipairs{{2, 2, 2}, {4, 4, 4}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 3, 3}, {2, 2, 4},
+    {4, 2, 2}, {2, 4, 8}} do
+    local i, j, k = table.unpack(shape)
+    local a, w = (j > 1 and 8 or 0) + (k > 1 and 12 or 0), i > 1 and 12 or 0
+    local h = math.max(8, 64 // (i * j * k)) * i * j * k
+    expect("3D", shape, {tensor = {0, 1, 2}, method = "3d"}, {i * j * k, 2, h, j}, function(Th, W)
+      return (2 * (j - 1) * 4 * Th + 2 * (k - 1) * 12 * Th + 2 * (i - 1) * W) // (i * j * k)
+    end, a, w, pairs_of((a + w) // 2), {{i * j, 1, k}, {j, i * k}, {k, i * j}})
   end
 end)
 

@@ -213,6 +213,17 @@ one_space(const struct place *from, const struct place *to)
     return lies_in(space, from) && lies_in(space, to);
 }
 
+/* Meshes that one does not have may be large: of more than SPELT ranks the steps are left out, of more than WALKED what
+ * each receives, too, which takes going through all of them. */
+enum { SPELT = 8, WALKED = 64 };
+
+static bool
+is_larger(const struct rille_explain_boxing *x, int n)
+{
+    const struct place *from = (const struct place *)x->from_place, *to = (const struct place *)x->to_place;
+    return to->kind == DEV_META && MAX(from->nrank, to->nrank) > n;
+}
+
 /* Ranks that follow each other and receive the same are one line. */
 static void
 print_received(struct str *s, const struct rille_explain_boxing *b)
@@ -227,13 +238,24 @@ print_received(struct str *s, const struct rille_explain_boxing *b)
 }
 
 static void
+print_place(struct str *s, const struct rille_explain_boxing *b, const struct rille_place *place)
+{
+    const struct place *p = (const struct place *)place;
+    str_add(s, " on ");
+    if (is_larger(b, SPELT))
+        str_addf(s, "%s of %d ranks", device_kind_text(p->kind), (int)p->nrank);
+    else
+        place_print(p, s);
+}
+
+static void
 print_boxing(struct str *s, const struct rille_explain_boxing *b, bool pieces)
 {
     const char *each = !pieces ? "" : b->times > 1 ? " a micro-batch" : " a batch";
-    str_addf(s, "boxing         %s on ", b->from);
-    place_print((const struct place *)b->from_place, s);
-    str_addf(s, " -> %s on ", b->to);
-    place_print((const struct place *)b->to_place, s);
+    str_addf(s, "boxing         %s", b->from);
+    print_place(s, b, b->from_place);
+    str_addf(s, " -> %s", b->to);
+    print_place(s, b, b->to_place);
     str_addf(s, ": %s, %lld bytes%s (least possible %lld)", b->name, (long long)b->bytes, each, (long long)b->bound);
     if (b->times > 1) str_addf(s, ", %lld times a batch", (long long)b->times);
     str_add(s, b->handed_on);
@@ -337,16 +359,16 @@ count_bytes(struct teller *t, const struct layout *from, const struct layout *to
     t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
 }
 
-/* On a mesh too large to go through rank by rank: what the closed form says, which is the least there is. */
+/* Too large to go through rank by rank: what the closed form says, which is the least there is. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
             struct str *text)
 {
-    x->name = "exchange";
+    x->name = box_name(type, from, to);
     x->steps = "";
     x->bytes = x->bound = box_bytes(type, from, to);
-    str_addf(text, "boxing         %s -> %s on %d ranks: %lld bytes (least possible %lld)\n", x->from, x->to,
-             (int)to->place->nrank, (long long)x->bytes, (long long)x->bound);
+    str_addf(text, "boxing         %s -> %s on %d ranks: %s, %lld bytes (least possible %lld)\n", x->from, x->to,
+             (int)to->place->nrank, x->name, (long long)x->bytes, (long long)x->bound);
 }
 
 static int
@@ -358,6 +380,7 @@ tell_ways(struct teller *t, const struct type *type, const struct layout *from, 
     x->name = box_name(type, from, to);
     x->bound = path->bound;
     TRY(tell_way(t, type, &path->candidate[0], x));
+    if (is_larger(x, SPELT)) x->steps = "";
     x->ncandidate = path->ncandidate;
     x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
     for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
@@ -369,7 +392,6 @@ static int
 tell_move(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           const char *forced, int64_t times)
 {
-    enum { WALKED = 8 };
     struct str text = {0};
     struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
     *x = (struct rille_explain_boxing){.from = text_of(t, from),
@@ -382,7 +404,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
                                        .handed_on = "",
                                        .forced_by = forced};
     memcpy(x->shape, type->dim, sizeof(type->dim[0]) * type->ndim);
-    if (MAX(from->place->nrank, to->place->nrank) > WALKED && to->place->kind == DEV_META)
+    if (is_larger(x, WALKED))
         tell_priced(type, from, to, x, &text);
     else
         TRY(tell_ways(t, type, from, to, x, &text));

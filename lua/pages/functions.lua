@@ -25,7 +25,8 @@ nothing.]],
     sign = "rille.boxing{shape =, dtype =, from = {placement =, sbp =}, to = {placement =, sbp =}}",
     text = [[
 one move, priced
-Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()]],
+Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()
+On "meta" devices more than 8 ranks have no steps, more than 64 no received]],
     code = [[
 P = rille.placement('cpu', {0, 1})
 from, to = {placement = P, sbp = 'S(0)'}, {placement = P, sbp = 'B'}
