@@ -79,6 +79,25 @@ hash_free(struct hash_table *t)
     *t = (struct hash_table){0};
 }
 
+struct kept {
+    size_t bytes;
+    const void *data;
+};
+
+const void *
+hash_keep(struct hash_table *t, const void *data, size_t bytes)
+{
+    uint64_t hash = hash_bytes(0, data, bytes);
+    uint32_t at = 0;
+    struct kept *k;
+    while ((k = hash_next(t, hash, &at)))
+        if (k->bytes == bytes && !memcmp(k->data, data, bytes)) return k->data;
+    k = ARENA_NEW(t->arena, struct kept);
+    *k = (struct kept){bytes, arena_dup(t->arena, data, bytes)};
+    hash_add(t, hash, k);
+    return k->data;
+}
+
 /* ---- digests ---- */
 
 void

@@ -33,6 +33,9 @@ void *hash_next(const struct hash_table *t, uint64_t hash, uint32_t *at);
 void hash_add(struct hash_table *t, uint64_t hash, void *item); /* not NULL */
 void hash_remove(struct hash_table *t, uint64_t hash, const void *item);
 void hash_free(struct hash_table *t);
+/* Arrays of one content stand at one address: returns those bytes where they were kept first, in a copy that the
+ * table's arena owns. All items of such a table come from here. */
+const void *hash_keep(struct hash_table *t, const void *data, size_t bytes);
 
 /* Turn a thing's number into an item, and back. */
 static inline void *

@@ -61,33 +61,13 @@ worth(int64_t price, int64_t bytes)
     return limit_worth(price, bytes, NET_NEVER >> 16);
 }
 
-struct kept {
-    size_t bytes;
-    const void *data;
-};
-
-/* Arrays of one content stand at one address: by that a search knows alike nodes. */
-static const void *
-keep(struct pricing *p, const void *data, size_t bytes)
-{
-    uint64_t hash = hash_bytes(0, data, bytes);
-    uint32_t at = 0;
-    struct kept *k;
-    while ((k = hash_next(&p->arrays, hash, &at)))
-        if (k->bytes == bytes && !memcmp(k->data, data, bytes)) return k->data;
-    k = ARENA_NEW(&p->arena, struct kept);
-    *k = (struct kept){bytes, data};
-    hash_add(&p->arrays, hash, k);
-    return data;
-}
-
 static const int64_t *
 priced_node(struct pricing *p, int32_t i)
 {
     const struct net_node *v = &p->net->node[i];
     int64_t *cost = ARENA_ARRAY(&p->arena, int64_t, v->ncand);
     for (int32_t k = 0; k < v->ncand; k++) cost[k] = cost_add(v->cost[k], MIN(p->limit->extra[i][k], NET_NEVER >> 16));
-    return keep(p, cost, sizeof *cost * (size_t)v->ncand);
+    return hash_keep(&p->arrays, cost, sizeof *cost * (size_t)v->ncand);
 }
 
 static bool
@@ -114,7 +94,7 @@ spans(struct pricing *p, const struct net_tensor *t)
         span[f] = end ? p->limit->sum[end] - p->limit->sum[begin] : 0;
         any = any || span[f];
     }
-    return any ? keep(p, span, sizeof *span * (size_t)t->nto) : NULL;
+    return any ? hash_keep(&p->arrays, span, sizeof *span * (size_t)t->nto) : NULL;
 }
 
 static const int64_t *

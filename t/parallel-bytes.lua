@@ -204,19 +204,24 @@ tap.group("equal ways", function()
   tap.is({plain, nothing}, {0, 0}, "one device moves nothing")
 end)
 
--- A whole step: what parameters cost, with state and gradients as zero has them.
+-- A whole step: what parameters cost, with state and gradients as zero has them. Backward gathers again what it reads: no biases.
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8} do
     for zero = 0, 3 do
       local place = mesh("cpu", {d})
       local net, stream = block(place, {data = 0, zero = zero}, 16, 2)
-      local n = 0
-      for _, p in ipairs(net:parameters()) do n = n + p:numel() end
+      local n, again = 0, 0
+      for name, p in net:named_parameters() do
+        n = n + p:numel()
+        again = again + (zero == 3 and not name:find("bias$") and p:numel() or 0)
+      end
       local opt = optim.AdamW(net:parameters(), {lr = 1e-3})
       local x = rille.randn({d, 4, 16}, {placement = place, sbp = stream})
       local step = rille.graph(function(a) net(a):square():sum():backward(); opt:step(); opt:zero_grad() end)
       step(x)
-      tap.is(step:explain().bytes // 4, 2 * (d - 1) * n, ("data over %d, zero %d: every parameter goes each way once"):format(d, zero))
+      local name, bytes = ("data over %d, zero %d: "):format(d, zero), step:explain().bytes
+      tap.is(bytes // 4, (d - 1) * (2 * n + again), name .. "every parameter goes each way once, and once more for backward with 3")
+      tap.is(bytes, tap.received(step), name .. "which actors count")
     end
   end
 end)

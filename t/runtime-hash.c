@@ -41,6 +41,28 @@ test_random(const char *name, uint64_t spread, int nitem, uint64_t seed)
     ok(t.n == 0 && !times(&t, 0, item), "freed, it is empty");
 }
 
+/* Arrays of one content, and of no other, stand at one address, which is none of the caller's. */
+static void
+test_kept(void)
+{
+    struct arena a = {0};
+    struct hash_table t = {.arena = &a};
+    const int32_t *kept[64];
+    int wrong = 0;
+    for (int32_t i = 0; i < 64; i++) {
+        int32_t x[2] = {i % 8, i / 8 % 2};
+        kept[i] = hash_keep(&t, x, i < 32 ? sizeof x : sizeof *x);
+        wrong += kept[i] == x || kept[i][0] != i % 8;
+        for (int32_t k = 0; k < i; k++) {
+            bool same = (k < 32) == (i < 32) && k % 8 == i % 8 && (i >= 32 || k / 8 % 2 == i / 8 % 2);
+            wrong += same != (kept[k] == kept[i]);
+        }
+    }
+    is_int(wrong, 0, "arrays of one content are kept once");
+    is_int(t.n, 24, "and none beside them");
+    arena_fini(&a);
+}
+
 static void
 test_hashes(void)
 {
@@ -64,6 +86,7 @@ main(void)
     test_random("what was added is found, what was removed is not", 0x9e3779b97f4a7c15ull, ITEMS, seed);
     test_random("so it is where low bits are alike", 1 << 20, 300, seed);
     test_random("and where all hashes are", 0, 200, seed);
+    test_kept();
     test_hashes();
     return done();
 }

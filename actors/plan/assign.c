@@ -55,10 +55,6 @@ struct value {
     bool early; /* the sum of what it owes may be made right behind it */
     struct reader *reader, **end;
 };
-struct kept { /* arrays that were made already, by content */
-    size_t bytes;
-    const void *data;
-};
 struct priced {
     size_t bytes;
     const void *key;
@@ -74,24 +70,8 @@ struct planner {
     const struct layout *const **form;  /* by net node without a list: its candidates' layouts */
     int32_t *start, *whole;             /* choices: as it lies, and everything on every device */
     struct value *value;                /* results at node * OP_OUT + out, leaves after those */
-    struct hash_table kept, priced;
+    struct hash_table kept, priced;     /* arrays by content; what moving costs */
 };
-
-/* ---- arrays by content ---- */
-
-static const void *
-keep(struct planner *w, const void *data, size_t bytes)
-{
-    uint64_t hash = hash_bytes(0, data, bytes);
-    uint32_t at = 0;
-    struct kept *k;
-    while ((k = hash_next(&w->kept, hash, &at)))
-        if (k->bytes == bytes && !memcmp(k->data, data, bytes)) return k->data;
-    k = ARENA_NEW(&w->a->arena, struct kept);
-    *k = (struct kept){.bytes = bytes, .data = arena_dup(&w->a->arena, data, bytes)};
-    hash_add(&w->kept, hash, k);
-    return k->data;
-}
 
 /* ---- nodes ---- */
 
@@ -129,9 +109,8 @@ made(struct value *v, int32_t node, const struct layout *const *layout, int32_t 
 }
 
 static void
-reads(struct planner *w, struct ref r, int32_t node, const struct layout *const *layout, int32_t stride)
+reads(struct planner *w, struct value *v, int32_t node, const struct layout *const *layout, int32_t stride)
 {
-    struct value *v = value_of(w, r);
     struct reader *x = ARENA_NEW(&w->a->arena, struct reader);
     *x = (struct reader){.node = node, .layout = layout, .stride = stride, .begin = moving(node)};
     x->dies = running(node) + 1;
@@ -144,7 +123,7 @@ static const int64_t *
 nothing(struct planner *w, int32_t n)
 {
     int64_t *cost = ARENA_ARRAY(&w->a->arena, int64_t, n);
-    return keep(w, cost, sizeof *cost * (size_t)n);
+    return hash_keep(&w->kept, cost, sizeof *cost * (size_t)n);
 }
 
 /* A node that only says where something lies: these layouts, at no cost. */
@@ -219,7 +198,7 @@ work(struct planner *w, const struct prog_node *n, const struct candidate_list *
         cost[k] = ns >= 1e17 ? NET_NEVER - 1 : (int64_t)ceil(ns);
     }
     forbid(w, n, l, cost);
-    const int64_t *kept = keep(w, cost, sizeof *cost * (size_t)l->n);
+    const int64_t *kept = hash_keep(&w->kept, cost, sizeof *cost * (size_t)l->n);
     arena_fini(&tmp);
     return kept;
 }
@@ -234,6 +213,15 @@ index_of(const struct layout **list, int32_t *n, const struct layout *l)
     return (uint16_t)k;
 }
 
+/* What node i looks at. A move of what is brought again has a value of its own: it is moved whoever moved it before,
+ * and once a piece if that is so often. */
+static struct value *
+source(struct planner *w, int32_t i)
+{
+    const struct prog_node *n = &w->p->node[i];
+    return n->again && n->op->flags & OP_MOVE ? &w->value[i * OP_OUT + 1] : value_of(w, n->in[0]);
+}
+
 /* A move that was asked for, or to another placement, or a sum over pieces: it reads in the layout that it gives. */
 static int
 move_node(struct planner *w, int32_t i)
@@ -243,7 +231,12 @@ move_node(struct planner *w, int32_t i)
     int32_t nall, count = 0;
     TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0]->place, &all, &nall));
     layout = ARENA_ARRAY(&w->a->arena, const struct layout *, nall + 2);
-    const struct value *from = value_of(w, n->in[0]);
+    struct value *from = value_of(w, n->in[0]);
+    if (n->again) {
+        made(source(w, i), from->maker, from->layout, from->stride, &from->type, times_of(w, n));
+        source(w, i)->holds = HOLDS_NOTHING;
+        from->dies = MAX(from->dies, running(w->a->net.nnode) + 1);
+    }
     if (n->asked) {
         layout[count++] = n->layout[0];
     } else {
@@ -260,7 +253,7 @@ move_node(struct planner *w, int32_t i)
         index_of(layout, &count, n->layout[0]);
     }
     int32_t node = w->a->node[i] = place_node(w, layout, count, n->layout[0]);
-    reads(w, n->in[0], node, layout, 1);
+    reads(w, source(w, i), node, layout, 1);
     made(&w->value[i * OP_OUT], node, layout, 1, &n->type[0], n->accumulate ? 1 : times_of(w, n));
     if (!n->accumulate) w->value[i * OP_OUT].holds = HOLDS_NOTHING;
     return 0;
@@ -300,7 +293,8 @@ compute_node(struct planner *w, int32_t i)
     for (int32_t k = 0; k < l->n; k++)
         memcpy(flat + (int64_t)k * stride, l->candidate[k].layout, sizeof *flat * (size_t)stride);
     for (int k = 0; k < n->nin; k++)
-        if (n->in[k].kind == REF_NODE || n->in[k].kind == REF_LEAF) reads(w, n->in[k], node, flat + k, stride);
+        if (n->in[k].kind == REF_NODE || n->in[k].kind == REF_LEAF)
+            reads(w, value_of(w, n->in[k]), node, flat + k, stride);
     for (int k = 0; k < n->nout; k++)
         made(&w->value[i * OP_OUT + k], node, flat + n->nin + k, stride, &n->type[k], times_of(w, n));
     if (n->op->flags & OP_VIEW) w->value[i * OP_OUT].holds = HOLDS_NOTHING;
@@ -346,7 +340,7 @@ root_node(struct planner *w, int32_t k)
         const struct layout *const *l = just(w, ref_layout(w->p, r->ref));
         node = place_node(w, l, 1, l[0]);
     }
-    if (node >= 0) reads(w, r->ref, node, w->form[node], 1);
+    if (node >= 0) reads(w, v, node, w->form[node], 1);
     w->a->root[k] = node;
     v->holds = over ? HOLDS_OVER : HOLDS_PARTS;
     v->dies = INT32_MAX;
@@ -400,8 +394,9 @@ lengthen(struct planner *w)
     for (int32_t i = w->p->nnode - 1; i >= 0; i--) {
         struct value *own = &w->value[i * OP_OUT];
         if (w->a->node[i] < 0 || own->holds != HOLDS_NOTHING) continue;
-        struct value *v = value_of(w, w->p->node[i].in[0]);
+        struct value *v = source(w, i), *whole = value_of(w, w->p->node[i].in[0]);
         v->dies = MAX(v->dies, own->dies);
+        whole->dies = MAX(whole->dies, own->dies);
         for (struct reader *r = v->reader; r; r = r->next)
             if (r->node == own->maker) r->dies = MAX(r->dies, own->dies);
     }
@@ -417,7 +412,7 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
     struct arena tmp = {0};
     uint16_t *f = ARENA_ARRAY(&tmp, uint16_t, ncand);
     for (int32_t k = 0; k < ncand; k++) f[k] = index_of(list, n, layout[(int64_t)k * stride]);
-    const uint16_t *kept = keep(w, f, sizeof *f * (size_t)ncand);
+    const uint16_t *kept = hash_keep(&w->kept, f, sizeof *f * (size_t)ncand);
     arena_fini(&tmp);
     return kept;
 }
@@ -490,7 +485,7 @@ bytes_of(struct planner *w, const struct value *v, const struct layout **from, i
     for (int32_t k = 0; k < n; k++)
         bytes[k] =
             v->holds == HOLDS_PARTS ? assign_part(&v->type, from[k]) * v->times : assign_register(&v->type, from[k]);
-    const int64_t *kept = keep(w, bytes, sizeof *bytes * (size_t)n);
+    const int64_t *kept = hash_keep(&w->kept, bytes, sizeof *bytes * (size_t)n);
     arena_fini(&tmp);
     return kept;
 }
@@ -521,7 +516,7 @@ end_before(struct planner *w, struct value *v)
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n->ncand);
     for (int32_t k = 0; k < n->ncand; k++)
         bytes[k] = (n->memory ? n->memory[k] : 0) + assign_register(&v->type, r->layout[(int64_t)k * r->stride]);
-    n->memory = keep(w, bytes, sizeof *bytes * (size_t)n->ncand);
+    n->memory = hash_keep(&w->kept, bytes, sizeof *bytes * (size_t)n->ncand);
     v->dies = r->dies = r->dies - 1;
     arena_fini(&tmp);
 }
@@ -553,8 +548,8 @@ sum_early(struct planner *w, struct net_tensor *t, const struct value *v, const 
     struct net_use *use = any ? arena_dup(&w->a->arena, t->use, sizeof *use) : NULL;
     for (int k = 0; k < 2 && any; k++) {
         struct net_tensor *of = k ? &sum : t;
-        of->bytes = keep(w, bytes[k], sizeof *bytes[k] * (size_t)t->nfrom);
-        of->copy = keep(w, copy[k], sizeof *copy[k] * (size_t)n);
+        of->bytes = hash_keep(&w->kept, bytes[k], sizeof *bytes[k] * (size_t)t->nfrom);
+        of->copy = hash_keep(&w->kept, copy[k], sizeof *copy[k] * (size_t)n);
     }
     if (any) use->begin = soon;
     sum.use = use;
@@ -630,7 +625,8 @@ build(struct planner *w)
     compute_together(w);
     lengthen(w);
     for (int32_t i = 0; i < p->nnode; i++)
-        for (int k = 0; k < p->node[i].nout && a->node[i] >= 0; k++) tensor_of(w, &w->value[i * OP_OUT + k]);
+        for (int k = 0; k < OP_OUT && a->node[i] >= 0; k++)
+            if (w->value[i * OP_OUT + k].end) tensor_of(w, &w->value[i * OP_OUT + k]);
     for (int32_t i = 0; i < p->nleaf; i++) tensor_of(w, &w->value[p->nnode * OP_OUT + i]);
     return 0;
 }

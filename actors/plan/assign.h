@@ -6,7 +6,8 @@
  * reads the rewritten program alone, and the verifier judges every signature.
  *
  * Costs are whole nanoseconds: what the busiest rank computes, and what moves take; of equals fewer bytes. They depend
- * on the machine model in `rates`, never on the machine. Memory is what a plan holds: arguments, variables and results
+ * on the machine model in `rates`, never on the machine. What the program brings again (bring.h) is a move of its own,
+ * as often as it acts. Memory is what a plan holds: arguments, variables and results
  * from beginning to end, registers from their writer to their last reader, what was moved from its first reader to its
  * last, but for sums that are owed, which are made right behind their addends (hops_early) if one node reads them;
  * what only the last one reads is gone when that runs, if it was moved for it. Views, and versions written over

@@ -57,15 +57,16 @@ bringer_init(struct bringer *b, struct program *p, const bool *variable, int32_t
     for (int32_t i = 0; i < p->nnode * OP_OUT; i++) b->again[i] = -1;
 }
 
-static void
+static const int32_t *
 bringer_end(struct bringer *b)
 {
-    rewrite_insert(b->p, b->list, b->n);
+    const int32_t *index = rewrite_insert(b->p, b->list, b->n);
     free(b->list);
     free(b->absent);
     free(b->ahead);
     free(b->data);
     free(b->again);
+    return index;
 }
 
 /* ---- nodes ---- */
@@ -349,7 +350,7 @@ gather_again(struct bringer *b, struct ref r, int32_t i)
     b->again[r.index * OP_OUT] = add(b, &fetch, ahead_of(b, i, r.index)).index;
 }
 
-void
+const int32_t *
 bring_again(struct program *p, const bool *variable, int32_t depth)
 {
     struct bringer b;
@@ -362,5 +363,5 @@ bring_again(struct program *p, const bool *variable, int32_t depth)
             if (b.again[whole.index * OP_OUT] < 0) gather_again(&b, whole, i);
             rewrite_operand(p, i, k, standing_for(&b, p->node[i].in[k], i));
         }
-    bringer_end(&b);
+    return bringer_end(&b);
 }

@@ -17,7 +17,7 @@
 int bring_aside(struct program *p, struct atlas *at, const struct place *aside, const bool *variable,
                 const int32_t *root_leaf, int32_t depth);
 /* Gathers variables again for backward where the user asks for them whole; for each piece. depth: so many values are
- * there, or under way, beside the one that is read (1). */
-void bring_again(struct program *p, const bool *variable, int32_t depth);
+ * there, or under way, beside the one that is read (1). Returns, by node as it was, where it is now; in p's arena. */
+const int32_t *bring_again(struct program *p, const bool *variable, int32_t depth);
 
 #endif

@@ -108,7 +108,7 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
     return to;
 }
 
-void
+const int32_t *
 rewrite_insert(struct program *p, const struct insertion *list, int32_t n)
 {
     int32_t all = p->nnode + n, *index = ARENA_ARRAY(&p->arena, int32_t, all + 1), at = 0, next = 0;
@@ -126,6 +126,7 @@ rewrite_insert(struct program *p, const struct insertion *list, int32_t n)
         if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];
     p->node = node;
     p->nnode = all;
+    return index;
 }
 
 void

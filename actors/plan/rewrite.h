@@ -17,8 +17,9 @@ struct insertion {
     struct prog_node node;
     int32_t before; /* a node of the program; nnode: at the end */
 };
-/* Puts n nodes in, those before one node in the order of the list. */
-void rewrite_insert(struct program *p, const struct insertion *list, int32_t n);
+/* Puts n nodes in, those before one node in the order of the list. Returns, by node as it was named, its name now; in
+ * p's arena. */
+const int32_t *rewrite_insert(struct program *p, const struct insertion *list, int32_t n);
 /* Leaves out the nodes of which no root comes. */
 void rewrite_sweep(struct program *p);
 /* Returns the leaf that an update reads and whose new version it gives; -1. root_leaf: by root, -1. */

@@ -447,10 +447,11 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return kept(t, &s);
 }
 
-/* How often a step makes a value, and so moves it. */
+/* How often a step makes a value, and so moves it; what node n brings again it moves as often as it acts. */
 static int64_t
-times_of(const struct program *p, struct ref r)
+times_of(const struct program *p, const struct prog_node *n, struct ref r)
 {
+    if (n->again && n->piece) return p->pieces;
     bool piece = r.kind == REF_LEAF ? p->leaf[r.index].piece : p->node[r.index].piece && !p->node[r.index].accumulate;
     return piece ? p->pieces : 1;
 }
@@ -480,11 +481,11 @@ tell_moves(struct teller *t, const struct prog_node *n)
         if (!want || !has || want == has) continue;
         struct ref r = source_of(t->p, n->in[i]);
         int seen = t->e->nboxing;
-        if (told(t, r, want, seen)) continue;
-        t->moved[seen] = r;
+        if (!n->again && told(t, r, want, seen)) continue;
+        t->moved[seen] = n->again ? (struct ref){0} : r;
         t->moved_to[seen] = want;
         struct type type = ref_type(t->p, n->in[i]);
-        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), times_of(t->p, r)));
+        TRY(tell_move(t, &type, has, want, forced_by(t, r, n), times_of(t->p, n, r)));
         t->e->boxing[seen].of_leaf = r.kind == REF_LEAF;
         tell_meeting(t, r, n, &type, has, want);
     }

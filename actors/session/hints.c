@@ -46,10 +46,11 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
     o.rates = g->s->rates;
     o.memory_limit = g->assigned->net.memory_limit;
     planned_freedom(g, &q, leaf, leaves, roots);
-    if (node >= 0) {
-        q.node[node].asked = false;
-        q.node[node].strategy = NULL;
-    }
+    for (int32_t i = 0; node >= 0 && i < q.nnode; i++)
+        if (i == node || q.node[i].again == node + 1) {
+            q.node[i].asked = false;
+            q.node[i].strategy = NULL;
+        }
     int status = planned_end(&clock, assign_layouts(&q, g->s->atlas, &o, out));
     if (status) assigned_free(out);
     arena_fini(&tmp);
@@ -80,7 +81,7 @@ price_nodes(struct pricing *w)
     for (int32_t i = 0; !status && i < p->nnode; i++) {
         const struct prog_node *n = &p->node[i];
         struct str what = {0};
-        if (!n->asked && !n->strategy) continue;
+        if ((!n->asked && !n->strategy) || (n->again && n->again != i + 1)) continue;
         str_addf(&what, "%s ", n->name);
         if (n->asked)
             layout_print(n->layout[0], &what);

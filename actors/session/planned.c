@@ -178,15 +178,30 @@ planned_zero(struct rille_graph *g, struct program *p, int level)
     return zero_layouts(p, g->s->atlas, level, root_leaves(g, p));
 }
 
-/* Variables that lie in slices and are asked for whole are gathered twice, which is what zero 3 means; then what
- * backward wants goes aside. New versions that come by a move lie over the old. */
+/* By leaf. */
+static bool *
+variables(struct rille_graph *g, const struct program *p)
+{
+    bool *is = ARENA_ARRAY(&g->arena, bool, p->nleaf + 1);
+    for (int32_t i = 0; i < p->nleaf; i++) is[i] = g->origin[i].kind == FROM_VARIABLE;
+    return is;
+}
+
+const int32_t *
+planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
+{
+    return bring_again(p, variables(g, p), o->prefetch);
+}
+
+/* Variables that lie in slices and are asked for whole are gathered twice, which is what zero 3 means: where a planner
+ * is to reckon with that they were so before. Then what backward wants goes aside. New versions that come by a move lie
+ * over the old. */
 int
 planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
-    bool *variable = ARENA_ARRAY(&g->arena, bool, p->nleaf + 1);
-    for (int32_t i = 0; i < p->nleaf; i++) variable[i] = g->origin[i].kind == FROM_VARIABLE;
+    const bool *variable = variables(g, p);
     const int32_t *root_leaf = root_leaves(g, p);
-    bring_again(p, variable, o->prefetch);
+    if (!o->auto_parallel) bring_again(p, variable, o->prefetch);
     g->sliced = g->sliced || o->offload;
     if (o->offload)
         TRY(bring_aside(p, g->s->atlas, (const struct place *)o->offload, variable, root_leaf, o->prefetch));

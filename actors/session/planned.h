@@ -16,7 +16,10 @@ int planned_assign(struct rille_graph *g, struct program *p, const struct rille_
                    bool quick, struct assign_least *least);
 /* ZeRO: splits updates and optimisers' state over the ranks that hold a parameter alike. */
 int planned_zero(struct rille_graph *g, struct program *p, int level);
-/* What is brought again, or aside, for the backward pass (bring.h); where new versions lie. */
+/* What a step that is to be planned gathers again for the backward pass (bring.h). Returns, by node of p as it was,
+ * where it is now. */
+const int32_t *planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
+/* What is brought again, or aside, for the backward pass; where new versions lie. */
 int planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Says what is free in p, and leaf `also` (-1: none); leaf and root have room for the program's. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,

@@ -625,11 +625,23 @@ struct making {
     const struct made *made;
 };
 
+/* A planner reckons with what is gathered twice. */
+static void
+gather_again(struct rille_graph *g, struct program *p)
+{
+    struct trace *r = g->s->trace;
+    int32_t n = g->s->collection.nnode, *became = arena_dup(&g->s->scratch, r->became, sizeof *became * (size_t)n);
+    const int32_t *now = planned_gather(g, p, &r->options);
+    for (int32_t i = 0; i < n; i++) became[i] = now[became[i]];
+    r->became = became;
+}
+
 static struct program *
 made_program(void *arg)
 {
     struct making *m = arg;
     struct program *p = traced_program(m->g->s, m->made);
+    if (m->g->s->trace->options.auto_parallel) gather_again(m->g, p);
     p->dry_run = graph_is_meta(m->g, p);
     p->cut = segments_alike(&m->g->segments);
     return p;
