@@ -2,14 +2,16 @@
 --
 --   rille examples/resnet.lua                 one device
 --   rille examples/resnet.lua --recipe dp     four; statistics of the norms are those of the whole batch
+--   rille examples/resnet.lua --recipe zero   and parameters, gradients and the optimiser's state are cut, too
 
 local rille = require "rille"
 local optim = rille.optim
 
 local o = rille.args(arg, {recipe = "single", steps = 200, batch = 64, width = 8, lr = 0.05, seed = 3})
 rille.manual_seed(o.seed)
-local devices = ({single = {0}, dp = {0, 1, 2, 3}})[o.recipe] or error("no recipe is called '" .. o.recipe .. "'; there are: dp, single", 0)
-local placement = rille.placement("cpu", devices)
+local recipes = {single = {{0}, {}}, dp = {{0, 1, 2, 3}, {data = 0}}, zero = {{0, 1, 2, 3}, {data = 0, zero = 3}}}
+local recipe = recipes[o.recipe] or error("no recipe is called '" .. o.recipe .. "'; there are: dp, single, zero", 0)
+local placement = rille.placement("cpu", recipe[1])
 
 local here = arg[0]:match("^(.*/)") or "./"
 local order = rille.tensor(rille.data.permutation(1797, o.seed), {dtype = "i64"})
@@ -20,7 +22,8 @@ local n = 1797 * 8 // 10
 local batches = rille.data.loader{images:slice(0, 0, n), labels:slice(0, 0, n), batch = o.batch, shuffle = true, seed = o.seed,
   drop_last = true, sbp = "S(0)"}
 
-local model = rille.models.resnet.new{classes = 10, channels = 1, width = o.width, blocks = {1, 1, 1}, placement = placement, sbp = "B"}
+local model = rille.models.resnet.new{classes = 10, channels = 1, width = o.width, blocks = {1, 1, 1}, placement = placement}
+rille.parallel(model, recipe[2])
 local opt = optim.SGD(model:parameters(), {lr = o.lr, momentum = 0.9, nesterov = true, weight_decay = 1e-4})
 local lr = optim.cosine{lr = o.lr, warmup = math.min(10, o.steps), steps = o.steps}
 local step = rille.graph(function(x, y)

@@ -26,6 +26,7 @@ example "gpt $small --steps 5 --every 2 --checkpoint $dir/training --resume --re
 example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed" "step 12/12"
 example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed --resume" "goes on after step 12" "step 24/24"
 example "resnet --steps 3 --recipe dp" "of 360 held-out images"
+example "resnet --steps 3 --recipe zero" "of 360 held-out images"
 "$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$dir/new')
   rille.tokenizer.train({file = 'README.md'}, {size = 300}):save('$dir/new/tokenizer.json')"
 for i in $(seq 400); do echo $((i * 7 % 61)); done >"$dir/ids"

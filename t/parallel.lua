@@ -135,6 +135,43 @@ tap.group("schedules of stages that are split", function()
   end
 end)
 
+-- Images are cut along the batch, where recipes cut it; all else of a residual network stays whole.
+tap.group("resnet", function()
+  rille.manual_seed(5)
+  local images, classes = rille.randn{8, 1, 8, 8}, rille.randint(0, 3, {8})
+  local function losses(place, recipe, pieces)
+    rille.manual_seed(7)
+    local m, out = rille.models.resnet.new{classes = 3, channels = 1, width = 4, blocks = {1, 2}, placement = place}, {}
+    local t = recipe and rille.parallel(m, recipe)
+    local opt = optim.AdamW(m:parameters(), {lr = 1e-2})
+    local run = rille.graph(function(x, y)
+      local loss = m(x):cross_entropy(y)
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end, {micro_batches = pieces})
+    local x, y = images:to_global(rille.parallel.input(m)), classes:to_global(rille.parallel.labels(m))
+    for i = 1, 3 do out[i] = run(x, y):item() end
+    m:eval()
+    out[4] = m(x):square():mean():item() -- by what the norms have seen
+    return out, t, m
+  end
+  local want, want2 = losses(P1), losses(P1, nil, 2)
+  for _, r in ipairs{{"data", P4, {data = 0}}, {"zero 1", P2, {data = 0, zero = 1}}, {"zero 2", P2, {data = 0, zero = 2}},
+    {"zero 3 over two axes", P22, {data = {0, 1}, zero = 3}}, {"stages", P1, {stages = {P1, mesh{1}}}},
+    {"stages x zero 3", P2, {stages = {P2, mesh{2, 3}}, data = 0, zero = 3}}, {"data x 1D", P22, {data = 0, tensor = 1}},
+    {"1D with sequence", P2, {tensor = 0, sequence = true}}, {"2D", P22, {tensor = {0, 1}}},
+    {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}}, {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}}} do
+    tap.near((losses(r[2], r[3])), want, r[1] .. ": losses of one device", 1e-3, 1e-4)
+  end
+  tap.near((losses(P1, {stages = {P1, mesh{1}}}, 2)), want2, "stages, in two pieces", 1e-3, 1e-4)
+  local _, t, m = losses(P2, {data = 0, zero = 3})
+  tap.is({t["blocks.0"].output, m.blocks[1].conv1.weight.sbp, rille.parallel.input(m).sbp}, {"S(0)", "S(0)", "S(0)"},
+    "blocks give what is cut along the batch")
+  _, t = losses(P22, {tensor = {0, 1}})
+  tap.is({t["blocks.1"].output, tostring(t):find("blocks.0.conv1.weight%s+%(B, B%)  on cpu[^\n]*no recipe knows") ~= nil}, {"(S(0), B)", true},
+    "also 2D, which leaves convolutions whole and says so")
+end)
+
 tap.group("what lies where", function()
   local m = new("gpt2", P22)
   rille.parallel(m, {tensor = {0, 1}})

@@ -5,8 +5,9 @@
 local rille = require "rille"
 local nn = rille.nn
 
--- columns, rows: Linear layers; norms: what stands before column layers; experts: parameters cut by expert;
--- count: {name of a field, what to call it}, which the ways heads are cut must divide.
+-- columns, rows: Linear layers; norms: what stands before column layers; experts: parameters cut by expert; block, images:
+-- it gives a stream of tokens, or images, of which the batch alone is cut; counts: {name of a field, what to call it}, which
+-- the ways heads are cut must divide.
 local classes = {
   [nn.MultiheadAttention] = {columns = {"q_proj", "k_proj", "v_proj"}, rows = {"out_proj"},
     counts = {{"heads", "heads"}, {"kv_heads", "heads of keys and values (kv_heads)"}}},
@@ -19,6 +20,7 @@ local classes = {
 local by_name = {
   ["models.llama.Block"] = {norms = {"norm1", "norm2"}, block = true},
   ["models.moe.Block"] = {norms = {"norm1", "norm2"}, block = true},
+  ["models.resnet.Block"] = {images = true},
   ["models.gpt2"] = {tables = {"wte"}, positions = {"wpe"}, norms = {"ln_f"}, heads = {"lm_head"}},
   ["models.moe"] = {tables = {"wte"}, positions = {"wpe"}, norms = {"ln_f"}, heads = {"lm_head"}},
   ["models.llama"] = {tables = {"embed_tokens"}, norms = {"norm"}, heads = {"lm_head"}},

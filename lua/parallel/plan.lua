@@ -135,7 +135,7 @@ local function roles_of(model)
         for _, name in ipairs(list) do role[join(path, name)] = what end
       end
     end
-    if known and known.block then role[path] = "block" end
+    if known and (known.block or known.images) then role[path] = known.block and "block" or "images" end
     if not known and role[path] == nil then whole[path] = true end
   end
   check.that(known_any, "rille.parallel: %s has no layer that recipes know (nn.TransformerBlock, nn.MultiheadAttention, nn.SwiGLU, " ..
@@ -155,8 +155,9 @@ local parameter_roles = {
 local module_roles = {
   columns = {output = "wide"}, rows = {input = "row_in", output = "stream"}, tables = {input = "ids", output = "stream"},
   positions = {output = "stream"}, norms = {input = "norm", output = "inner"}, heads = {output = "logits"},
-  block = {output = "stream"},
+  block = {output = "stream"}, images = {output = "ids"},
 }
+local between = {block = "stream", images = "ids"} -- members of the list that stages deal: what goes into them
 
 local function check_counts(model, place, parts)
   for path, m in model:named_modules() do
@@ -282,12 +283,12 @@ local function add_modules(model, out, place, parts, roles, recipe)
   end
   for path, m in model:named_modules() do
     local placement = place.of(path)
-    if recipe.tensor ~= nil or roles[path] == "block" then
+    if recipe.tensor ~= nil or between[roles[path]] then
       add_pins(out, path, pin_of(roles[path], parts(placement), recipe.panels, getmetatable(m) == nn.Linear))
     end
     if place.staged and path ~= "" and (place.at[path] or holds[path] and not within_member(path)) then
       add_pins(out, path, {placement = placement})
-      if place.at[path] then add_pins(out, path, {input = axes.layout(parts(placement), "stream")}) end
+      if place.at[path] then add_pins(out, path, {input = axes.layout(parts(placement), between[roles[path]] or "stream")}) end
     end
     if out.entries[path] and not out.known[path] then
       out.known[path] = true
