@@ -231,6 +231,10 @@ tap.group("stop and on_token", function()
   line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
   line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
+  for shown, stop in pairs{nil_ = {nil, 3}, ["\"x\""] = {"x"}, ["1.5"] = 1.5, ["-1"] = -1, ["true"] = true} do
+    line({"stop id", "whole number", (shown:gsub("_", ""))}, function() m:generate(text, {stop = stop}) end)
+  end
+  line({"stop is an id or a list", "its keys are eos"}, function() m:generate(text, {stop = {eos = 3}}) end)
   line({"ids"}, function() m:generate(3) end)
   for _, bad in ipairs{1.5, true, "1", 0 / 0} do
     line({"takes ids, integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
@@ -364,6 +368,20 @@ tap.group("resnet", function()
   tap.is(m:eval()(rille.ones{2, 3, 8, 8}).shape, {2, 3}, "logits for each class")
   tap.fails(function() m(rille.ones{2, 1, 8, 8}) end, {"3, height", "{2, 1, 8, 8}", "models.lua"}, "other channels")
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {}} end, {"blocks"}, "no blocks")
+  tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")
+end)
+
+-- A model is a file that one can hold in the head, and knows nothing of layouts.
+tap.group("models are short", function()
+  for _, name in ipairs{"gpt2", "llama", "moe", "resnet"} do
+    local lines, splits = 0, {}
+    for line in io.lines("lua/models/" .. name .. ".lua") do
+      lines = lines + 1
+      local code = line:gsub("%-%-.*", "")
+      if code:find("S%(%d%)") or code:find("split%(") or code:find("parallel") or code:find("to_local") then splits[#splits + 1] = line end
+    end
+    tap.is({lines < 150, splits}, {true, {}}, ("%s: %d lines, and none says how it is split"):format(name, lines))
+  end
 end)
 
 tap.group("json", function()

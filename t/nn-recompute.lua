@@ -96,6 +96,7 @@ tap.group("more", function()
   tap.is(turn().n, 3, "and all results come through, nil or not")
   local m = nn.Linear(2, 2):recompute()
   tap.ok(rawequal(m:recompute(false), m), "recompute(false) takes it back")
+  tap.fails(function() m:recompute("yes") end, {"nn.Linear:recompute", "true or false", "nn-recompute.lua"}, "another word is none")
 end)
 
 tap.done()

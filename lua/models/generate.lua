@@ -25,6 +25,15 @@ local function place_of(model, ids)
   return rille.parallel.input(model)
 end
 
+-- A set of ids from one, a list of them, or nil.
+local function read_stops(stop)
+  local list, stops, n = type(stop) == "table" and stop or {stop}, {}, 0
+  for i = 1, #list do stops[check.whole(who, "a stop id", list[i], 0)] = true end
+  for _ in pairs(list) do n = n + 1 end
+  check.that(n == #list, "%s: stop is an id or a list of ids; its keys are %s", who, table.concat(check.sorted_keys(list), ", "))
+  return stops
+end
+
 local function read_options(model, given, longest)
   local o = check.options(who, given, {max_new_tokens = 20, temperature = 1, top_k = check.none, top_p = check.none,
     seed = check.none, stop = check.none, on_token = check.none})
@@ -38,11 +47,7 @@ local function read_options(model, given, longest)
   end
   check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who,
     check.shown(o.on_token))
-  local stops = {}
-  for _, id in ipairs(type(o.stop) == "table" and o.stop or {o.stop}) do
-    stops[check.whole(who, "a stop id", id, 0)] = true
-  end
-  o.stops = stops
+  o.stops = read_stops(o.stop)
   check.that(o.max_new_tokens <= model.config.length - longest, -- their sum may be no integer
     "%s: a prompt of %d and %d new ids are more positions than the %d it has; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)

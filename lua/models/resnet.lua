@@ -67,7 +67,7 @@ function resnet.new(given, more)
     placement = check.none, sbp = check.none, dtype = "f32"})
   for _, name in ipairs{"classes", "channels", "width"} do check.count(who, name, config[name]) end
   check.that(type(config.blocks) == "table" and #config.blocks > 0, "%s: blocks is a list of counts, one a stage", who)
-  for _, count in ipairs(config.blocks) do check.count(who, "a count of blocks", count) end
+  for i = 1, #config.blocks do check.count(who, "a count of blocks", config.blocks[i]) end
   language.check_placement(who, config.placement)
   local where = {placement = config.placement, sbp = config.sbp}
   local model = ResNet(config):to(config.dtype)

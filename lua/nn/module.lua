@@ -50,6 +50,7 @@ end
 -- What this module computes on its way is computed again in the backward pass instead of kept: memory for time, the same
 -- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) takes it back.
 function Module:recompute(on)
+  if on ~= nil then check.flag(self.__name .. ":recompute", "what it takes", on) end
   recomputed[self] = on == nil or on or nil
   rille._generation()
   return self
