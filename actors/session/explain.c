@@ -11,12 +11,18 @@
 #include "actors/session/planned.h"
 
 #include "boxing/path.h"
+#include "runtime/hash.h"
 #include "sbp/sig.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+struct way { /* of a move that was told */
+    struct type type;
+    const struct layout *from, *to;
+    const struct rille_explain_boxing *found;
+};
 struct teller {
     struct rille_session *s;
     const struct program *p;
@@ -26,6 +32,7 @@ struct teller {
     /* moves already told: (value, target layout) */
     struct ref *moved;
     const struct layout **moved_to;
+    struct hash_table ways;
     struct assigned *planned; /* of a planned step, or NULL */
     struct meet meet;
     struct mines mines; /* on several hosts */
@@ -35,6 +42,7 @@ static void
 begin(struct teller *t)
 {
     const struct cluster *c = t->s->cluster;
+    t->ways.arena = t->a;
     if (c && cluster_memories(c) > 1) mines_init(&t->mines, cluster_map(c, cluster_home(c)), t->a);
 }
 
@@ -372,8 +380,8 @@ tell_priced(const struct type *type, const struct layout *from, const struct lay
 }
 
 static int
-tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
-          struct rille_explain_boxing *x, struct str *text)
+find_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+          struct rille_explain_boxing *x)
 {
     struct box_path *path;
     TRY(box_path(t->a, t->s->atlas, type, from, to, &t->s->cost, &path));
@@ -384,6 +392,31 @@ tell_ways(struct teller *t, const struct type *type, const struct layout *from, 
     x->ncandidate = path->ncandidate;
     x->candidates = ARENA_ARRAY(t->a, struct rille_explain_path, path->ncandidate + 1);
     for (int k = 0; k < path->ncandidate; k++) x->candidates[k] = path_of(t, &path->candidate[k]);
+    return 0;
+}
+
+/* Layers of a model are alike: what was found of a move is so of all of this type between these layouts. */
+static int
+tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
+          struct rille_explain_boxing *x, struct str *text)
+{
+    uint64_t hash = hash_number(hash_number(type->dtype, (uint64_t)(uintptr_t)from), (uint64_t)(uintptr_t)to);
+    hash = hash_bytes(hash, type->dim, sizeof type->dim[0] * type->ndim);
+    uint32_t at = 0;
+    struct way *w;
+    while ((w = hash_next(&t->ways, hash, &at)))
+        if (w->from == from && w->to == to && type_equal(&w->type, type)) break;
+    if (w) {
+        struct rille_explain_boxing own = *x;
+        *x = *w->found;
+        x->times = own.times;
+        x->forced_by = own.forced_by;
+    } else {
+        TRY(find_ways(t, type, from, to, x));
+        w = ARENA_NEW(t->a, struct way);
+        *w = (struct way){*type, from, to, x};
+        hash_add(&t->ways, hash, w);
+    }
     print_boxing(text, x, t->p && t->p->pieces > 1);
     return 0;
 }
