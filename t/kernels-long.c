@@ -24,6 +24,7 @@ static const struct {
     {"norm_grad", "f32{20000000,1} f32{20000000,1} f32{1} eps=0 center=0", 2e7, 1},
     {"norm_grad", "f32{20000000,1} f32{20000000,1} f32{1} eps=0 center=0", 2e7, 2},
     {"exp_sum", "f32{20000000} f32{1} axis=0", 2e7, 0},
+    {"cross_entropy_parts", "f32{20000000} i64{}<20000000 f32{}", 2e7, 0},
 };
 
 static void *

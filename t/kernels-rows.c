@@ -156,6 +156,10 @@ static const struct {
     {"attention_softmax", "f32{2,3,%N} - scale=0.5"},
     {"attention_softmax", "f32{2,37,%N} - is_causal=true"},
     {"attention_softmax", "bf16{2,3,%N} f32{%N} is_causal=true"},
+    {"cross_entropy_parts", "f32{3,%N} i64{3}<%N f32{3}>9 label_smoothing=0.1"},
+    {"cross_entropy_parts", "bf16{2,%N,3} i32{2,3}<%N bf16{2,3}>9"},
+    {"cross_entropy_parts_grad", "f32{3,%N} i64{3}<%N f32{3}>9 f32{3} f32{3} label_smoothing=0.1"},
+    {"cross_entropy_parts_grad", "f16{2,%N,3} i32{2,3}<%N f32{2,3}>9 f32{2,3} f32{2,3}"},
     {"cross_entropy_rows", "f32{3,%N} i64{3}<%N label_smoothing=0.1"},
     {"cross_entropy_rows", "bf16{2,%N,3} i32{2,3}<%N"},
     {"cross_entropy_grad", "f32{3,%N} i64{3}<%N f32{3}>9 f32{3} f32{3} label_smoothing=0.1"},
@@ -198,6 +202,8 @@ static const struct {
     {"softmax", "f32{2000,40}"},
     {"softmax_grad", "f32{2000,40} f32{2000,40}"},
     {"attention_softmax", "f32{4,100,100} - is_causal=true"},
+    {"cross_entropy_parts", "f32{5000,10} i64{5000}<10 f32{5000}>9"},
+    {"cross_entropy_parts_grad", "f32{5000,10} i64{5000}<10 f32{5000}>9 f32{5000} f32{5000}"},
     {"cross_entropy_rows", "f32{5000,10} i64{5000}<10"},
     {"cross_entropy_grad", "f32{5000,10} i64{5000}<10 f32{5000}>9 f32{5000} f32{5000}"},
     {"layer_norm", "f32{1000,64} f32{64} f32{64}"},
@@ -309,7 +315,7 @@ test_refusals(void)
             "embedding: id -1 at position {1, 2} is not in a table of 4 rows (positions count from 0)");
     refuses("cross_entropy_rows", "f32{3,10} i64{3}<10", 1, 2, 10,
             "cross_entropy: label 10 at position 2 is not one of 10 classes (positions count from 0)");
-    refuses("cross_entropy_target", "f32{3,10} i64{3}<10", 1, 0, -3,
+    refuses("cross_entropy_parts", "f32{3,10} i64{3}<10 f32{3}>9", 1, 0, -3,
             "cross_entropy: label -3 at position 0 is not one of 10 classes (positions count from 0)");
     refuses("gather", "f32{2,4} i64{2,3}<4 axis=1", 1, 3, 4,
             "gather: id 4 at position {1, 0} is not in an axis of 4 elements (positions count from 0)");

@@ -122,8 +122,7 @@ static const struct reason {
     {"*", "P -> *", to_integers, "integers are whole already, and truth values are not summed"},
     {"*", "*", with_number, "it depends on the value of a number, which is bound at run time"},
     {"cast", "P -> *", rounds, "the whole is rounded, not each rank's part of it"},
-    {"@(index_add|gather_grad|cross_entropy_spread|position)", "P*", NULL,
-     "the first operand lends its shape alone, and is a variable"},
+    {"@(index_add|gather_grad|position)", "P*", NULL, "the first operand lends its shape alone, and is a variable"},
     {"*", "*", truth_of_extremes, "truth of an extreme: nobody compares before reducing"},
     {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},
     {"*", "P*", widens,
@@ -131,7 +130,7 @@ static const struct reason {
     {"@(add|sub)", "*", of_extremes, "infinity and the identity of a maximum, which is the other one, make no number"},
     {"*", "*", looks_up, "an axis looked up counts as summed, and an extreme does not pass a sum"},
     {"@(max_pool2d_pick|exp_sum)", "*", of_extremes, "what it picks or sums by another operand counts as summed"},
-    {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_spread|max_pool2d|put)", "*", of_extremes,
+    {"@(dropout|cast|concat|stack|pad|slice_grad|cross_entropy_parts_grad|max_pool2d|put)", "*", of_extremes,
      "monotone, but no maximum is taken through it"},
     {"@(gather|gather_grad)", "S*", NULL,
      "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},
@@ -140,8 +139,6 @@ static const struct reason {
     {"attention_grad", "B, B, P, *, B -> P, P, B", NULL,
      "the gradient of values does not depend on them: where partial values pass, all results are partial"},
     {"norm_grad", "B, B, P -> P, B, B", NULL, "those of weight and bias do not depend on the weight"},
-    {"cross_entropy_target", "P, B, P -> P", NULL,
-     "m comes off the logit where that is: off partial ones it would be as large as they are, and digits be lost"},
     {"*", "*", updates, "a variable and what an optimiser keeps beside it are never partial"},
 };
 

@@ -413,15 +413,16 @@ sound_combine(enum reduce r, bool real, union cell a, union cell b)
     return less == (r == RED_MAX) ? b : a;
 }
 
-/* Addends of an infinite sum may have both signs: then it is no number. */
+/* a is of addends that are `size` together, without their signs. Those of an infinite sum may have both: then it is no
+ * number. */
 static inline bool
-sound_same(bool real, bool sum, union cell a, union cell b)
+sound_same(bool real, bool sum, union cell a, double size, union cell b)
 {
     if (!real) return a.i == b.i;
     if (sum && !isfinite(a.f) && !isfinite(b.f)) return true;
     if (isnan(a.f) || isnan(b.f)) return isnan(a.f) && isnan(b.f);
     if (isinf(a.f) || isinf(b.f)) return a.f == b.f;
-    return fabs(a.f - b.f) <= 1e-9 * MAX(1.0, MAX(fabs(a.f), fabs(b.f)));
+    return fabs(a.f - b.f) <= 1e-9 * MAX(1.0, MAX(size, fabs(b.f)));
 }
 
 /* Do two positions hold addends of one part? */
@@ -451,8 +452,14 @@ sound_joins(struct sound *s, int k, const struct layout *l)
         layout_box(l, t, pos, &b);
         for (int64_t e = 0; e < box_numel(&b, t->ndim); e++) {
             union cell v = s->part[pos][k][e];
-            for (int i = 0; i < nother; i++) v = sound_combine(layout_partial(l), real, v, s->part[other[i]][k][e]);
-            if (!sound_same(real, layout_partial(l) == RED_SUM, v, s->global[k][sound_index(t, &b, e)])) return false;
+            double size = real ? fabs(v.f) : 0;
+            for (int i = 0; i < nother; i++) {
+                v = sound_combine(layout_partial(l), real, v, s->part[other[i]][k][e]);
+                if (real) size += fabs(s->part[other[i]][k][e].f);
+            }
+            bool sum = layout_partial(l) == RED_SUM;
+            if (!sum) size = fabs(v.f);
+            if (!sound_same(real, sum, v, size, s->global[k][sound_index(t, &b, e)])) return false;
         }
     }
     return true;

@@ -202,14 +202,15 @@ making_add_whole(struct making *m, char name, int k, int index, const struct vie
     making_words(m, MAX_DIM, v->global);
 }
 
-/* dim<k>, place<k> and NDIM<k>, of the view that add_whole declared. */
+/* dim<k>, place<k>, whole<k> and NDIM<k>, of the view that add_whole declared. */
 void
 making_add_sizes(struct making *m, char name, int k, int ndim)
 {
     str_addf(&m->head,
              "    METHOD int64_t dim%d(int d) const { return a.%c%d.dim[d]; }\n"
-             "    METHOD int64_t place%d(int d) const { return a.%c%d.offset[d]; }\n    enum { NDIM%d = %d };\n",
-             k, name, k, k, name, k, k, ndim);
+             "    METHOD int64_t place%d(int d) const { return a.%c%d.offset[d]; }\n"
+             "    METHOD int64_t whole%d(int d) const { return a.%c%d.whole[d]; }\n    enum { NDIM%d = %d };\n",
+             k, name, k, k, name, k, k, name, k, k, ndim);
 }
 
 static void

@@ -31,8 +31,8 @@ const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 
 /* In the struct of a body: the names of attributes and of their words; a number as x<k>(); a view whose elements it
- * reads, or whose positions it asks for, as member <name><k>; dim<k>, place<k> and NDIM<k> of it; an operand by
- * positions. In the kernel: the call `name` as bodies see it. */
+ * reads, or whose positions it asks for, as member <name><k>; dim<k>, place<k>, whole<k> and NDIM<k> of it; an operand
+ * by positions. In the kernel: the call `name` as bodies see it. */
 void making_add_names(struct str *s, const struct op *op);
 void making_add_number(struct making *m, int k, enum dtype d);
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);

@@ -15,10 +15,10 @@
  *
  * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
  * line, or one for all lines, but operands that the record reads by position: x<k>(at), dim<k>(d), NDIM<k> of them;
- * where(i, at) gives the position of an element in what lines are of, dim0(d), place0(d) and NDIM0 its sizes; of a
- * result size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before. line: its number;
- * a.length; each(f), once(f), fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type that it
- * computes in, and wide, in which it adds up. Both read c as bodies of element-wise operators do
+ * where(i, at) gives the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its
+ * sizes; of a result size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before. line:
+ * its number; a.length; each(f), once(f), fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type
+ * that it computes in, and wide, in which it adds up. Both read c as bodies of element-wise operators do
  * (kernels/op/eltwise.h).
  *
  * A body of a product calls multiply<real>(...) of device.cuh. It has x<k>(at), dim<k>(d) and NDIM<k> as a body of an

@@ -56,10 +56,6 @@ struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int 
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
 /* x less its mean, which it takes in f64; in f32 of halves and integers. Far from 0 it loses no digit. */
 struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int naxes);
-/* Along one axis, or several: log of the sum of e^(x - *m), both kept with size 1; *m is near the greatest, and at
- * most `most`, a float or infinity. 0, and no gradient, where counts (of *m's shape; NULL: all do) is false. */
-struct val *b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, double most, struct val *counts,
-                          struct val **m);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
 /* Exchanges the last two dimensions. */

@@ -3,11 +3,9 @@
  * Written with other operators, so that a count of labels or a sum over a batch
  * is never taken for that of one rank. Whole classes: one operator for the loss
  * of each position. Split classes: a maximum (P(max)), a sum of exponentials
- * (P(sum)) and the logit at the label (P(sum)) - numbers a position move, never
- * the logits. A mean divides by the labels that count. */
+ * and the logit at the label (both P(sum), of one operator) - numbers a position
+ * move, never the logits. A mean divides by the labels that count. */
 #include "kernels/op/cross_entropy.h"
-
-#include <math.h>
 
 enum { REDUCTION, IGNORE, SMOOTHING };
 enum { MEAN, SUM, NONE };
@@ -51,22 +49,17 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
     return b_call(b, op, nin, in, attr);
 }
 
-/* log sum of e^(x - m) - (1 - s) (x[label] - m) - s (mean of x - m), 0 where ignored: m, near the greatest, is taken
- * off first, so that no digit of what lies far from 0 is lost. Where the greatest is infinite all is NaN. */
+/* log sum - at, both of which ranks add up; m, which comes off logits first, is an integer, which has derivative 0. */
 static struct val *
 split_losses(struct build *b, const struct call *c, struct val *const *in)
 {
-    struct attr axis = {.set = true, .n = 1, .list = {ce_axis(c->in[0].ndim)}};
-    double s = c->attr[SMOOTHING].f;
-    struct val *counts = ce_which_count(b, in[1], c->attr[IGNORE].i), *m;
-    struct val *x = b_wide(b, in[0]);
-    struct val *rest = b_log_exp_sum(b, x, &axis, INFINITY, b_unsqueeze(b, counts, axis.list[0]), &m);
-    struct val *below = s ? b_sum(b, b_sub(b, x, m), axis.list, 1, false) : NULL;
-    rest = b_squeeze(b, rest, axis.list, 1);
-    struct val *target = with_labels(b, &op_cross_entropy_target, c, 3, (struct val *[]){x, in[1], m});
-    struct val *loss = b_sub(b, rest, b_scale(b, target, 1 - s));
-    if (below) loss = b_sub(b, loss, b_scale(b, below, s / (double)c->in[0].dim[axis.list[0]]));
-    return b_where(b, counts, loss, b_number(b, 0));
+    int64_t axis = ce_axis(c->in[0].ndim);
+    struct val *m = b_call1(b, &op_ceil, b_reduce(b, &op_max, in[0], &axis, 1, false)), *part[OP_OUT];
+    struct val *counts = ce_which_count(b, in[1], c->attr[IGNORE].i);
+    struct attr attr[OP_ATTR];
+    take_attrs(&op_cross_entropy_parts, c, attr);
+    if (!b->add(b, &op_cross_entropy_parts, 3, (struct val *[]){in[0], in[1], m}, attr, part)) return NULL;
+    return b_sub(b, b_log(b, b_where(b, counts, part[0], b_number(b, 1))), part[1]);
 }
 
 static int

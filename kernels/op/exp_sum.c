@@ -1,6 +1,5 @@
 /* exp_sum.c - the sum of e^(x - m) over dimensions, m a number for each sum that keeps it from overflowing: what is
- * left to add up of a logsumexp whose axis is split. Where counts says that a line does not count its sum is 0,
- * whatever the line holds, and so is its gradient.
+ * left to add up of a logsumexp whose axis is split.
  *
  * One operator, and not three: its gradient dy e^(x - m) lies as x lies, where that of a sum, repeated along the axis,
  * lies as dy does and would move all of it. */
@@ -11,22 +10,15 @@
 #include <math.h>
 
 enum { AXIS };
-enum { X, M, COUNTS };
 
-static bool
-has_counts(const struct call *c)
-{
-    return c->nin > COUNTS && !absent(&c->in[COUNTS]);
-}
-
-/* m and counts have size one where x is reduced, and so has the result. */
+/* m has size one where it is reduced, and so has the result. */
 static int
 rule(const struct call *c, struct str *rule)
 {
     int n = c->in[0].ndim;
     struct axes gone = axes_of(&c->attr[AXIS], ATTR_INTS, n);
-    for (int k = 0; k <= c->nin; k++) {
-        str_add(rule, k == 0 ? "" : k < c->nin ? "," : "->");
+    for (int k = 0; k < 3; k++) {
+        str_add(rule, k == 0 ? "" : k == 1 ? "," : "->");
         for (int d = 0; d < n; d++) str_addf(rule, "%c", k && gone.has[d] ? '1' : letter(d));
     }
     return 0;
@@ -36,10 +28,8 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    if (c->in[M].ndim != c->in[X].ndim)
-        return call_fail(E_SHAPE, c, "m must have %d dimensions, as x, found %d", c->in[X].ndim, c->in[M].ndim);
-    if (!has_counts(c) || (c->in[COUNTS].dtype == DT_BOOL && c->in[COUNTS].ndim == c->in[X].ndim)) return 0;
-    return call_fail(E_SHAPE, c, "counts must be bool, of m's shape");
+    if (c->in[1].ndim == c->in[0].ndim) return 0;
+    return call_fail(E_SHAPE, c, "m must have %d dimensions, as x, found %d", c->in[0].ndim, c->in[1].ndim);
 }
 
 /* The sum that element i of x goes into. */
@@ -63,12 +53,11 @@ ref(const struct kcall *k)
 {
     struct axes gone = axes_of(&k->call->attr[AXIS], ATTR_INTS, k->in[0].ndim);
     const double *x = f64_of(&k->in[0]), *m = f64_of(&k->in[1]);
-    const int64_t *counts = has_counts(k->call) ? i64_of(&k->in[COUNTS]) : NULL;
     double *y = f64_of(&k->out[0]);
     for (int64_t i = 0; i < view_numel(&k->out[0]); i++) y[i] = 0;
     for (int64_t i = 0; i < view_numel(&k->in[0]); i++) {
         int64_t to = place_of(k, &gone, i);
-        if (!counts || counts[to]) y[to] += exp(x[i] - m[to]);
+        y[to] += exp(x[i] - m[to]);
     }
     return 0;
 }
@@ -78,8 +67,7 @@ ref(const struct kcall *k)
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
-    bool counts = !has_counts(k->call) || ((const bool *)k->in[COUNTS].data)[r];
-    line_put(&k->out[0], r, counts ? f->exp_sum_any(n, at[0], line_get(&k->in[M], r)) : 0);
+    line_put(&k->out[0], r, f->exp_sum_any(n, at[0], line_get(&k->in[1], r)));
 }
 
 static bool
@@ -94,33 +82,30 @@ lines(const struct kcall *k, struct line_call *c)
 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
-/* Which rows count is as x is: bools, of which a chain makes numbers again for every tile, take half as long again. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *x = n->in[X], *m = n->in[M], *counts = n->nin > COUNTS ? n->in[COUNTS] : NULL, *y = b_sub(b, x, m);
-    if (counts) y = b_where(b, b_cast(b, counts, (enum dtype)x->type.dtype), y, b_number(b, -INFINITY));
-    if (b_wants(n, X)) din[X] = b_mul(b, dout[0], b_exp(b, y));
-    if (b_wants(n, M)) din[M] = b_neg(b, b_mul(b, dout[0], n->out[0]));
+    struct val *x = n->in[0], *m = n->in[1];
+    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_exp(b, b_sub(b, x, m)));
+    if (b_wants(n, 1)) din[1] = b_neg(b, b_mul(b, dout[0], n->out[0]));
 }
 
 static const char line[] = BODY({
-    const bool counts = absent(&c->in[2]) || x2(0);
-    const double sum = fold<sums>(0.0, [&](int64_t i) { return counts ? exp(x0(i) - x1(i)) : 0; });
+    const double sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - x1(i)); });
     once([&] { y0(0, sum); });
 });
 
 const struct op op_exp_sum = {
     .name = "exp_sum",
-    .doc = "y = sum of e^(x - m) over axis, 0 where counts is false",
-    .in = {[X] = {"x", IN_FLOAT}, [M] = {"m", IN_FLOAT}, [COUNTS] = {"counts", IN_OPTIONAL}},
+    .doc = "y = sum of e^(x - m) over axis",
+    .in = {{"x", IN_FLOAT}, {"m", IN_FLOAT}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over, kept with size 1; none: all"}},
     .make_rule = rule,
     .infer = infer,
     .dtype = OUT_IN0,
     .reduce = RED_SUM,
     .grad = grad,
-    .saves = "012a",
+    .saves = "01a",
     .ref = ref,
     .line = line,
     .line_dims = reduced_dims,
@@ -128,6 +113,5 @@ const struct op op_exp_sum = {
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}",
-               "f32{3,1500} f32{3,1} axis=1", "f32{4,6} f32{4,1} bool{4,1} axis=1",
-               "f64{2,3,5} f64{1,3,1} bool{1,3,1} axis=0,2"},
+               "f32{3,1500} f32{3,1} axis=1"},
 };

@@ -12,33 +12,26 @@
 enum { AXIS, KEEPDIM };
 
 static struct val *
-exp_sum(struct build *b, struct val *x, struct val *m, struct val *counts, const struct attr *axis)
+exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
 {
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_exp_sum, attr);
     attr_ints(&op_exp_sum, attr, "axis", axis->n, axis->list);
-    return b_call(b, &op_exp_sum, counts ? 3 : 2, (struct val *[]){x, m, counts}, attr);
+    return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* Any m will do, so that it is no matter of differentiation: an integer has derivative 0. It is read more
- * than once and what leads to it is increasing, so that each reader would reduce a P(max) for itself; none passes a
- * product, be it with 1. */
-struct val *
-b_log_exp_sum(struct build *b, struct val *x, const struct attr *axis, double most, struct val *counts, struct val **m)
-{
-    double least = x && x->type.dtype == DT_F64 ? -DBL_MAX : -FLT_MAX;
-    struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
-    struct val *within = b_call3(b, &op_clamp, greatest, b_number(b, least), b_number(b, most));
-    *m = b_scale(b, b_call1(b, &op_floor, within), 1);
-    struct val *sum = exp_sum(b, x, *m, counts, axis);
-    return b_log(b, counts ? b_where(b, counts, sum, b_number(b, 1)) : sum);
-}
-
+/* m + log of the sum of e^(x - m), m near the greatest, and finite: a sum with an infinity is infinite, not NaN. Any m
+ * will do, so that it is no matter of differentiation: an integer has derivative 0. It is read more than once and what
+ * leads to it is increasing, so that each reader would reduce a P(max) for itself; none passes a product, be it with 1.
+ */
 static struct val *
 by_parts(struct build *b, struct val *x, const struct attr *axis, bool keepdim)
 {
-    double most = x && x->type.dtype == DT_F64 ? DBL_MAX : FLT_MAX; /* a sum with an infinity is infinite, not NaN */
-    struct val *m, *rest = b_log_exp_sum(b, x, axis, most, NULL, &m), *y = b_add(b, m, rest);
+    double most = x && x->type.dtype == DT_F64 ? DBL_MAX : FLT_MAX;
+    struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
+    struct val *within = b_call3(b, &op_clamp, greatest, b_number(b, -most), b_number(b, most));
+    struct val *m = b_scale(b, b_call1(b, &op_floor, within), 1);
+    struct val *y = b_add(b, m, b_log(b, exp_sum(b, x, m, axis)));
     return keepdim ? y : b_squeeze(b, y, axis->list, axis->n);
 }
 
@@ -142,7 +135,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (!b_wants(n, 0)) return;
     struct val *x = n->in[0], *y = b_keepdim(b, n, n->out[0]), *dy = b_keepdim(b, n, dout[0]);
-    struct val *sum = exp_sum(b, x, y, NULL, &n->attr[AXIS]);
+    struct val *sum = exp_sum(b, x, y, &n->attr[AXIS]);
     sum = b_where(b, b_call2(b, &op_eq, sum, sum), sum, b_number(b, 1));
     din[0] = b_mul(b, b_div(b, dy, sum), b_exp(b, b_sub(b, x, y)));
 }
