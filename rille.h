@@ -554,6 +554,10 @@ struct rille_explain_op {
     char *line; /* "file:3" */
     int ninput, noutput;
     const char **inputs, **outputs; /* layouts as text */
+    struct rille_explain_result {   /* of each output: its shape, and the most that a rank holds of it */
+        int ndim;
+        int64_t shape[RILLE_DIMS], part[RILLE_DIMS];
+    } * results;
     int ncandidate;
     struct rille_explain_candidate {
         const char **inputs, **outputs;

@@ -60,14 +60,31 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
     lua_setfield(L, -2, key);
 }
 
+/* Of each output {shape =, part =}. */
+static void
+set_results(lua_State *L, const struct rille_explain_op *op)
+{
+    lua_createtable(L, op->noutput, 0);
+    for (int k = 0; k < op->noutput; k++) {
+        lua_createtable(L, 0, 2);
+        push_shape(L, op->results[k].ndim, op->results[k].shape);
+        lua_setfield(L, -2, "shape");
+        push_shape(L, op->results[k].ndim, op->results[k].part);
+        lua_setfield(L, -2, "part");
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "results");
+}
+
 static void
 push_op(lua_State *L, const struct rille_explain_op *op)
 {
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 6);
     set_string(L, "name", op->name);
     set_string(L, "line", op->line);
     set_strings(L, "inputs", op->ninput, op->inputs);
     set_strings(L, "outputs", op->noutput, op->outputs);
+    set_results(L, op);
     lua_createtable(L, op->ncandidate, 0);
     for (int k = 0; k < op->ncandidate; k++) {
         const struct rille_explain_candidate *c = &op->candidates[k];

@@ -192,4 +192,30 @@ tap.group("partial values that no sum may pass", function()
   end
 end)
 
+-- What an operator's results are, and the most that a rank has of them.
+tap.group("what a rank has", function()
+  local wrong, tried = {}, 0
+  local P, Q = rille.placement("cpu", {0, 1, 2}), rille.placement("cpu", {{0, 1, 2}, {3, 4, 5}})
+  for rows = 0, 13 do
+    for _, how in ipairs{{P, "B"}, {P, "S(0)"}, {P, "S(1)"}, {P, "P"}, {Q, {"S(0)", "S(1)"}}, {Q, {"S(0)", "S(0)"}},
+      {Q, {"S(0)", "S(0)", order = {1, 0}}}, {Q, {"P", "S(1)"}}} do
+      local y = -rille.zeros({rows, 5}, {placement = how[1], sbp = how[2]})
+      local most, result = {0, 0}, rille.explain(y).ops[1].results[1]
+      for _, shard in ipairs(y:shards()) do
+        for d = 1, 2 do most[d] = math.max(most[d], shard.shape[d]) end
+      end
+      tried = tried + 1
+      if table.concat(result.part, " ") ~= table.concat(most, " ") or table.concat(result.shape, " ") ~= rows .. " 5" then
+        wrong[#wrong + 1] = ("%d rows, %s: %s, not %s"):format(rows, y.sbp, table.concat(result.part, " "), table.concat(most, " "))
+      end
+    end
+  end
+  tap.is(wrong, {}, ("%d layouts: the largest part is what shards() has"):format(tried))
+  local function text(n, sbp) return tostring(rille.explain(-rille.zeros({n, 5}, {placement = P, sbp = sbp}))) end
+  tap.ok(text(6, "S(0)"):find("each rank has {2, 5} of {6, 5}", 1, true) and text(7, "S(0)"):find("a rank has at most {3, 5} of {7, 5}", 1, true)
+    and text(6, "B"):find("each rank has all of {6, 5}", 1, true), "and it is printed", text(7, "S(0)"))
+  local parts = rille.topk(rille.zeros({6, 5}, {placement = P, sbp = "S(0)"}), 2)
+  tap.is(#rille.explain(parts).ops[1].results, 2, "of each result")
+end)
+
 tap.done()

@@ -80,7 +80,8 @@ local function moved(shape, recipe, b, s, h, heads)
   local grads = {rille.grad((y * rille.zeros({b, s, h}, {placement = place, sbp = stream})):sum(), {x, table.unpack(params)})}
   for i, p in ipairs(params) do grads[i + 1] = deposited(grads[i + 1], p) end
   local elements, count, rows, vectors, received, kinds = 0, {activations = 0, weights = 0}, 0, 0, {}, {}
-  for _, move in ipairs(rille.explain(y, table.unpack(grads)).boxing) do
+  local e = rille.explain(y, table.unpack(grads))
+  for _, move in ipairs(e.boxing) do
     local n, what = move.bytes // 4, #move.shape == 3 and "activations" or "weights"
     if #move.shape == 1 then vectors = vectors + n
     elseif move.shape[#move.shape] == 1 then rows = rows + n
@@ -95,11 +96,12 @@ local function moved(shape, recipe, b, s, h, heads)
   for _, n in pairs(received) do each = n == each and n or nil end
   local m = net[1]
   local held = {stream = part_of(x), columns = part_of(m.fc1.weight), rows = part_of(m.fc2.weight)}
+  for _, op in ipairs(e.ops) do held.wide = held.wide or op.name == "gelu" and op.results[1].part or nil end
   return elements, count, rows, vectors, each, kinds, held
 end
 
 -- want: of one device; over all devices it is a whole number. held: what a device holds of the stream between blocks, of a
--- column layer's weight, h to 4h, and of a row layer's, as divisors of their dimensions.
+-- column layer's weight, h to 4h, of a row layer's, and of what stands between these two, as divisors of their dimensions.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = 1
@@ -111,7 +113,8 @@ local function expect(what, shape, recipe, sizes, want, activations, weights, ki
   tap.is({rows * 20 <= formula, vectors}, {true, 0}, name .. ": norms and biases move next to nothing")
   tap.is({each, found}, {formula / devices, kinds}, name .. ": each device receives as much, by these collectives")
   local function divided(of, by) return {of[1] // by[1], of[2] // by[2], of[3] and of[3] // by[3]} end
-  tap.is(has, {stream = divided({b, s, h}, held[1]), columns = divided({4 * h, h}, held[2]), rows = divided({h, 4 * h}, held[3])},
+  tap.is(has, {stream = divided({b, s, h}, held[1]), columns = divided({4 * h, h}, held[2]), rows = divided({h, 4 * h}, held[3]),
+    wide = divided({b, s, 4 * h}, held[4])},
     name .. ": and holds the formula's share")
 end
 
@@ -121,16 +124,16 @@ local function pairs_of(n) return n > 0 and {["all-gather"] = n, ["reduce-scatte
 tap.group("1D", function()
   for _, p in ipairs{2, 4, 8, 9, 16, 64} do
     local heads = p == 9 and 9 or 64
-    local sizes, weights = {2, 4 * p, 2 * heads, heads}, {{p, 1}, {1, p}}
+    local sizes, rest = {2, 4 * p, 2 * heads, heads}, {{p, 1}, {1, p}, {1, 1, p}}
     local function formula(Th) return 8 * (p - 1) * (Th // p) end
-    expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(weights)})
-    expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(weights)})
+    expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
+    expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(rest)})
   end
   -- more tokens than the width: a rule that looks at one product alone would move the weights
   expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0, {["all-reduce"] = 4},
-    {{1, 1, 1}, {4, 1}, {1, 4}})
+    {{1, 1, 1}, {4, 1}, {1, 4}, {1, 1, 4}})
   expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
-    {["all-reduce"] = 4}, {{2, 1, 1}, {4, 1}, {1, 4}})
+    {["all-reduce"] = 4}, {{2, 1, 1}, {4, 1}, {1, 4}, {2, 1, 4}})
 end)
 
 tap.group("2D", function()
@@ -139,7 +142,7 @@ tap.group("2D", function()
     local a, w = r > 1 and 8 or 0, q > 1 and 12 or 0
     expect("2D", shape, {tensor = {0, 1}}, {q * r, 4, 2 * q * r, q * r}, function(Th, W)
       return (2 * (r - 1) * 4 * Th + 2 * (q - 1) * W) // (q * r)
-    end, a, w, pairs_of((a + w) // 2), {{q, 1, r}, {r, q}, {q, r}})
+    end, a, w, pairs_of((a + w) // 2), {{q, 1, r}, {r, q}, {q, r}, {q, 1, r}})
   end
 end)
 
@@ -178,7 +181,7 @@ tap.group("2.5D", function()
     local a, w = q > 1 and 8 or 0, q > 1 and 12 or 0
     expect("2.5D", shape, {tensor = {0, 1, 2}, method = "2.5d"}, {q * q * d, 4, 2 * q * q, q * q}, function(Th, W)
       return 2 * (q - 1) * (4 * Th // d + W) // (q * q)
-    end, a, w, pairs_of((a + w) // 2), {{q * d, 1, q}, {q, q}, {q, q}})
+    end, a, w, pairs_of((a + w) // 2), {{q * d, 1, q}, {q, q}, {q, q}, {q * d, 1, q}})
   end
 end)
 
@@ -190,7 +193,7 @@ tap.group("3D", function()
     local h = math.max(8, 64 // (i * j * k)) * i * j * k
     expect("3D", shape, {tensor = {0, 1, 2}, method = "3d"}, {i * j * k, 2, h, j}, function(Th, W)
       return (2 * (j - 1) * 4 * Th + 2 * (k - 1) * 12 * Th + 2 * (i - 1) * W) // (i * j * k)
-    end, a, w, pairs_of((a + w) // 2), {{i * j, 1, k}, {j, i * k}, {k, i * j}})
+    end, a, w, pairs_of((a + w) // 2), {{i * j, 1, k}, {j, i * k}, {k, i * j}, {i * k, 1, j}})
   end
 end)
 

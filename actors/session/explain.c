@@ -188,6 +188,31 @@ tell_planned(struct teller *t, int32_t node, const struct prog_node *n, struct r
     op->ncandidate = k;
 }
 
+/* Dimension d of what a rank holds at most: parts are balanced. */
+static int64_t
+largest_part(const struct layout *l, const struct type *type, int d)
+{
+    int64_t ways = 1;
+    for (int a = 0; a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == d) ways *= l->place->axis[a];
+    return (type->dim[d] + ways - 1) / ways;
+}
+
+static void
+tell_results(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
+{
+    op->results = ARENA_ARRAY(t->a, struct rille_explain_result, op->noutput + 1);
+    for (int i = 0, k = 0; i < n->nout; i++) {
+        if (!n->layout[i]) continue;
+        struct rille_explain_result *r = &op->results[k++];
+        r->ndim = n->type[i].ndim;
+        for (int d = 0; d < r->ndim; d++) {
+            r->shape[d] = n->type[i].dim[d];
+            r->part[d] = largest_part(n->layout[i], &n->type[i], d);
+        }
+    }
+}
+
 static int
 tell_op(struct teller *t, const struct prog_node *n)
 {
@@ -197,6 +222,7 @@ tell_op(struct teller *t, const struct prog_node *n)
     op->line = line_text(t, &n->line);
     op->inputs = texts(t, n->nin, n->want, &op->ninput);
     op->outputs = texts(t, n->nout, n->layout, &op->noutput);
+    tell_results(t, n, op);
     int32_t i = (int32_t)(n - t->p->node), node = t->planned && i < t->planned->nprog ? t->planned->node[i] : -1;
     if (node < 0 || !t->planned->candidate[node]) return tell_candidates(t, n, op);
     tell_planned(t, node, n, op);
@@ -527,49 +553,6 @@ tell_moves(struct teller *t, const struct prog_node *n)
 
 /* ---- as text ---- */
 
-static void
-print_list(struct str *s, const char *const *list)
-{
-    for (int i = 0; list[i]; i++) str_addf(s, "%s%s", i ? ", " : "", list[i]);
-}
-
-static void
-print_regret(struct str *s, const struct rille_explain_candidate *c)
-{
-    str_addf(s, "  %lld bytes moved, %.3g of the work each", (long long)c->bytes, c->share);
-    if (c->regret_high == c->regret)
-        str_addf(s, ", +%lld ns\n", (long long)c->regret);
-    else if (c->regret_high == INT64_MAX)
-        str_addf(s, ", at least +%lld ns\n", (long long)c->regret);
-    else
-        str_addf(s, ", +%lld to %lld ns\n", (long long)c->regret, (long long)c->regret_high);
-}
-
-static void
-print_op(struct str *s, const struct rille_explain_op *op)
-{
-    str_addf(s, "%-14s ", op->name);
-    print_list(s, op->inputs);
-    str_add(s, " -> ");
-    print_list(s, op->outputs);
-    str_pad(s, 60);
-    str_addf(s, "  %s\n", op->line);
-    enum { SHOWN = 6 };
-    for (int k = 0; k < op->ncandidate && k < SHOWN; k++) {
-        str_add(s, k ? "      or       " : "      chosen   ");
-        print_list(s, op->candidates[k].inputs);
-        str_add(s, " -> ");
-        print_list(s, op->candidates[k].outputs);
-        str_pad(s, 60);
-        if (op->candidates[k].regret >= 0)
-            print_regret(s, &op->candidates[k]);
-        else
-            str_addf(s, "  %lld bytes moved, %lld owed, %.3g of the work each\n", (long long)op->candidates[k].bytes,
-                     (long long)op->candidates[k].owed, op->candidates[k].share);
-    }
-    if (op->ncandidate > SHOWN) str_addf(s, "      and %d more\n", op->ncandidate - SHOWN);
-}
-
 /* Of "propagate": what was moved because two hints met. */
 static void
 print_meetings(struct teller *t)
@@ -608,7 +591,7 @@ static void
 print_all(struct teller *t)
 {
     struct str *s = &t->text;
-    for (int i = 0; i < t->e->nop; i++) print_op(s, &t->e->ops[i]);
+    for (int i = 0; i < t->e->nop; i++) explain_op_print(s, &t->e->ops[i]);
     for (int i = 0; i < t->e->nboxing; i++) str_add(s, t->e->boxing[i].text);
     str_addf(s, "%d operator%s, %d move%s, %lld bytes moved%s\n", t->e->nop, t->e->nop == 1 ? "" : "s", t->e->nboxing,
              t->e->nboxing == 1 ? "" : "s", (long long)t->e->bytes, t->p->pieces > 1 ? " a batch" : "");

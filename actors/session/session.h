@@ -281,6 +281,11 @@ void collection_unfinished(struct collection *c);
 int32_t collection_slot(const struct collection *c, const struct val *v);
 void collection_free(struct collection *c);
 
+/* ---- explain_op.c ---- */
+
+/* Some lines about it. */
+void explain_op_print(struct str *s, const struct rille_explain_op *op);
+
 /* ---- explain.c ---- */
 struct assigned;
 struct origin;

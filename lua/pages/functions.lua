@@ -90,7 +90,9 @@ gradient       yes]],
   },
   explain = {
     sign = "rille.explain(y)",
-    text = "each operator's signature, candidates and bytes; each boxing's steps, bytes and bound",
+    text = [[
+each operator's signature, results (shape; part: the most that a rank has of it), candidates and bytes; each boxing's steps, bytes
+and bound]],
     code = [[
 P = rille.placement('cpu', {0, 1})
 x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
