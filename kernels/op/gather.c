@@ -119,24 +119,27 @@ struct work {
     int64_t nid; /* positions along the axis */
 };
 
+/* Rows lo..hi; a row is one element where a line of x lies together. What w tells is read before: a result that is
+ * stored might change it, as far as a compiler knows. */
 INLINE void
-take(const struct work *w, int64_t row, bool wide, size_t width)
+take(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {
-    int64_t first = w->x->offset[w->axis], at = row * w->l.inner;
-    const char *from = (const char *)w->x->data + row / w->nid * w->l.size * w->l.inner * (int64_t)width;
-    char *to = (char *)w->y->data + at * (int64_t)width;
-    for (int64_t i = 0; i < w->l.inner && stop_passes(i); i++) {
-        int64_t id = wide ? ((const int64_t *)w->ids->data)[at + i] : ((const int32_t *)w->ids->data)[at + i];
-        int64_t here = lookup_here(id, first, w->l.size);
-        if (here < 0)
-            memset(to + i * (int64_t)width, 0, width);
-        else
-            memcpy(to + i * (int64_t)width, from + (here * w->l.inner + i) * (int64_t)width, width);
+    int64_t inner = w->l.inner, size = w->l.size, nid = w->nid, first = w->x->offset[w->axis];
+    const int64_t *wide_id = w->ids->data;
+    const int32_t *short_id = w->ids->data;
+    const char *from = (const char *)w->x->data + lo / nid * size * inner * width;
+    char *to = w->y->data;
+    for (int64_t row = lo, left = nid - lo % nid; row < hi; row++) {
+        for (int64_t i = 0, at = row * inner; i < inner && stop_passes(i); i++, at++) {
+            int64_t here = lookup_here(wide ? wide_id[at] : short_id[at], first, size);
+            if (here < 0)
+                memset(to + at * width, 0, (size_t)width);
+            else
+                memcpy(to + at * width, from + (here * inner + i) * width, (size_t)width);
+        }
+        if (--left == 0) from += size * inner * width, left = nid;
     }
 }
-
-#define EACH_ROW(wide, width)                                                                                          \
-    for (int64_t row = lo; row < hi; row++) take(w, row, wide, width)
 
 static void
 take_rows(void *arg, int64_t lo, int64_t hi)
@@ -144,10 +147,10 @@ take_rows(void *arg, int64_t lo, int64_t hi)
     const struct work *w = arg;
     bool wide = w->ids->dtype == DT_I64;
     switch (dtype_bytes((enum dtype)w->y->dtype)) {
-    case 1: EACH_ROW(wide, 1); break;
-    case 2: EACH_ROW(wide, 2); break;
-    case 4: EACH_ROW(wide, 4); break;
-    default: EACH_ROW(wide, 8);
+    case 1: take(w, lo, hi, wide, 1); break;
+    case 2: take(w, lo, hi, wide, 2); break;
+    case 4: take(w, lo, hi, wide, 4); break;
+    default: take(w, lo, hi, wide, 8);
     }
 }
 

@@ -3,6 +3,8 @@
 #include "kernels/op/gather.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/team.h"
+#include "runtime/stop.h"
 
 #include <string.h>
 
@@ -92,6 +94,115 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
+/* ---- fast: a line of positions beside each line of the result ----
+ *
+ * The sums of a line lie in scratch, zeros between lines, so that only what is summed up is rounded, stored and made
+ * zero again: f32{256, 100} to {256, 5000} on one core of an EPYC 116 us, all in scratch 416. */
+
+union sum {
+    double f;
+    int64_t i;
+};
+struct work {
+    const struct kcall *k;
+    struct lines l; /* of the result */
+    int64_t nid;    /* positions along the axis */
+    enum compute type;
+    size_t scratch_bytes; /* of a thread */
+};
+
+static size_t
+sums_bytes(const struct lines *l)
+{
+    return ((size_t)(l->size * l->inner) * sizeof(double) + 63) / 64 * 64;
+}
+
+/* Element `to` of a line: the sum so far. */
+static inline void
+add_at(const struct work *w, char *line, union sum *sums, int64_t to, union sum value)
+{
+    enum dtype d = (enum dtype)w->k->out[0].dtype;
+    union sum *s = &sums[to];
+    if (w->type == COMP_I64)
+        elem_set_i(d, line, to, s->i = (int64_t)((uint64_t)s->i + (uint64_t)value.i));
+    else if (d == DT_F32)
+        ((float *)line)[to] = (float)(s->f += value.f);
+    else
+        elem_set_f(d, line, to, s->f += value.f);
+}
+
+/* n entries from `at` on, of one line; or their sums are made 0. */
+static void
+add_some(const struct work *w, char *line, union sum *sums, int64_t at, int64_t n, bool clear)
+{
+    const struct view *y = &w->k->out[0], *ids = &w->k->in[1], *src = &w->k->in[2];
+    int64_t id[STRETCH_MOST], inner = w->l.inner, first = y->offset[axis_of(w->k->call)];
+    union sum value[STRETCH_MOST];
+    block_load(COMP_I64, ids->dtype, (const char *)ids->data + at * (int64_t)dtype_bytes(ids->dtype), 1, n, id);
+    if (!clear)
+        block_load(w->type, src->dtype, (const char *)src->data + at * (int64_t)dtype_bytes(src->dtype), 1, n, value);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t here = lookup_here(id[i], first, w->l.size), to = inner == 1 ? here : here * inner + (at + i) % inner;
+        if (here < 0) continue;
+        if (clear)
+            sums[to].i = 0;
+        else
+            add_at(w, line, sums, to, value[i]);
+    }
+}
+
+static void
+add_lines(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct work *w = arg;
+    union sum *sums = (void *)((char *)w->k->scratch + (size_t)share * w->scratch_bytes);
+    int64_t bytes = w->l.size * w->l.inner * (int64_t)dtype_bytes(w->k->out[0].dtype), n = w->nid * w->l.inner,
+            since = 0;
+    memset(sums, 0, w->scratch_bytes);
+    for (int64_t o = lo; o < hi; o++) {
+        char *line = (char *)w->k->out[0].data + o * bytes;
+        memset(line, 0, (size_t)bytes);
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t i = 0; i < n; i += STRETCH_MOST) {
+                if (stop_after(&since, STRETCH_MOST * 8 + bytes)) return;
+                add_some(w, line, sums, o * n + i, MIN(n - i, STRETCH_MOST), pass == 1);
+            }
+    }
+}
+
+static bool
+accepts_lines(const struct kcall *k)
+{
+    const struct view *ids = &k->in[1], *y = &k->out[0];
+    bool same = accepts(k) && view_is_dense(y);
+    for (int d = 0; d < y->ndim; d++)
+        same &= d == axis_of(k->call) || (y->dim[d] == ids->dim[d] && y->offset[d] == ids->offset[d]);
+    return same;
+}
+
+static int
+prepare_lines(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    struct lines l = lines_of(&k->out[0], axis_of(k->call));
+    UNUSED(state);
+    *scratch_bytes = sums_bytes(&l) * (size_t)k->threads;
+    return 0;
+}
+
+static int
+run_lines(const struct kcall *k, const void *state)
+{
+    enum { GRAIN = 1 << 15 }; /* elements that are worth a thread */
+    int axis = axis_of(k->call);
+    struct work w = {.k = k, .l = lines_of(&k->out[0], axis), .nid = k->in[1].dim[axis]};
+    w.type = dtype_is_float(k->out[0].dtype) ? COMP_F64 : COMP_I64;
+    w.scratch_bytes = sums_bytes(&w.l);
+    UNUSED(state);
+    lookup_find(k);
+    team_shares(k->threads, w.l.outer, 1 + GRAIN / MAX(w.l.size * w.l.inner, 1), add_lines, &w);
+    return 0;
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -105,7 +216,9 @@ flops(const struct call *c)
 }
 
 static const struct kernel_variant variants[] = {
-    {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run}, {NULL}};
+    {"lines", .dense_in = true, .accepts = accepts_lines, .prepare = prepare_lines, .run = run_lines},
+    {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
+    {NULL}};
 
 /* Each element looks at all positions of its line. */
 static const char element[] = BODY({

@@ -76,6 +76,35 @@ walk_next(struct walk *w, const struct view *v)
     }
 }
 
+static void
+stretch_set(struct stretch *s)
+{
+    s->n = s->walk.left > 0 ? MIN(s->line - s->done, STRETCH_MOST) : 0;
+    s->global = s->walk.global + s->done;
+}
+
+void
+stretch_start(struct stretch *s, const struct view *v)
+{
+    *s = (struct stretch){.starts = *v, .line = v->ndim ? v->dim[v->ndim - 1] : 1};
+    if (s->line > 0 && v->ndim) s->starts.dim[v->ndim - 1] = 1;
+    walk_start(&s->walk, &s->starts);
+    stretch_set(s);
+}
+
+void
+stretch_next(struct stretch *s)
+{
+    s->at += s->n;
+    s->done += s->n;
+    if (s->done % ASK == 0 && stop_now()) s->walk.left = 0;
+    if (s->done == s->line) {
+        walk_next(&s->walk, &s->starts);
+        s->done = 0;
+    }
+    stretch_set(s);
+}
+
 /* One element in the view's dtype, repeated. Where all its bits are off there is a faster way. */
 static void
 repeat(const struct view *v, void *one)

@@ -76,6 +76,19 @@ struct walk {
 void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
 
+/* The elements of a dense view in their order, so many neighbours of the last dimension at a time: `n` from element
+ * `at` on; the first of them is element `global` of the whole. n is 0 after the last, or when nobody wants the result.
+ */
+enum { STRETCH_MOST = 1024 };
+struct stretch {
+    int64_t at, n, global;
+    struct walk walk; /* over the beginnings of lines */
+    struct view starts;
+    int64_t line, done; /* elements of a line; those before this stretch */
+};
+void stretch_start(struct stretch *s, const struct view *v);
+void stretch_next(struct stretch *s);
+
 /* For line_dims: a line is all of operand 0; one element. */
 void all_dims(const struct call *c, bool *gone);
 void no_dims(const struct call *c, bool *gone);

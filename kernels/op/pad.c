@@ -85,18 +85,34 @@ advance(struct view *v, int d, int64_t n)
     v->data = (char *)v->data + n * v->stride[d] * (int64_t)dtype_bytes(v->dtype);
 }
 
+/* n entries of dimension d, from `first` on: what is put around there. */
+static void
+fill_part(const struct view *y, int d, int64_t first, int64_t n, double value)
+{
+    struct view part = *y;
+    if (n <= 0) return;
+    advance(&part, d, first);
+    part.dim[d] = n;
+    fill(&part, value);
+}
+
 /* Strided memory of any dtype: the row is the reference. */
 static int
 run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct view x = k->in[0], y = k->out[0];
-    fill(&y, k->call->attr[VALUE].f);
+    double value = k->call->attr[VALUE].f;
     for (int d = 0; d < x.ndim; d++) {
         int64_t before, after;
         amounts(k->call, x.ndim, d, &before, &after);
         int64_t n = x.dim[d] + MIN(before, 0) + MIN(after, 0);
-        if (n <= 0) return 0; /* all that there was is taken off */
+        if (n <= 0) { /* all that there was is taken off */
+            fill(&y, value);
+            return 0;
+        }
+        fill_part(&y, d, 0, before, value);
+        fill_part(&y, d, y.dim[d] - after, after, value);
         advance(before < 0 ? &x : &y, d, llabs(before));
         x.dim[d] = y.dim[d] = n;
     }

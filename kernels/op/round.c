@@ -2,6 +2,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/eltwise.h"
 
+#include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
 REALS({ return rint(x[0]); });
@@ -24,7 +25,12 @@ const struct op op_round = {
     .accepts = "FI",
     .increasing = "0",
     .grad = b_zero_grad,
-    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = round_block},
+    .eltwise = {.f = reals,
+                .i = integers,
+                .f_text = reals_text,
+                .i_text = integers_text,
+                .block_f32 = round_block,
+                .block_f64 = f64_round},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "i64{5}"},
 };
