@@ -64,15 +64,22 @@ safetensors_sample(void)
 }
 
 static struct bytes
-npy_sample(void)
+npy_of(const char *descr)
 {
     struct bytes b = {0};
-    const char *dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }\n";
+    char dict[200];
+    snprintf(dict, sizeof dict, "{'descr': %s, 'fortran_order': False, 'shape': (3, 4), }\n", descr);
     add(&b, "\x93NUMPY\1\0", 8);
     add(&b, (uint8_t[]){(uint8_t)strlen(dict), 0}, 2);
     add(&b, dict, strlen(dict));
     add(&b, twelve, sizeof twelve);
     return b;
+}
+
+static struct bytes
+npy_sample(void)
+{
+    return npy_of("'<f4'");
 }
 
 static void
@@ -94,11 +101,11 @@ deflated(const struct bytes *in)
     return out;
 }
 
-/* x.npy alone. wide: its numbers in extra fields of 64 bits, with an end record of 64 bits. */
+/* x.npy alone, which is let go. wide: its numbers in extra fields of 64 bits, with an end record of 64 bits. */
 static struct bytes
-zip_sample(bool packed, bool wide)
+zip_of(struct bytes npy, bool packed, bool wide)
 {
-    struct bytes npy = npy_sample(), body = packed ? deflated(&npy) : npy, b = {0};
+    struct bytes body = packed ? deflated(&npy) : npy, b = {0};
     uint32_t crc = (uint32_t)crc32(0, npy.at, (uInt)npy.n), all = UINT32_MAX;
     uint16_t method = packed ? 8 : 0, nextra = wide ? 4 + 24 : 0;
     uint32_t sizes[2] = {wide ? all : (uint32_t)body.n, wide ? all : (uint32_t)npy.n};
@@ -150,19 +157,19 @@ zip_sample(bool packed, bool wide)
 static struct bytes
 stored_sample(void)
 {
-    return zip_sample(false, false);
+    return zip_of(npy_sample(), false, false);
 }
 
 static struct bytes
 deflated_sample(void)
 {
-    return zip_sample(true, false);
+    return zip_of(npy_sample(), true, false);
 }
 
 static struct bytes
 wide_sample(void)
 {
-    return zip_sample(true, true);
+    return zip_of(npy_sample(), true, true);
 }
 
 static struct bytes
@@ -303,6 +310,36 @@ test_whole(const struct sample *s)
     ok(status || tensors_find(f, "none") < 0, "a name that is not there is not found");
     tensors_close(&f);
     free(b.at);
+}
+
+/* A member of a dtype that Rille lacks keeps no other from being read; when it is wanted itself, it is named. */
+static void
+test_foreign(void)
+{
+    static const struct {
+        const char *descr, *told;
+    } of[] = {{"'<u2'", "'x' is <u2"},
+              {"'|O'", "'x' is |O"},
+              {"'<U3'", "'x' is <U3"},
+              {"[('a', '<f4'), (']', '<i4', (2,))]", "'x' is a record"}};
+    for (size_t i = 0; i < countof(of); i++) {
+        struct bytes npy = npy_of(of[i].descr), b = zip_of(npy, true, false);
+        struct tensors *f;
+        struct box all = {{0, 0}, {3, 4}};
+        double out[12];
+        int status = open_copy(&samples[3], b.at, b.n, &f);
+        if (ok(!status && tensors_find(f, "x") == 0, "npz: a file with %s in it opens", of[i].descr)) {
+            is_int(entry_read(f, 0, &all, DT_F64, out), E_DTYPE, "and a value of it is refused");
+            ok(strstr(err_text(), of[i].told) != NULL, "by name: %s", err_text());
+            tensors_close(&f);
+        }
+        free(b.at);
+    }
+    struct bytes bad = zip_of(npy_of("3"), true, false);
+    struct tensors *f;
+    ok(open_copy(&samples[3], bad.at, bad.n, &f) == E_IO && strstr(err_text(), "evil: 'x.npy'"),
+       "npz: a member that is no .npy file is named: %s", err_text());
+    free(bad.at);
 }
 
 /* ---- what is damaged ---- */
@@ -557,6 +594,7 @@ main(void)
         test_mutations(&samples[i], seed, times);
     }
     test_lies();
+    test_foreign();
     test_gguf_offsets();
     test_gguf_shapes();
     test_tokens();

@@ -277,7 +277,7 @@ test_lies(void)
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", E_DTYPE},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", E_DTYPE},
         {"{'descr': '', 'fortran_order': False, 'shape': (1,)}", E_DTYPE},
-        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", E_IO},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", E_DTYPE},
         {"{'descr': 'a dtype of more letters than any', 'fortran_order': False, 'shape': (1,)}", E_IO},
     };
     static const float data[4];

@@ -27,6 +27,7 @@ static const struct {
 struct parser {
     const char *name; /* of the file, for messages */
     const char *at, *end;
+    struct arena *arena;
 };
 
 static int
@@ -84,11 +85,30 @@ take_size(struct parser *c, int64_t *out)
     return digits > 0;
 }
 
+/* [('x', '<f4'), ...], whatever is in it. */
+static bool
+take_list(struct parser *c)
+{
+    skip_spaces(c);
+    char quote = '\0';
+    for (int depth = 0; c->at < c->end; c->at++) {
+        if (!depth && *c->at != '[') return false;
+        if (quote || *c->at == '\'' || *c->at == '"') quote = !quote ? *c->at : quote == *c->at ? '\0' : quote;
+        depth += !quote && *c->at == '[';
+        depth -= !quote && *c->at == ']';
+        if (!depth) return take(c, ']');
+    }
+    return false;
+}
+
 static int
 parse_descr(struct parser *c, struct entry *h)
 {
     char text[16];
-    if (!take_string(c, text, sizeof text)) return malformed(c, "descr is no plain dtype");
+    h->type.dtype = DT_NONE;
+    h->foreign = "a record";
+    if (take_list(c)) return 0;
+    if (!take_string(c, text, sizeof text)) return malformed(c, "descr is no dtype");
     if (strchr("<>|=", text[0]) && text[0])
         for (size_t i = 0; i < countof(descrs); i++) {
             if (strcmp(text + 1, descrs[i].text)) continue;
@@ -98,9 +118,9 @@ parse_descr(struct parser *c, struct entry *h)
         }
     struct str plain = {0};
     str_add_plain(&plain, text);
-    int status = fail(E_DTYPE, "%s: dtype '%s' is none of f4, f8, f2, i4, i8, u1, b1", c->name, str_text(&plain));
+    h->foreign = arena_strdup(c->arena, str_text(&plain));
     str_free(&plain);
-    return status;
+    return 0;
 }
 
 static int
@@ -163,10 +183,11 @@ parse_preamble(const char *name, const uint8_t *b, size_t n, struct parser *c)
 }
 
 int
-npy_head(const char *name, const void *bytes, size_t n, struct entry *h, size_t *head_bytes)
+npy_head(const char *name, const void *bytes, size_t n, struct arena *a, struct entry *h, size_t *head_bytes)
 {
     struct parser c;
     TRY(parse_preamble(name, bytes, n, &c));
+    c.arena = a;
     const char *end = c.end;
     TRY(parse_dict(&c, h));
     skip_spaces(&c); /* that pad it */
@@ -181,7 +202,9 @@ open_head(struct tensors *f, struct source *s, void *scratch)
     size_t n = (size_t)MIN(s->size, (int64_t)NPY_HEAD), first;
     struct entry *e = tensors_add(f, "", s);
     TRY(source_read(s, 0, scratch, (int64_t)n));
-    TRY(npy_head(s->name, scratch, n, e, &first));
+    TRY(npy_head(s->name, scratch, n, &f->arena, e, &first));
+    if (e->type.dtype == DT_NONE)
+        return fail(E_DTYPE, "%s: dtype '%s' is none of f4, f8, f2, i4, i8, u1, b1", s->name, e->foreign);
     e->offset = (int64_t)first;
     return entry_fits(e, s->size);
 }

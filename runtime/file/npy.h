@@ -11,8 +11,9 @@
 
 enum { NPY_HEAD = (1 << 16) + 12 }; /* no head is longer */
 
-/* The head of an .npy file in the first n bytes of it: type and order of e, and how long it is. */
-int npy_head(const char *name, const void *bytes, size_t n, struct entry *e, size_t *head_bytes);
+/* The head of an .npy file in the first n bytes of it: type and order of e, and how long it is. A dtype that Rille
+ * lacks is DT_NONE; what it is called is kept in a. */
+int npy_head(const char *name, const void *bytes, size_t n, struct arena *a, struct entry *e, size_t *head_bytes);
 int npy_save(const char *path, const struct save_item *item);
 
 #endif

@@ -203,14 +203,18 @@ check_member(const struct source *s, const struct member *m, const char *name)
 static int
 add_member(struct tensors *f, const struct source *s, const struct member *m, const char *name, uint8_t *scratch)
 {
-    size_t first;
+    size_t first = 0;
+    struct str told = {0};
     TRY(check_member(s, m, name));
     int64_t n = MIN(m->bytes, (int64_t)NPY_HEAD);
     char *own = arena_strdup(&f->arena, name);
     own[strlen(own) - 4] = '\0';
     struct entry *e = tensors_add(f, own, s);
     TRY(unpack_first(s, m, scratch, n));
-    TRY(npy_head(s->name, scratch, (size_t)n, e, &first));
+    str_addf(&told, "%s: '%.200s'", s->name, name);
+    int status = npy_head(str_text(&told), scratch, (size_t)n, &f->arena, e, &first);
+    str_free(&told);
+    TRY(status);
     e->offset = (int64_t)first;
     e->packed = arena_dup(&f->arena, m, sizeof *m);
     return entry_fits(e, m->bytes);
