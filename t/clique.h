@@ -3,15 +3,16 @@
  *
  * That is more than what can be in use at one moment (live.h): of three uses each two may meet, and never all three.
  * Two may meet if neither has ended, with all who read it, before the other is written; events and what comes before
- * them are live.h's. Which uses are taken is a search, from each use on in turn; what it finds is a bound however good
- * it is.
+ * them are live.h's. "Has ended before" is an order of uses, so that the heaviest such set is found exactly, and as a
+ * moment is: a byte goes through uses one after the other, which takes as many bytes as the set has (Dilworth 1950,
+ * with weights), and how many they can share is a flow from each use to those that come next. What more an arena takes
+ * is that the bytes of a use lie side by side.
  */
 #ifndef RILLE_T_CLIQUE_H
 #define RILLE_T_CLIQUE_H
 
 #include "t/live.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct clique_use {
@@ -23,7 +24,7 @@ struct clique {
     int32_t words, nuse, nbit; /* of 64 events; of 64 uses */
     uint64_t *before;          /* by event: those that come before it, and itself */
     struct clique_use *use;
-    uint64_t *meets, *left; /* by use; who may still be taken */
+    uint64_t *then; /* by use: those that are written when it has ended */
 };
 
 static bool
@@ -96,88 +97,58 @@ clique_uses(struct clique *c, int32_t device)
                 c->use[c->nuse++] = (struct clique_use){i, k, a, where_stride(o->bytes)};
         }
     c->nbit = c->nuse / 64 + 1;
-    c->left = ARENA_ARRAY(&c->live.arena, uint64_t, c->nbit);
-    c->meets = ARENA_ARRAY(&c->live.arena, uint64_t, (int64_t)c->nuse * c->nbit + 1);
+    c->then = ARENA_ARRAY(&c->live.arena, uint64_t, (int64_t)c->nuse * c->nbit + 1);
     for (int32_t u = 0; u < c->nuse; u++)
-        for (int32_t v = 0; v < c->nuse; v++) {
-            const struct clique_use *x = &c->use[u], *y = &c->use[v];
-            if (u == v || clique_ended(c, x, y) || clique_ended(c, y, x)) continue;
-            c->meets[(int64_t)u * c->nbit + (v >> 6)] |= UINT64_C(1) << (v & 63);
-        }
+        for (int32_t v = 0; v < c->nuse; v++)
+            if (u != v && clique_ended(c, &c->use[u], &c->use[v]))
+                c->then[(int64_t)u * c->nbit + (v >> 6)] |= UINT64_C(1) << (v & 63);
 }
 
-/* Bytes of those that may still be taken beside use u. */
-static int64_t
-clique_beside(const struct clique *c, int32_t u)
+/* Of those behind u, which one has the most behind it; -1: nobody is left. Nobody else that is left comes before it. */
+static int32_t
+clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
 {
-    const uint64_t *meets = c->meets + (int64_t)u * c->nbit;
-    int64_t bytes = c->use[u].bytes;
+    int32_t next = -1;
     for (int32_t w = 0; w < c->nbit; w++)
-        for (uint64_t bits = c->left[w] & meets[w]; bits; bits &= bits - 1)
-            bytes += c->use[64 * w + __builtin_ctzll(bits)].bytes;
-    return bytes;
-}
-
-static void
-clique_take(struct clique *c, int32_t u, int64_t *bytes)
-{
-    *bytes += c->use[u].bytes;
-    for (int32_t w = 0; w < c->nbit; w++) c->left[w] &= c->meets[(int64_t)u * c->nbit + w];
-}
-
-/* From a use on, those that meet most first. */
-static int64_t
-clique_in_order(struct clique *c, int32_t u, const int32_t *order)
-{
-    int64_t bytes = 0;
-    memset(c->left, 0xff, sizeof *c->left * (size_t)c->nbit);
-    clique_take(c, u, &bytes);
-    for (int32_t i = 0; i < c->nuse; i++)
-        if (clique_bit(c->left, order[i])) clique_take(c, order[i], &bytes);
-    return bytes;
-}
-
-/* From a use on, always whoever leaves the most to take. */
-static int64_t
-clique_from(struct clique *c, int32_t u)
-{
-    int64_t bytes = 0;
-    memset(c->left, 0xff, sizeof *c->left * (size_t)c->nbit);
-    while (u >= 0) {
-        int64_t most = 0;
-        clique_take(c, u, &bytes);
-        u = -1;
-        for (int32_t v = 0; v < c->nuse; v++) {
-            int64_t beside = clique_bit(c->left, v) ? clique_beside(c, v) : 0;
-            if (beside > most) most = beside, u = v;
+        for (uint64_t bits = left[w]; bits; bits &= bits - 1) {
+            int32_t v = 64 * w + __builtin_ctzll(bits);
+            if (next < 0 || nthen[v] > nthen[next]) next = v;
         }
+    return next;
+}
+
+/* Bytes of u may go to whoever comes next: to those behind it, but for those who are behind one of these. */
+static void
+clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t *nthen, uint64_t *left)
+{
+    memcpy(left, c->then + (int64_t)u * c->nbit, sizeof *left * (size_t)c->nbit);
+    for (int32_t v; (v = clique_next(c, left, nthen)) >= 0;) {
+        live_join(flow, 2 * u, 2 * v + 1, INT64_MAX / 2);
+        left[v >> 6] &= ~(UINT64_C(1) << (v & 63));
+        for (int32_t w = 0; w < c->nbit; w++) left[w] &= ~c->then[(int64_t)v * c->nbit + w];
     }
-    return bytes;
 }
 
-struct clique_met {
-    int64_t bytes;
-    int32_t use;
-};
-
-static int
-clique_compare(const void *x, const void *y)
+/* A use has two nodes: what it gives (2 u) and what it takes, which may go on. */
+static int64_t
+clique_heaviest(struct clique *c)
 {
-    const struct clique_met *a = x, *b = y;
-    return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->use - b->use;
-}
-
-/* Uses, by the bytes of those that they may meet. */
-static const int32_t *
-clique_by_met(struct clique *c)
-{
-    struct clique_met *met = ARENA_ARRAY(&c->live.arena, struct clique_met, c->nuse + 1);
-    int32_t *order = ARENA_ARRAY(&c->live.arena, int32_t, c->nuse + 1);
-    memset(c->left, 0xff, sizeof *c->left * (size_t)c->nbit);
-    for (int32_t u = 0; u < c->nuse; u++) met[u] = (struct clique_met){clique_beside(c, u), u};
-    qsort(met, (size_t)c->nuse, sizeof *met, clique_compare);
-    for (int32_t u = 0; u < c->nuse; u++) order[u] = met[u].use;
-    return order;
+    struct arena *a = &c->live.arena;
+    struct live flow = {.n = 2 * c->nuse + 2, .source = 2 * c->nuse, .sink = 2 * c->nuse + 1};
+    int32_t *nthen = ARENA_ARRAY(a, int32_t, c->nuse + 1);
+    uint64_t *left = ARENA_ARRAY(a, uint64_t, c->nbit);
+    live_lists(&flow);
+    for (int32_t u = 0; u < c->nuse; u++)
+        for (int32_t w = 0; w < c->nbit; w++) nthen[u] += __builtin_popcountll(c->then[(int64_t)u * c->nbit + w]);
+    for (int32_t u = 0; u < c->nuse; u++) {
+        flow.bytes[2 * u] = c->use[u].bytes;
+        flow.bytes[2 * u + 1] = -c->use[u].bytes;
+        live_join(&flow, 2 * u + 1, 2 * u, INT64_MAX / 2);
+        clique_share(c, &flow, u, nthen, left);
+    }
+    int64_t most = live_heaviest(&flow);
+    arena_fini(&flow.arena);
+    return most;
 }
 
 /* The least bytes that a device's registers take in any plan that has these credits and places for acts; -1: the
@@ -186,16 +157,12 @@ static int64_t
 clique_most(const struct plan *p, int32_t device)
 {
     struct clique c = {.live = {.plan = p}};
-    enum { STARTS = 16 };
-    int64_t most = 0;
     if (stages_find(&c.live.stages, p->program, &c.live.arena)) return -1;
     live_nodes(&c.live);
     for (int32_t i = 0; i < p->ntask; i++) live_order(&c.live, i);
     clique_order(&c);
     clique_uses(&c, device);
-    const int32_t *order = clique_by_met(&c);
-    for (int32_t u = 0; u < c.nuse; u++) most = MAX(most, clique_in_order(&c, u, order));
-    for (int32_t u = 0; u < c.nuse; u += 1 + c.nuse / STARTS) most = MAX(most, clique_from(&c, u));
+    int64_t most = clique_heaviest(&c);
     arena_fini(&c.live.arena);
     return most;
 }

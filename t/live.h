@@ -212,6 +212,18 @@ live_heaviest(struct live *l)
     return most;
 }
 
+/* Lists of n nodes, of which none has arcs yet. */
+static void
+live_lists(struct live *l)
+{
+    l->bytes = ARENA_ARRAY(&l->arena, int64_t, l->n);
+    l->out = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->at = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->level = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    l->queue = ARENA_ARRAY(&l->arena, int32_t, l->n);
+    for (int32_t v = 0; v < l->n; v++) l->out[v] = -1;
+}
+
 static void
 live_nodes(struct live *l)
 {
@@ -221,12 +233,7 @@ live_nodes(struct live *l)
     l->source = 2 * l->first[p->ntask];
     l->sink = l->source + 1;
     l->n = l->sink + 1;
-    l->bytes = ARENA_ARRAY(&l->arena, int64_t, l->n);
-    l->out = ARENA_ARRAY(&l->arena, int32_t, l->n);
-    l->at = ARENA_ARRAY(&l->arena, int32_t, l->n);
-    l->level = ARENA_ARRAY(&l->arena, int32_t, l->n);
-    l->queue = ARENA_ARRAY(&l->arena, int32_t, l->n);
-    for (int32_t v = 0; v < l->n; v++) l->out[v] = -1;
+    live_lists(l);
 }
 
 /* The most bytes of a device's registers that can be in use at once; -1: the program has no stages. */

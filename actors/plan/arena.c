@@ -44,7 +44,7 @@ struct tenant {
 
 struct memory {
     struct lower *l;
-    int32_t *first_out, *of;        /* by task: number of its first result; by result: its tenant, -1 */
+    int32_t *of;                    /* by result, from l->first_out[task] on: its tenant, -1 */
     struct tenant *tenant;          /* by device, then by task */
     int32_t *first;                 /* by device: its first tenant */
     int32_t *first_task, *task;     /* by device: the tasks whose results it holds, in order */
@@ -92,12 +92,12 @@ list_tenants(struct memory *m)
     struct lower *l = m->l;
     struct arena *a = &l->pass;
     int32_t ndevice = l->plan->ndevice, nout = 0;
-    m->first_out = ARENA_ARRAY(a, int32_t, l->ndraft + 1);
+    l->first_out = ARENA_ARRAY(&l->tmp, int32_t, l->ndraft + 1);
     m->first = ARENA_ARRAY(a, int32_t, ndevice + 1);
     m->first_task = ARENA_ARRAY(a, int32_t, ndevice + 1);
     for (int32_t i = 0; i < l->ndraft; i++) {
         const struct draft *d = &l->draft[i];
-        m->first_out[i] = nout;
+        l->first_out[i] = nout;
         nout += d->nout;
         m->first_task[holder(d) + 1]++;
         for (int k = 0; k < d->nout; k++) m->first[holder(d) + 1] += is_tenant(&d->out[k]);
@@ -106,6 +106,7 @@ list_tenants(struct memory *m)
     add_up(m->first_task, ndevice);
     m->tenant = ARENA_ARRAY(a, struct tenant, m->first[ndevice] + 1);
     m->of = ARENA_ARRAY(a, int32_t, nout + 1);
+    l->asked = ARENA_ARRAY(&l->tmp, int32_t, nout + 1);
     m->task = ARENA_ARRAY(a, int32_t, l->ndraft + 1);
     int32_t *next = arena_dup(a, m->first, sizeof *next * (size_t)(ndevice + 1));
     int32_t *next_task = arena_dup(a, m->first_task, sizeof *next * (size_t)(ndevice + 1));
@@ -113,7 +114,7 @@ list_tenants(struct memory *m)
         const struct draft *d = &l->draft[i];
         m->task[next_task[holder(d)]++] = i;
         for (int k = 0; k < d->nout; k++) {
-            int32_t *of = &m->of[m->first_out[i] + k];
+            int32_t *of = &m->of[l->first_out[i] + k];
             *of = is_tenant(&d->out[k]) ? next[holder(d)]++ : -1;
             if (*of >= 0) m->tenant[*of] = (struct tenant){.task = i, .out = k, .last = i};
         }
@@ -125,7 +126,8 @@ static int32_t
 read_by(const struct memory *m, const struct edge *e)
 {
     const struct where *w = &m->l->draft[e->task].out[e->out].where;
-    return w->kind == IN_TASK ? m->of[m->first_out[w->index]] : m->of[m->first_out[e->task] + e->out];
+    const int32_t *first_out = m->l->first_out;
+    return m->of[w->kind == IN_TASK ? first_out[w->index] : first_out[e->task] + e->out];
 }
 
 /* A reader of what several fill together has an edge from each of them and is one. */
@@ -527,6 +529,7 @@ pack_device(struct memory *m, int32_t device)
     }
     for (int32_t i = 0; i < m->nitem; i++) {
         struct out_port *o = &m->l->draft[t[i].task].out[t[i].out];
+        m->l->asked[m->l->first_out[t[i].task] + t[i].out] = m->packed[i].asked;
         o->nreg = m->packed[i].nreg;
         o->where.offset = m->packed[i].offset;
         o->where.stride = m->packed[i].stride;

@@ -62,27 +62,27 @@ add_back(struct berths *b, int32_t task, int32_t to, int32_t lag)
 
 /* False: the plan has edges of another kind. */
 static bool
+is_all_plain(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t k = 0; k < p->task[i].nin; k++)
+            if (!is_plain(p, &p->task[i], &p->task[i].in[k])) return false;
+    return true;
+}
+
+static void
 list_back(struct berths *b)
 {
     const struct plan *p = b->plan;
-    struct arena *a = &b->arena;
-    int32_t n = 0;
-    for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nin;
-    b->first_back = ARENA_ARRAY(a, int32_t, p->ntask + 1);
-    b->lag = ARENA_ARRAY(a, int32_t, p->ntask + 1);
-    b->bucket = ARENA_ARRAY(a, int32_t, p->pieces + 1);
-    b->back = ARENA_ARRAY(a, struct back, 2 * n + 1);
-    b->waiting = ARENA_ARRAY(a, struct waiting, 2 * n + 2);
+    b->nback = 0;
     for (int32_t i = 0; i < p->ntask; i++) b->first_back[i] = -1;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             const struct in_port *in = &p->task[i].in[k];
             const struct out_port *o = &p->task[in->task].out[in->out];
-            if (!is_plain(p, &p->task[i], in)) return false;
             add_back(b, i, in->task, 0);
             if (!o->once) add_back(b, in->task, i, o->nreg);
         }
-    return true;
 }
 
 /* Tasks behind x, which has ended `lag` acts earlier, wait for their turn. */
@@ -291,7 +291,11 @@ list_tenants(struct berths *b, int32_t device)
         for (int32_t k = 0; k < p->task[i].nresult; k++) {
             if (!is_tenant(&p->task[i].out[k], device)) continue;
             bool again = p->task[i].nact > 1 && p->task[i].out[k].every == 1;
-            b->tenant[b->ntenant++] = (struct tenant){.task = i, .out = k, .again = again};
+            b->tenant[b->ntenant++] = (struct tenant){.task = i,
+                                                      .out = k,
+                                                      .asked = b->asked[b->first_out[i] + k],
+                                                      .nreg = p->task[i].out[k].nreg,
+                                                      .again = again};
             nagain += again;
         }
     return nagain;
@@ -307,11 +311,24 @@ count_berths(struct berths *b, int32_t nagain)
     b->nberth = MIN(b->plan->pieces, fits);
     b->nuse = once + nagain * b->nberth;
     for (int32_t i = 0; i < b->ntenant; i++)
-        if (b->tenant[i].again) most = MAX(most, berth_port(b, &b->tenant[i])->nreg);
+        if (b->tenant[i].again) most = MAX(most, b->tenant[i].asked);
     return b->nberth >= MIN(b->plan->pieces, 2 * most);
 }
 
 /* ---- a device ---- */
+
+/* Results have the registers that their readers ask for; or, again, those that packing gave them, for a place in each
+ * room of their stage. Who has berths wants no more: each register is a piece more to which others may be ahead. */
+static void
+set_registers(struct berths *b, bool asked)
+{
+    for (int32_t i = 0; i < b->ntenant; i++) {
+        const struct task *t = &b->plan->task[b->tenant[i].task];
+        struct out_port *o = &t->out[b->tenant[i].out];
+        o->nreg = asked ? b->tenant[i].asked : b->tenant[i].nreg;
+        o->once = t->nact / o->every <= o->nreg;
+    }
+}
 
 static void
 take_berths(struct berths *b)
@@ -346,9 +363,11 @@ make_room(struct berths *b)
 {
     struct arena *a = &b->of_device;
     int32_t n = b->nuse + 1;
+    b->small = 0;
     b->use = ARENA_ARRAY(a, struct use, n);
     b->near = ARENA_ARRAY(a, uint64_t, n / 64 + 1);
     b->best = ARENA_ARRAY(a, int64_t, n);
+    b->better = ARENA_ARRAY(a, int64_t, n);
     b->low = ARENA_ARRAY(a, int32_t, n);
     b->high = ARENA_ARRAY(a, int32_t, n);
     b->queue = ARENA_ARRAY(a, int32_t, n);
@@ -377,40 +396,68 @@ find_reach(struct berths *b)
         for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
 }
 
+/* False: registers that take turns are as good. */
+static bool
+find_berths(struct berths *b, struct plan_device *d)
+{
+    list_back(b);
+    b->after = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant * b->ntenant);
+    find_after(b);
+    if (!takes_turns(b)) return false;
+    int64_t bound = find_bound(b);
+    if (d->scratch <= bound + MAX(bound / BERTHS_GOOD, LEAST_BYTES)) return false;
+    find_reach(b);
+    make_room(b);
+    berths_list(b);
+    int64_t bytes = berths_place(b, bound);
+    if (bytes > d->scratch - d->scratch / LEAST_GAIN) return false;
+    d->scratch = bytes;
+    d->nberth = b->nberth;
+    d->arena_bytes = d->scratch + d->scratch_bytes;
+    return true;
+}
+
 static void
 pack_device(struct berths *b, struct plan_device *d, int32_t device)
 {
     if (!count_berths(b, list_tenants(b, device))) return;
     int64_t least = bytes_in_order(b);
     if (d->scratch <= least + MAX(least / BERTHS_GOOD, LEAST_BYTES)) return;
-    b->after = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant * b->ntenant);
-    find_after(b);
-    if (!takes_turns(b)) return;
-    int64_t bound = find_bound(b);
-    if (d->scratch <= bound + MAX(bound / BERTHS_GOOD, LEAST_BYTES)) return;
-    find_reach(b);
-    make_room(b);
-    berths_list(b);
-    int64_t bytes = berths_place(b, bound);
-    if (bytes > d->scratch - d->scratch / LEAST_GAIN) return;
+    set_registers(b, true);
+    if (!find_berths(b, d)) {
+        set_registers(b, false);
+        return;
+    }
     take_berths(b);
     move_empty(b->plan, device);
-    d->scratch = bytes;
-    d->nberth = b->nberth;
-    d->arena_bytes = d->scratch + d->scratch_bytes;
+}
+
+static void
+make_tables(struct berths *b)
+{
+    const struct plan *p = b->plan;
+    struct arena *a = &b->arena;
+    int32_t nin = 0, nresult = 0;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        nin += p->task[i].nin;
+        nresult += p->task[i].nresult;
+    }
+    b->tenant = ARENA_ARRAY(a, struct tenant, nresult + 1);
+    b->first_back = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->lag = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->bucket = ARENA_ARRAY(a, int32_t, p->pieces + 1);
+    b->back = ARENA_ARRAY(a, struct back, 2 * nin + 1);
+    b->waiting = ARENA_ARRAY(a, struct waiting, 2 * nin + 2);
 }
 
 void
-berth_registers(struct plan *p)
+berth_registers(struct plan *p, const int32_t *first_out, const int32_t *asked)
 {
-    struct berths b = {.plan = p};
-    int32_t n = 0;
-    if (p->pieces == 1) return;
-    for (int32_t i = 0; i < p->ntask; i++) n += p->task[i].nresult;
-    b.tenant = ARENA_ARRAY(&b.arena, struct tenant, n + 1);
-    bool plain = list_back(&b);
+    struct berths b = {.plan = p, .first_out = first_out, .asked = asked};
+    if (p->pieces == 1 || !is_all_plain(p)) return;
+    make_tables(&b);
     find_late(&b);
-    for (int32_t d = 0; d < p->ndevice && plain; d++) {
+    for (int32_t d = 0; d < p->ndevice; d++) {
         pack_device(&b, &p->device[d], d);
         arena_reset(&b.of_device);
     }

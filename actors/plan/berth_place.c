@@ -20,6 +20,8 @@ enum {
     STEPS = 96,            /* but so many steps for each use at most */
     STEP = 192,            /* by which part of it an arena is made smaller */
     NEAR = 24,             /* by more than which it is searched longer */
+    SMALL = 16,            /* those with the fewest bytes, such a part of all together, are small, */
+    TINY = 256,            /* or even tiny */
 };
 
 /* ---- who meets whom ---- */
@@ -96,7 +98,7 @@ berths_list(struct berths *b)
             b->use[n++] = (struct use){.tenant = i,
                                        .berth = k,
                                        .bytes = bytes,
-                                       .offset = o->where.offset + k % o->nreg * o->where.stride,
+                                       .offset = o->where.offset + k % t->nreg * o->where.stride,
                                        .cost = bytes};
     }
 }
@@ -164,14 +166,22 @@ lowest_place(struct berths *b, int32_t u)
     return at;
 }
 
-/* All lie as in the best arena; returns what it takes. */
+/* Large ones are often multiples of each other, and anything small between them leaves a gap that none of them fills.
+ * So it has its place later, in gaps that there are, or above all. */
+static bool
+is_small(const struct berths *b, int32_t u)
+{
+    return b->use[u].bytes < b->small;
+}
+
+/* All lie as in the best arena, small ones aside; returns what it takes. */
 static int64_t
 keep_best(const struct berths *b)
 {
     int64_t all = 0;
     for (int32_t u = 0; u < b->nuse; u++) {
         b->best[u] = b->use[u].offset;
-        all = MAX(all, top_of(&b->use[u]));
+        if (!is_small(b, u)) all = MAX(all, top_of(&b->use[u]));
     }
     return all;
 }
@@ -217,15 +227,25 @@ key_of(const struct berths *b, int32_t use, enum order by)
                                                  use};
 }
 
-/* Lets all down; returns what they take, or, when it is more than `most`, anything more. */
+/* Lists those that are not small, but would be below `was` bytes, in an order; returns how many. */
+static int32_t
+list_ordered(struct berths *b, enum order by, int64_t was)
+{
+    int32_t n = 0;
+    for (int32_t u = 0; u < b->nuse; u++)
+        if (!is_small(b, u) && b->use[u].bytes < was) b->ordered[n++] = key_of(b, u, by);
+    qsort(b->ordered, (size_t)n, sizeof *b->ordered, by_key);
+    return n;
+}
+
+/* Lets all down but small ones; returns what they take, or, when it is more than `most`, anything more. */
 static int64_t
 let_down(struct berths *b, enum order by, int64_t most)
 {
     int64_t all = 0;
-    for (int32_t u = 0; u < b->nuse; u++) b->ordered[u] = key_of(b, u, by);
-    qsort(b->ordered, (size_t)b->nuse, sizeof *b->ordered, by_key);
+    int32_t n = list_ordered(b, by, INT64_MAX);
     b->nplaced = 0;
-    for (int32_t i = 0; i < b->nuse && all <= most; i++) {
+    for (int32_t i = 0; i < n && all <= most; i++) {
         int32_t u = b->ordered[i].use;
         set_down(b, u, lowest_place(b, u));
         all = MAX(all, top_of(&b->use[u]));
@@ -318,6 +338,7 @@ squeeze(struct berths *b, int64_t top)
 {
     b->nqueue = 0;
     for (int32_t u = 0; u < b->nuse; u++) {
+        if (is_small(b, u)) continue;
         if (b->use[u].bytes > top) return false;
         b->use[u].out = top_of(&b->use[u]) > top;
         if (b->use[u].out) b->queue[b->nqueue++] = u;
@@ -347,12 +368,30 @@ try_orders(struct berths *b, int64_t enough)
     return best;
 }
 
-/* They lie as in the best arena. */
+/* They lie as in the best arena, small ones aside. */
 static void
 lie_best(struct berths *b)
 {
     b->nplaced = 0;
-    for (int32_t u = 0; u < b->nuse; u++) set_down(b, u, b->best[u]);
+    for (int32_t u = 0; u < b->nuse; u++)
+        if (!is_small(b, u)) set_down(b, u, b->best[u]);
+}
+
+/* Those that are small no longer, with this limit, have a place as well; returns what all take. */
+static int64_t
+add_smaller(struct berths *b, int64_t bytes, int64_t limit)
+{
+    int64_t was = b->small;
+    lie_best(b);
+    b->small = limit;
+    int32_t n = list_ordered(b, BY_END, was);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t u = b->ordered[i].use;
+        set_down(b, u, lowest_place(b, u));
+        b->best[u] = b->use[u].offset;
+        bytes = MAX(bytes, top_of(&b->use[u]));
+    }
+    return bytes;
 }
 
 /* Smaller and smaller, from an arena of so many bytes; returns the least. */
@@ -366,11 +405,52 @@ squeeze_on(struct berths *b, int64_t bytes, int64_t bound, int64_t looks)
     return bytes;
 }
 
+static int
+by_bytes(const void *x, const void *y)
+{
+    const struct ordered *a = x, *b = y;
+    return (a->key > b->key) - (a->key < b->key);
+}
+
+/* So many bytes that all uses which have fewer have such a part of all bytes together at most. */
+static int64_t
+least_large(struct berths *b, int64_t part)
+{
+    int64_t all = 0, sum = 0, limit = 0;
+    for (int32_t u = 0; u < b->nuse; u++) {
+        b->ordered[u] = (struct ordered){b->use[u].bytes, 0, u};
+        all += b->use[u].bytes;
+    }
+    qsort(b->ordered, (size_t)b->nuse, sizeof *b->ordered, by_bytes);
+    for (int32_t i = 0; i < b->nuse && sum <= all / part; i++) {
+        limit = b->ordered[i].key;
+        sum += limit;
+    }
+    return limit;
+}
+
+/* Large ones first, then small ones too, at last tiny ones; returns what they take. */
+static int64_t
+place_by_size(struct berths *b, int64_t bound)
+{
+    b->small = least_large(b, SMALL);
+    int64_t bytes = try_orders(b, bound + bound / BERTHS_GOOD), tiny = least_large(b, TINY);
+    bytes = squeeze_on(b, bytes, bound, STEP_LOOKS);
+    bytes = add_smaller(b, bytes, tiny);
+    bytes = squeeze_on(b, bytes, bound, STEP_LOOKS);
+    if (bytes > bound + bound / NEAR) bytes = squeeze_on(b, bytes, bound, LONGER * STEP_LOOKS);
+    return add_smaller(b, bytes, 0);
+}
+
 int64_t
 berths_place(struct berths *b, int64_t bound)
 {
-    int64_t bytes = try_orders(b, bound + bound / BERTHS_GOOD);
-    bytes = squeeze_on(b, bytes, bound, STEP_LOOKS);
-    if (bytes > bound + bound / NEAR) bytes = squeeze_on(b, bytes, bound, LONGER * STEP_LOOKS);
+    int64_t enough = bound + bound / BERTHS_GOOD, bytes = try_orders(b, enough);
+    if (bytes <= enough) return bytes;
+    int64_t *best = b->best;
+    b->best = b->better;
+    int64_t better = place_by_size(b, bound);
+    if (better < bytes) return better;
+    b->best = best;
     return bytes;
 }

@@ -14,6 +14,7 @@ enum {
 
 struct tenant {
     int32_t task, out;
+    int32_t asked, nreg; /* registers that its readers ask for, and those that packing gave it */
     bool again;          /* it is written for each piece */
     int32_t first, nuse; /* its uses */
 };
@@ -40,6 +41,7 @@ struct back;
 struct waiting;
 struct berths {
     struct plan *plan;
+    const int32_t *first_out, *asked; /* as berth_registers() is told */
     struct arena arena, of_device;
     int32_t *first_back; /* by task, -1 */
     struct back *back;
@@ -55,13 +57,13 @@ struct berths {
     int32_t *begun, *from, *heaviest; /* by tenant: how many uses have begun at a moment */
     struct use *use;
     uint64_t *near;               /* a bit by use: the one at hand meets it */
-    int64_t *best;                /* by use: where it lies in the best arena so far */
+    int64_t *best, *better;       /* by use: where it lies in the best arena so far; in one that may be better */
     int32_t *low, *high, nplaced; /* uses that have a place, by where they begin, and by where they end */
     int32_t *queue, nqueue;       /* those that have none */
     int32_t *met, *ends, nmet;    /* those that the use at hand meets, by where they begin, and end */
     struct point *begin, *end;    /* where they do, and where they end */
     struct ordered *ordered;
-    int64_t looks;
+    int64_t looks, small; /* looks that are left; fewer bytes are small */
 };
 
 static inline const struct out_port *

@@ -339,7 +339,7 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
         status = lower_all(&l);
         if (!status) {
             flatten(&l);
-            berth_registers(p);
+            berth_registers(p, l.first_out, l.asked);
         }
     }
     free(l.draft);

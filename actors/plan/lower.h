@@ -72,6 +72,8 @@ struct lower {
         int32_t *wanted, *wanted_by;  /* by line: how far a search must meet it, which search */
         int32_t *met;                 /* by line: how far one did */
     } order;
+    int32_t *first_out,
+        *asked; /* of out-ports when registers are packed: by task, the first; registers that readers ask for */
     struct hash_table views; /* interned */
     int32_t exec_capacity;
     int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */

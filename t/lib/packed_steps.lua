@@ -41,16 +41,10 @@ local function traced(name, o)
   return step
 end
 
--- What the search does not bring to 1.05.
-local MOST <const> = {
-  ["gpt2, v-half, 2 devices, 8 pieces, recomputed"] = 1.09, ["llama, interleaved, 2 devices, 16 pieces"] = 1.11,
-  ["llama, interleaved, 2 devices, 8 pieces, recomputed"] = 1.06, ["llama, v-half, 2 devices, 8 pieces, recomputed"] = 1.06,
-}
-
 local function write(name, o)
   local text = ("%s, %s, %d devices, %d pieces%s%s"):format(name, o.schedule, o.devices, o.pieces, o.recompute and ", recomputed" or "",
     o.zero and ", zero " .. o.zero or "")
-  local file <close> = assert(io.open(("%s/%s%s"):format(folder, text, MOST[text] and ", at most " .. MOST[text] or ""), "wb"))
+  local file <close> = assert(io.open(folder .. "/" .. text, "wb"))
   file:write(traced(name, o):_program())
 end
 
