@@ -168,7 +168,7 @@ local function draw()
 end
 local function schedule(n) return optim.cosine{lr = o.lr, min_lr = o.lr / 10, warmup = math.min(o.warmup, n), steps = n} end
 local t, total, start = 0, o.steps, nil
-local timed = true -- what fits in --minutes is yet to be found out
+local timed = true -- no more than fits in --minutes
 
 local parts = {model = model, optimizer = opt, data = data}
 if o.resume then
@@ -190,9 +190,11 @@ while t < total do
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
   if t == begun + 2 then start = rille.clock() end
-  if timed and t == begun + 12 and t < total then -- as many steps as there is time for
-    local more = math.floor(o.minutes * 60 / ((rille.clock() - start) / 10) * 0.9)
-    total = math.min(o.steps, math.max(t, begun + more))
+  local counted = t - begun - 2
+  if timed and t < total and (counted == 10 or counted > 10 and t % o.every == 0) then -- at the speed so far
+    local gone = rille.clock() - start
+    local more = (o.minutes * 60 * 0.9 - gone) * counted / gone
+    total = math.min(total, t + math.max(0, math.floor(more)))
     lr, line.total = schedule(total), total
   end
   line:update(t, loss, tokens)

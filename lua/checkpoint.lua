@@ -234,7 +234,7 @@ end
 
 -- Everything is read and checked before anything is changed. nil and why: its values are damaged.
 local function load_file(who, path, parts)
-  local contents, says = rille._contents(path)
+  local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
   check.that(type(saved) == "table" and type(saved.random) == "table" and type(saved.partial) == "table", "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)

@@ -126,31 +126,31 @@ push_chart(lua_State *L, const struct rille_chart *c)
 }
 
 static double
-cost_field(lua_State *L, int i, const char *key)
+cost_field(lua_State *L, int i, const char *who, const char *key)
 {
     double v = 0;
     bool good = lua_getfield(L, i, key) == LUA_TNIL || real_at(L, -1, &v);
-    if (!good || !(v >= 0)) complain(L, "chart: %s is a number of seconds, found %s", key, what_is(L, -1));
+    if (!good || !(v >= 0)) complain(L, "%s: %s is a number of seconds, found %s", who, key, what_is(L, -1));
     lua_pop(L, 1);
     return v;
 }
 
 bool
-chart_costs(lua_State *L, int i, struct rille_chart_costs *out)
+chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out)
 {
     static const char *const keys[] = {"forward", "backward", "weight", "move", "update", "jitter", "seed", NULL};
     if (lua_isnoneornil(L, i)) return false;
-    if (!lua_istable(L, i)) complain(L, "chart: the costs are a table, found %s", what_is(L, i));
+    if (!lua_istable(L, i)) complain(L, "%s: the costs are a table, found %s", who, what_is(L, i));
     bool chart = lua_getfield(L, i, "planned") != LUA_TNIL;
     lua_pop(L, 1);
-    if (!chart) check_keys(L, i, "chart", keys);
-    *out = (struct rille_chart_costs){.forward = cost_field(L, i, "forward"),
-                                      .backward = cost_field(L, i, "backward"),
-                                      .weight = cost_field(L, i, "weight"),
-                                      .move = cost_field(L, i, "move"),
-                                      .update = cost_field(L, i, "update"),
-                                      .jitter = cost_field(L, i, "jitter"),
-                                      .seed = (int64_t)cost_field(L, i, "seed")};
+    if (!chart) check_keys(L, i, who, keys);
+    *out = (struct rille_chart_costs){.forward = cost_field(L, i, who, "forward"),
+                                      .backward = cost_field(L, i, who, "backward"),
+                                      .weight = cost_field(L, i, who, "weight"),
+                                      .move = cost_field(L, i, who, "move"),
+                                      .update = cost_field(L, i, who, "update"),
+                                      .jitter = cost_field(L, i, who, "jitter"),
+                                      .seed = (int64_t)cost_field(L, i, who, "seed")};
     return true;
 }
 
@@ -159,7 +159,7 @@ chart_push(lua_State *L, struct rille_graph *g, int costs)
 {
     struct rille_chart_costs k;
     struct rille_chart *c;
-    bool given = chart_costs(L, costs, &k);
+    bool given = chart_costs(L, costs, "chart", &k);
     at_line(L);
     check(L, rille_graph_chart(g, given ? &k : NULL, &c));
     push_chart(L, c);

@@ -159,14 +159,14 @@ load_format(lua_State *L)
     return load_all(L, file_push(L, "load", path, format), path, 3, "load");
 }
 
-/* rille._contents(path[, format]): a list of {name =, dtype =, shape =} in order of name, and what else the file says.
- */
+/* rille._contents(path[, format[, who]]): a list of {name =, dtype =, shape =} in order of name, and what else the file
+ * says. who: the function of which errors speak. */
 static int
 contents(lua_State *L)
 {
-    const char *path = path_check(L, 1, "contents"), *key, *value;
+    const char *who = luaL_optstring(L, 3, "contents"), *path = path_check(L, 1, who), *key, *value;
     struct rille_file_entry e;
-    struct rille_file *f = file_push(L, "contents", path, luaL_optstring(L, 2, NULL));
+    struct rille_file *f = file_push(L, who, path, luaL_optstring(L, 2, NULL));
     lua_newtable(L);
     for (int k = 0; rille_file_entry(f, k, &e); k++) {
         lua_createtable(L, 0, 3);

@@ -116,7 +116,7 @@ schedule_table(lua_State *L, int i, struct graph *g)
     g->options.split_backward = bool_option(L, i, "split_backward");
     g->options.memory = amount_option(L, i, "memory");
     lua_getfield(L, i, "costs");
-    if (chart_costs(L, lua_gettop(L), &g->costs)) g->options.costs = &g->costs;
+    if (chart_costs(L, lua_gettop(L), "graph", &g->costs)) g->options.costs = &g->costs;
     lua_pop(L, 1);
     if (g->options.memory > 0 && numbers)
         complain(L, "graph: schedule: memory finds lag and split_backward; give one or the other");
@@ -171,10 +171,10 @@ recompute_option(lua_State *L, int i, struct graph *g)
 {
     bool is_text = lua_getfield(L, i, "recompute") == LUA_TSTRING;
     g->options.recompute_auto = is_text && !strcmp(lua_tostring(L, -1), "auto");
-    if (is_text && !g->options.recompute_auto)
-        complain(L, "graph: recompute is true, false or \"auto\", found \"%s\"", lua_tostring(L, -1));
+    if (!g->options.recompute_auto && !lua_isnil(L, -1) && !lua_isboolean(L, -1))
+        complain(L, "graph: recompute is true, false or \"auto\", found %s", what_is(L, -1));
+    if (!is_text) g->options.recompute = lua_toboolean(L, -1);
     lua_pop(L, 1);
-    if (!is_text) g->options.recompute = bool_option(L, i, "recompute");
 }
 
 static void

@@ -252,8 +252,8 @@ void actors_push(lua_State *L, struct rille_graph *g); /* a list of them; NULL: 
 
 /* ---- lua_chart.c: the schedule of a step ---- */
 
-/* Reads the costs at i, {forward =, ...} or a chart; false: nothing is there. */
-bool chart_costs(lua_State *L, int i, struct rille_chart_costs *out);
+/* Reads the costs at i, {forward =, ...} or a chart; false: nothing is there. Errors speak of `who`. */
+bool chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out);
 void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
 
 /* ---- value.c: dtypes as Lua values ---- */

@@ -191,6 +191,7 @@ tap.group("bits", function()
   end
   tap.is((trained("cpu", {schedule = {memory = 0.35}, recompute = "auto"}, 0.5)), (trained("cpu", {}, 0.5)), "with dropout: the same elements")
   tap.fails(function() trained("cpu", {recompute = "often"}) end, {"recompute", "auto", "often"}, "another word")
+  tap.fails(function() trained("cpu", {recompute = 1}) end, {"graph: recompute", "auto", "1"}, "a number")
   tap.fails(function() trained("cpu", {recompute = "auto", auto_parallel = true}) end, {"recompute", "auto_parallel"}, "with a planner")
 end)
 

@@ -400,8 +400,8 @@ tap.group("what cannot be", function()
     tap.fails(function() pipeline({0, 1}, 1, {memory = memory}) end, {"memory = ", "micro_batches = 1", "memory_limit", "stages.lua:"},
       "memory for pieces, of which there is one")
   end
-  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {forward = 0}}) end, {"forward"}, "costs want a forward")
-  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {sideways = 1}}) end, {"sideways"}, "and no others")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {forward = 0}}) end, {"graph", "forward"}, "costs want a forward")
+  tap.fails(function() pipeline({0, 1}, 2, {memory = 1, costs = {sideways = 1}}) end, {"graph", "sideways"}, "and no others")
   tap.fails(function() pipeline({0, 1}, 2, {costs = {forward = 1}}) end, {"memory"}, "costs are for the dial")
   local step = rille.graph(function(x) return x:sum() end, {micro_batches = 4})
   local x = rille.empty({12, 2}, {placement = rille.placement("meta", {0, 1}), sbp = "S(0)"})

@@ -5,14 +5,29 @@ local check = require "rille.check"
 
 local files = {}
 
--- All of it. A folder can be opened, and not read.
-local function read(who, path)
+local PIECE, MOST = 1 << 20, 1 << 32 -- bytes
+
+-- All of it, which has none of the bytes `strange`, a pattern. A folder can be opened, and not read; some files never end.
+local function read(who, path, strange)
   local file, why_not = io.open(check.path(who, "the name of a file", path), "rb")
   check.that(file, "%s: %s", who, why_not)
-  local text, why = file:read("a")
+  local pieces, wrong, piece = {}, nil, nil
+  repeat
+    local why
+    piece, why = file:read(PIECE)
+    pieces[#pieces + 1] = piece
+    local at = piece and strange and piece:find(strange)
+    if why then
+      wrong = why
+    elseif at then
+      wrong = ("byte %d is %d, so it is no text"):format((#pieces - 1) * PIECE + at - 1, piece:byte(at))
+    elseif #pieces * PIECE > MOST then
+      wrong = ("more than %d GiB are not read at once; rille.data.tokens maps files of ids"):format(MOST >> 30)
+    end
+  until not piece or wrong
   file:close()
-  check.that(text, "%s: %s: %s", who, path, tostring(why))
-  return text
+  check.that(not wrong, "%s: %s: %s", who, path, tostring(wrong))
+  return table.concat(pieces)
 end
 
 local BYTE_ORDER_MARK = "\xEF\xBB\xBF"
@@ -62,7 +77,7 @@ function files.csv(path, given)
   local who = "rille.data.csv"
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
   check_separator(who, o.separator)
-  local text, rows, names, at = read(who, path), {}, nil, 0
+  local text, rows, names, at = read(who, path, "\0"), {}, nil, 0
   if text:sub(1, 3) == BYTE_ORDER_MARK then text = text:sub(4) end
   for line in text:gmatch("([^\n]*)\n?") do
     at, line = at + 1, line:gsub("\r$", "")
