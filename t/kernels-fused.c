@@ -2,7 +2,8 @@
  *
  * Chains are drawn at random: operators, dtypes, operands that broadcast, are
  * numbers, have gaps, or are the result of an earlier step; results that leave
- * the chain half way; a product among the steps, which then leads the chain. */
+ * the chain half way; a product among the steps, which then leads the chain.
+ * And a sum over rows short and long, many and few, element by element. */
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 #include "runtime/device.h"
@@ -284,9 +285,62 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
+/* x + y on {outer, rows, row}, x as memory has it or its rows and columns exchanged, y one of `shapes` of it. */
+static void
+try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned)
+{
+    struct arena a = {0};
+    int64_t dim[3], n = full[0] * full[1] * full[2];
+    for (int k = 0; k < 3; k++) dim[k] = mask[k] == 1 ? 1 : full[k];
+    struct type type[2] = {type_of(d, 3, full), type_of(d, 3, dim)}, result;
+    struct call *c = ARENA_NEW(&a, struct call);
+    *c = (struct call){.op = op_find("add"), .nin = 2, .nout = 1, .in = type, .out = &result};
+    struct rule rule;
+    struct view in[3] = {view_dense(&type[0], NULL), view_dense(&type[1], NULL), view_dense(&type[0], NULL)};
+    if (turned) {
+        in[0].stride[1] = 1;
+        in[0].stride[2] = full[1];
+    }
+    char *data[3];
+    for (int k = 0; k < 3; k++) data[k] = arena_alloc(&a, (size_t)n * sizeof(double));
+    for (int64_t i = 0; i < n; i++) {
+        elem_set_f(d, data[0], i, (double)(i * 7 % 11));
+        elem_set_f(d, data[1], i, (double)(i * 5 % 13));
+    }
+    struct kcall k = {.call = c, .in = in, .out = in + 2, .threads = 1};
+    struct exec *e = NULL;
+    bool good = !call_infer(&a, c, &rule) && !exec_new(&k, DEV_CPU, &e);
+    void *scratch = good ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
+    good = good && !exec_run(e, (void *[]){data[0], data[1]}, (void *[]){data[2]}, scratch, 0);
+    for (int64_t i = 0; good && i < n; i++) {
+        int64_t at[3] = {i / full[2] / full[1], i / full[2] % full[1], i % full[2]}, x = 0, y = 0;
+        for (int j = 0; j < 3; j++) x += at[j] * in[0].stride[j];
+        for (int j = 0; j < 3; j++) y += dim[j] == 1 ? 0 : at[j] * in[1].stride[j];
+        good = elem_get_f(d, data[2], i) == (double)(x * 7 % 11 + y * 5 % 13);
+    }
+    ok(good, "%s{%lld,%lld,%lld}%s + {%lld,%lld,%lld}", dtype_text(d), (long long)full[0], (long long)full[1],
+       (long long)full[2], turned ? " turned" : "", (long long)dim[0], (long long)dim[1], (long long)dim[2]);
+    free(scratch);
+    exec_free(&e);
+    arena_fini(&a);
+}
+
+static void
+try_short_rows(void)
+{
+    static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F64, DT_I32};
+    static const int64_t rows[] = {2, 255, 256, 257, 1100}, row[] = {1, 2, 3, 7, 8, 16, 17, 40};
+    for (size_t d = 0; d < countof(dtypes); d++)
+        for (size_t r = 0; r < countof(rows); r++)
+            for (size_t n = 0; n < countof(row); n++)
+                for (size_t s = 0; s < 2 * countof(shapes); s++)
+                    try_rows(dtypes[d], (int64_t[]){1 + (int64_t)(n & 2), rows[r], row[n]}, shapes[s / 2], s % 2);
+}
+
 int
 main(void)
 {
+    try_short_rows();
     for (int threads = 1; threads <= 3; threads++) try_long(threads);
     uint64_t seed = seed_of(1);
     for (uint64_t i = 0; i < CHAINS; i++) try_chain(seed + i);
