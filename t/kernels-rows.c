@@ -149,6 +149,8 @@ static const struct {
     {"softmax", "f32{3,%N}"},
     {"softmax", "bf16{3,%N}"},
     {"softmax", "f32{2,%N,3} axis=1"},
+    {"softmax", "f32{%N,530} axis=0"},
+    {"log_softmax", "bf16{%N,515} axis=0"},
     {"log_softmax", "f32{3,%N}"},
     {"log_softmax", "f16{%N,2} axis=0"},
     {"softmax_grad", "f32{3,%N} f32{3,%N}"},
@@ -200,6 +202,7 @@ static const struct {
     const char *op, *text;
 } large[] = {
     {"softmax", "f32{2000,40}"},
+    {"softmax", "f64{2,50,1500} axis=1"},
     {"softmax_grad", "f32{2000,40} f32{2000,40}"},
     {"attention_softmax", "f32{4,100,100} - is_causal=true"},
     {"cross_entropy_parts", "f32{5000,10} i64{5000}<10 f32{5000}>9"},

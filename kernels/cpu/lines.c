@@ -12,7 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 1024, SHORT = 4 * BLOCK, TOGETHER = 16, CACHE_CELLS = 1 << 17, GRAIN = 16384 };
+enum { BLOCK = 1024, SHORT = 4 * BLOCK, GRAIN = 16384 };
+/* Neighbours that are brought together, many or few; reals: on their way, of a page, of few and many neighbours in a
+ * cache. */
+enum { TOGETHER = 64, FEW = 16, CELLS = 1024, PAGE_CELLS = 512, CACHE_CELLS = 1 << 17, MANY_CELLS = 1 << 16 };
 
 struct lines
 lines_of(const struct view *v, int axis)
@@ -348,20 +351,20 @@ turn_f64(int64_t n, int64_t width, const double *x, int64_t x_pitch, double *y, 
 static void
 turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, void *to)
 {
-    enum { SOME = 64 };
-    double workspace[SOME * TOGETHER];
+    double workspace[CELLS];
     int64_t bytes = (int64_t)dtype_bytes(v->dtype);
     enum compute type = compute_of(v->dtype);
     const char *from = (const char *)v->data + at * bytes;
     if (pitch == 1) {
         block_load(type, v->dtype, from, 1, n, to);
     } else if (v->dtype == DT_F32) {
-        cols_turn(n, width, (const float *)from, pitch, to, n);
+        for (int64_t i = 0; i < n; i += FEW) /* all that was read of a line of the cache is used while it is there */
+            cols_turn(MIN(n - i, FEW), width, (const float *)from + i * pitch, pitch, (float *)to + i, n);
     } else if (v->dtype == DT_F64) {
         turn_f64(n, width, (const double *)from, pitch, to, n);
     } else {
-        for (int64_t i = 0; i < n; i += SOME) {
-            int64_t m = MIN(n - i, SOME);
+        for (int64_t i = 0, m; i < n; i += m) {
+            m = MIN(n - i, CELLS / width);
             for (int64_t j = 0; j < m; j++)
                 block_load(type, v->dtype, from + (i + j) * pitch * bytes, 1, width, (float *)workspace + j * width);
             cols_turn(m, width, (const float *)workspace, width, (float *)to + i, n);
@@ -372,8 +375,7 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
 static void
 turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, const void *from)
 {
-    enum { SOME = 64 };
-    double workspace[SOME * TOGETHER];
+    double workspace[CELLS];
     int64_t bytes = (int64_t)dtype_bytes(v->dtype);
     char *to = (char *)v->data + at * bytes;
     if (pitch == 1) {
@@ -383,8 +385,8 @@ turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t wid
     } else if (v->dtype == DT_F64) {
         turn_f64(width, n, from, n, (double *)to, pitch);
     } else {
-        for (int64_t i = 0; i < n; i += SOME) {
-            int64_t m = MIN(n - i, SOME);
+        for (int64_t i = 0, m; i < n; i += m) {
+            m = MIN(n - i, CELLS / width);
             cols_turn(width, m, (const float *)from + i, n, (float *)workspace, width);
             for (int64_t j = 0; j < m; j++)
                 block_store(COMP_F32, v->dtype, (const float *)workspace + j * width, width,
@@ -422,12 +424,14 @@ in_place(const struct line_call *c, int i)
     return c->l.inner == 1 && d == compute_dtype(compute_of(d));
 }
 
-/* How many neighbours are brought together: as many as a cache has room for. */
+/* How many neighbours are brought together: as many as a cache has room for, many where rows lie half a page apart.
+ */
 static int64_t
 neighbours(const struct line_call *c)
 {
-    int64_t most = MAX(CACHE_CELLS / MAX(c->l.size, 1), 1);
-    return MIN(MIN(most, TOGETHER), c->l.inner);
+    int64_t size = MAX(c->l.size, 1), few = MAX(MIN(CACHE_CELLS / size, FEW), 1);
+    if (c->l.inner >= PAGE_CELLS) few = MAX(few, MIN(MANY_CELLS / size, TOGETHER));
+    return MIN(few, c->l.inner);
 }
 
 /* Bytes of scratch that one thread needs for view i. */
@@ -479,6 +483,7 @@ work_of(const struct line_call *c, const struct kcall *k)
     struct work w = {.c = c, .k = k, .step = neighbours(c), .in_place = true};
     enum compute type = compute_of((enum dtype)c->view[0]->dtype);
     w.f = c->l.size <= BLOCK ? &reals_of_block[type] : &reals_of[type];
+    while (w.step > FEW && c->l.outer * (c->l.inner / w.step) < 2 * k->threads) w.step /= 2;
     w.per = (c->l.inner + w.step - 1) / w.step;
     for (int i = 0; i < c->nview; i++) {
         int64_t bytes = (int64_t)compute_bytes(type);

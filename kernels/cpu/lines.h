@@ -1,8 +1,8 @@
 /* lines.h - the lines of tensors along an axis, one after another, each as n reals that lie side by side.
  *
  * An operator says once what it does to a line, of floats or of doubles, wherever that lies: lines_run() brings those
- * that do not lie so in memory to scratch, up to sixteen neighbours together, so that it reads a line of cache once,
- * and brings results back. f32, bf16 and f16 are floats, f64 are doubles. Any thread: calls keep nothing, and all
+ * that do not lie so in memory to scratch, up to 64 neighbours together, so that it reads a line of cache once, and
+ * brings results back. f32, bf16 and f16 are floats, f64 are doubles. Any thread: calls keep nothing, and all
  * memory is the caller's. */
 #ifndef RILLE_KERNELS_CPU_LINES_H
 #define RILLE_KERNELS_CPU_LINES_H
