@@ -1,5 +1,6 @@
-/* norm_f64.c - normalisation of rows of doubles: as norm.c, whose rows are floats. Sums have eight lanes
- * within a block of a row, and blocks one after the other. */
+/* norm_f64.c - normalisation of rows of doubles: as norm.c, whose rows are floats. Sums have 32 lanes
+ * within a block of a row, enough that none waits for its last addition, and blocks
+ * one after the other. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/norm_f64.h"
 
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 8, BLOCK = 1024 };
+enum { LANES = 32, BLOCK = 1024 };
 
 struct stats {
     double mean, rstd;
@@ -26,9 +27,11 @@ struct task {
 /* ---- rows ---- */
 
 INLINE double
-fold(const double *lane)
+fold(double *lane)
 {
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    for (int half = LANES / 2; half; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
 }
 
 /* Adds the sums of x - shift and of its square to sum[0] and sum[1]. */
@@ -95,12 +98,18 @@ VECTOR static void
 gradient_sums_f64(int64_t n, const double *x, const double *dy, const double *w, struct stats t, double sum[2])
 {
     double a[LANES] = {0}, b[LANES] = {0};
-    for (int64_t i = 0; i < n; i += LANES)
-        for (int l = 0; l < LANES && i + l < n; l++) {
+    int64_t whole = n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++) {
             double u = w ? dy[i + l] * w[i + l] : dy[i + l];
             a[l] += u;
             b[l] += u * ((x[i + l] - t.mean) * t.rstd);
         }
+    for (int64_t i = whole; i < n; i++) {
+        double u = w ? dy[i] * w[i] : dy[i];
+        a[i - whole] += u;
+        b[i - whole] += u * ((x[i] - t.mean) * t.rstd);
+    }
     sum[0] += fold(a);
     sum[1] += fold(b);
 }
