@@ -72,6 +72,15 @@ lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words
 
 enum { ID_BLOCK = 1024 };
 
+/* How many are neither of `count` values from lo on nor `also`. */
+VECTOR static int64_t
+count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t also)
+{
+    int64_t others = 0;
+    for (int64_t j = 0; j < n; j++) others += (uint64_t)id[j] - (uint64_t)lo >= count && id[j] != also;
+    return others;
+}
+
 /* Is every element of dense memory allowed? The walk below, which knows where it is, then is not needed. */
 static bool
 all_allowed(const struct view *x, const struct allowed *a)
@@ -80,8 +89,9 @@ all_allowed(const struct view *x, const struct allowed *a)
     if (!a->also && a->count == 0) return n == 0;
     for (int64_t i = 0, m; i < n && stop_passes(i); i += m) {
         m = MIN(n - i, ID_BLOCK);
-        block_load(COMP_I64, x->dtype, (const char *)x->data + i * (int64_t)dtype_bytes(x->dtype), 1, m, id);
-        for (int64_t j = 0; j < m; j++) bad += (uint64_t)id[j] - (uint64_t)a->lo >= a->count && id[j] != also;
+        const char *from = (const char *)x->data + i * (int64_t)dtype_bytes(x->dtype);
+        if (x->dtype != DT_I64) block_load(COMP_I64, x->dtype, from, 1, m, id);
+        bad += count_others(m, x->dtype == DT_I64 ? (const int64_t *)from : id, a->lo, a->count, also);
     }
     return bad == 0;
 }
