@@ -124,6 +124,23 @@ tap.group("shards", function()
   tap.is(#list(at), 4, "and one file goes when there are shards again")
 end)
 
+tap.group("what is read", function()
+  local function read_so_far() -- bytes, by this process; nil: that is not told here
+    local file = io.open("/proc/self/io")
+    local text = file and file:read("a")
+    if file then file:close() end
+    return text and tonumber(text:match("rchar: (%d+)"))
+  end
+  local path, half = dir .. "/large.safetensors", 1 << 21
+  rille.save(path, {a = rille.ones({1 << 19}), b = rille.full({1 << 19}, 2)})
+  local before = read_so_far()
+  local b = rille.load(path, {names = {"b"}, placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}).b
+  local value = b:sum():item()
+  local bytes = before and read_so_far() - before
+  tap.is(value, 2.0 * (1 << 19), "one tensor of a file")
+  tap.ok(not bytes or bytes >= half and bytes < half + (1 << 16), "is what is read of it, once", bytes)
+end)
+
 tap.group("modules", function()
   local function net() return nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 2)) end
   rille.manual_seed(1)

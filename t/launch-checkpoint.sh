@@ -91,6 +91,43 @@ unset RILLE_HOSTS
 [ "$(stat -c %s shared/four/*.safetensors)" -lt 20000 ]
 ok "the controller wrote no values" [ $? = 0 ]
 
+# ---- each reads its own ----
+
+cat >bytes.lua <<'LUA'
+local function made(sbp)
+  local net = rille.nn.Linear(1024, 4096, {bias = false})
+  net:to_global{placement = rille.placement("cpu", {0, 1, 2, 3}), sbp = sbp}
+  return net
+end
+local function read_so_far() -- by each worker, bytes
+  local list = {}
+  for i, w in ipairs(rille.workers()) do
+    local file <close> = assert(io.open(("/proc/%d/io"):format(w.pid)))
+    list[i] = tonumber(file:read("a"):match("rchar: (%d+)"))
+  end
+  return list
+end
+local net = made("S(0)")
+rille.checkpoint.save("shared/bytes", {model = net})
+local before = read_so_far()
+rille.checkpoint.load("shared/bytes", {model = net})
+tostring(net:parameters()[1])
+local share, beside = 4 * 1024 * 4096 // #before, 1 << 18 -- what keeps a worker alive is read as well
+for i, bytes in ipairs(read_so_far()) do
+  bytes = bytes - before[i]
+  print(bytes >= share and bytes < share + beside and "its own" or ("%d bytes, its own are %d"):format(bytes, share))
+end
+LUA
+if cat "/proc/$$/io" >/dev/null 2>&1; then
+  for hosts in 1 2; do
+    RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 --root "$dir/shared" bytes.lua
+    is "each worker of $hosts hosts reads what is its own, once" "$stdout" $'its own\nits own\nits own\nits own'
+    rm -r shared/bytes
+  done
+else
+  skip "each worker reads what is its own" "what a process reads is not told here"
+fi
+
 # ---- damage ----
 
 flip() { printf '\xff' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }

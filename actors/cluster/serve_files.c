@@ -121,13 +121,15 @@ is_copy(const struct shard_copy *c, const struct source *from)
            !__builtin_mul_overflow(c->nrow - 1, c->to_stride, &last) && c->to <= INT64_MAX - last;
 }
 
+/* Block by block, so that each is read once. */
 static int
 load_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
 {
     for (int64_t row = 0; row < c->nrow; row++)
         for (int64_t done = 0; done < c->bytes;) {
-            int64_t n = MIN(c->bytes - done, (int64_t)SOURCE_BLOCK);
-            TRY(source_read(from, c->from + row * c->from_stride + done, t->block, n));
+            int64_t at = c->from + row * c->from_stride + done;
+            int64_t n = MIN(c->bytes - done, SOURCE_BLOCK - at % SOURCE_BLOCK);
+            TRY(source_read(from, at, t->block, n));
             TRY(copy_bytes(t, (uint64_t)(c->to + row * c->to_stride + done), t->block, (size_t)n, true));
             done += n;
         }

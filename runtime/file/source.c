@@ -124,28 +124,24 @@ source_digests(const struct source *s)
     return s->blocks ? s->blocks->digest : NULL;
 }
 
+/* The n bytes from `at` on within block i, which is read once: what it is held against its digest in gives them. */
 static int
-check_block(const struct source *s, int64_t i)
+read_checked(const struct source *s, int64_t i, int64_t at, char *out, int64_t n)
 {
     struct blocks *b = s->blocks;
-    int64_t at = i * SOURCE_BLOCK, n = MIN((int64_t)SOURCE_BLOCK, s->size - at);
-    if (i < b->first || i >= b->first + b->n || atomic_load(&b->good[i - b->first])) return 0;
-    void *bytes = must_alloc((size_t)n);
-    int status = read_bytes(s, at, bytes, n);
-    if (!status && source_digest(bytes, (size_t)n) != b->digest[i - b->first])
+    int64_t from = i * SOURCE_BLOCK, whole = MIN((int64_t)SOURCE_BLOCK, s->size - from);
+    if (i < b->first || i >= b->first + b->n || atomic_load(&b->good[i - b->first])) return read_bytes(s, at, out, n);
+    char *bytes = must_alloc((size_t)whole);
+    int status = read_bytes(s, from, bytes, whole);
+    if (!status && source_digest(bytes, (size_t)whole) != b->digest[i - b->first])
         status = fail(E_IO, "%s: damaged: its bytes from position %lld on are not those that were written", s->name,
-                      (long long)at);
-    if (!status) atomic_store(&b->good[i - b->first], true);
+                      (long long)from);
+    if (!status) {
+        memcpy(out, bytes + (at - from), (size_t)n);
+        atomic_store(&b->good[i - b->first], true);
+    }
     free(bytes);
     return status;
-}
-
-/* Those that the bytes lie in, once each. */
-static int
-check_blocks(const struct source *s, int64_t offset, int64_t n)
-{
-    for (int64_t i = offset / SOURCE_BLOCK; n && i <= (offset + n - 1) / SOURCE_BLOCK; i++) TRY(check_block(s, i));
-    return 0;
 }
 
 int
@@ -153,8 +149,13 @@ source_read(const struct source *s, int64_t offset, void *out, int64_t n)
 {
     assert(offset >= 0 && n >= 0);
     if (n > s->size || offset > s->size - n) return too_short(s, offset, n);
-    if (s->blocks) TRY(check_blocks(s, offset, n));
-    return read_bytes(s, offset, out, n);
+    if (!s->blocks) return read_bytes(s, offset, out, n);
+    for (int64_t done = 0, m; done < n; done += m) {
+        int64_t at = offset + done;
+        m = MIN(n - done, SOURCE_BLOCK - at % SOURCE_BLOCK);
+        TRY(read_checked(s, at / SOURCE_BLOCK, at, (char *)out + done, m));
+    }
+    return 0;
 }
 
 int
