@@ -79,11 +79,11 @@ end
 
 -- Seconds of a product alone, its operands as they lie in a step: "nn", "nt" (b transposed, as weights are), "tn" (a, as
 -- rows are in a weight's gradient). Its result stays in the step, so that its memory is that of the last time.
-local function product(m, k, n, form, batch)
+local function product(dtype, m, k, n, form, batch)
   local function operand(turned, rows, cols)
     local size = turned and {cols, rows} or {rows, cols}
     if batch then table.insert(size, 1, batch) end
-    return rille.rand(size, {placement = one, sbp = "B"})
+    return rille.rand(size, {placement = one, sbp = "B", dtype = dtype})
   end
   local a, b = operand(form == "tn", m, k), operand(form == "nt", k, n)
   local run = rille.graph(function(p, q)
@@ -93,18 +93,20 @@ local function product(m, k, n, form, batch)
 end
 
 -- Of one layer, for all heads: two products forward and four backward, without what is masked.
-local function attention(batch, length)
+local function attention(dtype, batch, length)
   local d = WIDTH // HEADS
   local n = batch * HEADS
-  return (2 * product(length, d, length, "nt", n) + 2 * product(length, length, d, "nn", n) + 2 * product(length, length, d, "tn", n)) / 2
+  return (2 * product(dtype, length, d, length, "nt", n) + 2 * product(dtype, length, length, d, "nn", n) +
+    2 * product(dtype, length, length, d, "tn", n)) / 2
 end
 
-local function limit(name, case, batch, length)
+local function limit(name, case, batch, length, dtype)
   local tokens, d = batch * length, WIDTH
-  local sum = o.layers * attention(batch, length)
+  local sum = o.layers * attention(dtype, batch, length)
   for _, p in ipairs{{3 * d, d, o.layers}, {d, d, o.layers}, {4 * d, d, o.layers}, {d, 4 * d, o.layers}, {VOCAB, d, 1}} do
     local out, into, times = table.unpack(p)
-    sum = sum + times * (product(tokens, into, out, "nt") + product(tokens, out, into, "nn") + product(out, tokens, into, "tn"))
+    sum = sum + times * (product(dtype, tokens, into, out, "nt") + product(dtype, tokens, out, into, "nn") +
+      product(dtype, out, tokens, into, "tn"))
   end
   local parameters = o.layers * (12 * d * d + 13 * d) + (VOCAB + 1024) * d
   local x = rille.ones({64 << 20}, {placement = one, sbp = "B"})
@@ -140,16 +142,17 @@ end
 
 local two, stages = {0, 1}, {rille.placement("cpu", {0}), rille.placement("cpu", {1})}
 local rows = {
-  {limit, "limit: products, AdamW", "4x64", 4, 64},
+  {limit, "limit: products, AdamW", "4x64", 4, 64, "f32"},
   {training, "Rille", "4x64", 4, 64, {}},
   {training, "Rille, dp 2", "4x64", 4, 64, {devices = two, recipe = {data = 0}}},
   {training, "Rille, tp 2", "4x64", 4, 64, {devices = two, recipe = {tensor = 0}}},
   {training, "Rille, zero 3 over 2", "4x64", 4, 64, {devices = two, recipe = {data = 0, zero = 3}}},
   {training, "Rille, 2 stages, 4 pieces", "4x64", 4, 64, {recipe = {stages = stages}, pieces = 4}},
+  {limit, "limit: products, AdamW", "4x64 bf16", 4, 64, "bf16"},
   {training, "Rille", "4x64 bf16", 4, 64, {bf16 = true}},
-  {limit, "limit: products, AdamW", "4x256", 4, 256},
+  {limit, "limit: products, AdamW", "4x256", 4, 256, "f32"},
   {training, "Rille", "4x256", 4, 256, {}},
-  {limit, "limit: products, AdamW", "1x1024", 1, 1024},
+  {limit, "limit: products, AdamW", "1x1024", 1, 1024, "f32"},
   {training, "Rille", "1x1024", 1, 1024, {}},
   {writing, "Rille", "an id", {}},
   {writing, "Rille, int8", "an id", {quantize = true}},
