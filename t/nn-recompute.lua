@@ -70,6 +70,39 @@ tap.group("bits", function()
   end
 end)
 
+-- Each read computes what it wants of the gradients, and a later one of the rest finds what an earlier one left.
+tap.group("gradients read one by one", function()
+  local orders = {
+    forward = function(n) local list = {} for i = 1, n do list[i] = i end return list end,
+    backward = function(n) local list = {} for i = 1, n do list[i] = n + 1 - i end return list end,
+    inside = function(n) return {n // 2, 1, n, n // 2 + 1} end,
+  }
+  local function read(place, recipe, again, order, loss_first)
+    local net, whole = new(place, recipe, again)
+    local opt = optim.AdamW(net:parameters(), {lr = 0.01})
+    local x = rille.randn({4, 6, 16}):to_global{placement = place, sbp = whole}:to_global(rille.parallel.input(net))
+    local params, seen = net:parameters(), {}
+    for _ = 1, 2 do
+      local loss = net(x):square():mean()
+      loss:backward()
+      for _, i in ipairs(order(#params)) do seen[#seen + 1] = params[i].grad:totable() end
+      if loss_first then seen[#seen + 1] = loss:item() end
+      opt:step(); opt:zero_grad()
+      seen[#seen + 1] = params[3]:totable()
+      if not loss_first then seen[#seen + 1] = loss:item() end
+    end
+    return seen
+  end
+  for name, order in pairs(orders) do
+    for layout, at in pairs{["one device"] = {mesh{0}, {}}, ["data"] = {mesh{0, 1}, {data = 0}}, ["tensor"] = {mesh{0, 1}, {tensor = 0}}} do
+      for _, loss_first in ipairs{true, false} do
+        tap.is(read(at[1], at[2], true, order, loss_first), read(at[1], at[2], false, order, loss_first),
+          ("%s, %s, the loss %s"):format(layout, name, loss_first and "before the step" or "last"))
+      end
+    end
+  end
+end)
+
 tap.group("more", function()
   local function second(again)
     rille.manual_seed(2)

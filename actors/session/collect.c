@@ -375,7 +375,36 @@ copy_node(struct arena *a, const struct node *n, struct prog_node *p)
     if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
 }
 
-/* What each node computes again; itself where that is not computed here. */
+/* The value that r moves, or computes again. */
+static struct ref
+made_first(const struct program *p, struct ref r)
+{
+    while (r.kind == REF_NODE) {
+        const struct prog_node *n = &p->node[r.index];
+        if (n->op->flags & OP_MOVE && !n->accumulate)
+            r = n->in[0];
+        else if (n->recompute && n->recompute != r.index + 1)
+            r.index = n->recompute - 1;
+        else
+            break;
+    }
+    return r;
+}
+
+/* Does node i read what node `of` reads? Not where one of them reads what an earlier run has left. */
+static bool
+reads_alike(const struct program *p, int32_t i, int32_t of)
+{
+    const struct prog_node *n = &p->node[i], *o = &p->node[of];
+    bool alike = n->nin == o->nin;
+    for (int k = 0; alike && k < n->nin; k++) {
+        struct ref x = made_first(p, n->in[k]), y = made_first(p, o->in[k]);
+        alike = x.kind == y.kind && x.index == y.index && x.out == y.out;
+    }
+    return alike;
+}
+
+/* What each node computes again; itself where that is not computed here, or of other operands. */
 static void
 link_recomputed(const struct collection *c, struct program *p)
 {
@@ -390,7 +419,8 @@ link_recomputed(const struct collection *c, struct program *p)
         if (serial == 0) continue;
         p->node[i].recompute = i + 1;
         for (const void *found; (found = hash_next(&nodes, hash_number(0, serial), &at));)
-            if (c->node[hash_index_of(found)]->serial == serial) p->node[i].recompute = hash_index_of(found) + 1;
+            if (c->node[hash_index_of(found)]->serial == serial && reads_alike(p, i, hash_index_of(found)))
+                p->node[i].recompute = hash_index_of(found) + 1;
     }
     arena_fini(&tmp);
 }
