@@ -69,8 +69,10 @@ static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {
     int k = e->nloop - 2;
-    for (int i = 0; i < e->nin + e->nout && n > 1; i++) r->offset[i] += (n - 1) * e->lane[i].stride[k];
-    if (n > 1) r->at[k] += n - 1;
+    if (n > 1) {
+        for (int i = 0; i < e->nin + e->nout; i++) r->offset[i] += (n - 1) * e->lane[i].stride[k];
+        r->at[k] += n - 1;
+    }
     next_row(e, r);
 }
 

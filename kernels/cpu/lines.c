@@ -424,8 +424,7 @@ in_place(const struct line_call *c, int i)
     return c->l.inner == 1 && d == compute_dtype(compute_of(d));
 }
 
-/* How many neighbours are brought together: as many as a cache has room for, many where rows lie half a page apart.
- */
+/* How many neighbours are brought together: as many as a cache has room for, many where rows are half a page apart. */
 static int64_t
 neighbours(const struct line_call *c)
 {

@@ -18,8 +18,9 @@ ce_axis(int ndim)
     return ndim > 1 ? 1 : 0;
 }
 void ce_line_dims(const struct call *c, bool *gone);
-/* Writes "aVb" for the logits and "ab" for the labels. unsplit: the classes stay whole. */
-void ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels);
+/* The rule that a pattern gives: x is the dimensions of the logits (operand 0), l those of labels; unsplit: every rank
+ * has all classes. */
+int ce_rule(const struct call *c, bool unsplit, const char *pattern, struct str *rule);
 /* Which labels are other than the one that does not count. */
 struct val *ce_which_count(struct build *b, struct val *labels, int64_t ignored);
 /* Numbers of a position are f32 of half-precision logits: their sum over a batch needs the digits. */

@@ -9,13 +9,7 @@
 static int
 rule(const struct call *c, struct str *rule)
 {
-    struct str x = {0}, l = {0};
-    ce_rule(&c->in[0], true, &x, &l);
-    str_addf(rule, "%s,%s,%s,%s,%s->%s", str_text(&x), str_text(&l), str_text(&l), str_text(&l), str_text(&l),
-             str_text(&x));
-    str_free(&x);
-    str_free(&l);
-    return 0;
+    return ce_rule(c, true, "x,l,l,l,l->x", rule);
 }
 
 static int

@@ -10,18 +10,20 @@
 
 #include <math.h>
 
-void
-ce_rule(const struct type *logits, bool unsplit, struct str *x, struct str *labels)
+int
+ce_rule(const struct call *c, bool unsplit, const char *pattern, struct str *rule)
 {
-    int axis = ce_axis(logits->ndim);
-    for (int d = 0; d < logits->ndim; d++) {
-        if (d == axis) {
-            str_add(x, unsplit ? "[V]" : "V");
-            continue;
-        }
-        str_addf(x, "%c", letter(d));
-        str_addf(labels, "%c", letter(d));
+    int n = c->in[0].ndim, axis = ce_axis(n);
+    for (const char *p = pattern; *p; p++) {
+        bool x = *p == 'x', labels = *p == 'l';
+        if (!x && !labels) str_addf(rule, "%c", *p);
+        for (int d = 0; d < n && (x || labels); d++)
+            if (d != axis)
+                str_addf(rule, "%c", letter(d));
+            else if (x)
+                str_add(rule, unsplit ? "[V]" : "V");
     }
+    return 0;
 }
 
 void
@@ -47,13 +49,7 @@ ce_say(const struct kcall *k, const struct finding *f)
 static int
 rule(const struct call *c, struct str *rule)
 {
-    struct str x = {0}, labels = {0};
-    ce_rule(&c->in[0], true, &x, &labels);
-    str_addf(rule, "%s,%s->%s,%s,%s", str_text(&x), str_text(&labels), str_text(&labels), str_text(&labels),
-             str_text(&labels));
-    str_free(&x);
-    str_free(&labels);
-    return 0;
+    return ce_rule(c, true, "x,l->l,l,l", rule);
 }
 
 int
