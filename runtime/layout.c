@@ -126,20 +126,29 @@ same_box(const struct box *a, const struct box *b, int ndim)
     return true;
 }
 
+/* Does position pos of one layout have another box than the same device has in the other? */
+static bool
+other_box(const struct layout *a, const struct layout *b, const struct type *t, int pos)
+{
+    struct box mine, other;
+    int at = a->place == b->place ? pos : place_find(b->place, a->place->rank[pos]);
+    if (at < 0) return true;
+    layout_box(a, t, pos, &mine);
+    layout_box(b, t, at, &other);
+    return !same_box(&mine, &other, t->ndim);
+}
+
 bool
 layout_same_boxes(const struct layout *a, const struct layout *b, const struct type *t)
 {
     const struct place *p = a->place, *q = b->place;
     if (a == b) return true;
     if (p->kind != q->kind || p->nrank != q->nrank || layout_partial(a) || layout_partial(b)) return false;
-    for (int pos = 0; pos < p->nrank; pos++) {
-        struct box mine, other;
-        int at = place_find(q, p->rank[pos]);
-        if (at < 0) return false;
-        layout_box(a, t, pos, &mine);
-        layout_box(b, t, at, &other);
-        if (!same_box(&mine, &other, t->ndim)) return false;
-    }
+    /* What differs does so one step along some axis, as a rule: a mesh of many devices is not walked to find it. */
+    for (int step = p->nrank, i = 0; i < p->naxis; i++)
+        if ((step /= p->axis[i]) < p->nrank && other_box(a, b, t, step)) return false;
+    for (int pos = 0; pos < p->nrank; pos++)
+        if (other_box(a, b, t, pos)) return false;
     return true;
 }
 

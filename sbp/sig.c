@@ -439,6 +439,21 @@ sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const
     return true;
 }
 
+/* All-B: every other signature splits or lets a partial value out. */
+static bool
+sig_is_broadcast(const struct sig *s, int noperand)
+{
+    return s->v[noperand - 1].kind == SBP_B;
+}
+
+int
+sig_whole(const struct sig_list *list)
+{
+    int k = 0;
+    while (k < list->nsig - 1 && !sig_is_broadcast(&list->sig[k], list->noperand)) k++;
+    return k;
+}
+
 /* ---- how much work a rank has ---- */
 
 /* How much of dimension d of a tensor its largest part has. */
@@ -514,13 +529,6 @@ common_order(const struct rule *r, const struct layout *const *layout, int noper
         left &= ~(1u << x);
     }
     return true;
-}
-
-/* All-B: every other signature splits or lets a partial value out. */
-static bool
-sig_is_broadcast(const struct sig *s, int noperand)
-{
-    return s->v[noperand - 1].kind == SBP_B;
 }
 
 /* Tries the signatures that match, axis by axis. */

@@ -27,6 +27,9 @@ struct sig_list {
  */
 int sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out);
 
+/* The number of the signature all-B. */
+int sig_whole(const struct sig_list *list);
+
 /* Fills the layouts of all operands (inputs, outputs) under signature numbers choice[axis] on placement p with a
  * cutting order; false when it is not legal for these sizes. order NULL: mesh order. layout[k] is NULL for ignored
  * operands. */

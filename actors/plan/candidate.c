@@ -40,6 +40,40 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
         if (p->node[i].asked) add_order(c, p->node[i].layout[0]);
 }
 
+/* ---- axes of one rank ---- */
+
+/* On an axis of one rank all entries are the same but in name. The traced name stays, so that a variable is still
+ * updated where it lies. */
+static const struct layout *
+named_as(struct atlas *at, const struct layout *l, const struct layout *now)
+{
+    struct sbp sbp[MAX_AXIS];
+    const struct layout *out;
+    bool same = true;
+    if (!now || now->place != l->place) return l;
+    for (int a = 0; a < l->place->naxis; a++) {
+        sbp[a] = l->place->axis[a] == 1 ? now->sbp[a] : l->sbp[a];
+        same = same && !memcmp(&sbp[a], &l->sbp[a], sizeof sbp[a]);
+    }
+    if (same || layout_new(at, l->place, sbp, l->order, &out)) return l;
+    return out;
+}
+
+static void
+put_names(struct str *k, const struct layout *l)
+{
+    for (int a = 0; l && a < l->place->naxis; a++)
+        if (l->place->axis[a] == 1) str_addn(k, &l->sbp[a], sizeof l->sbp[a]);
+}
+
+/* The layouts of a node as it was traced: inputs, outputs. */
+static void
+traced(const struct prog_node *n, const struct layout **layout)
+{
+    for (int k = 0; k < n->nin; k++) layout[k] = n->want[k];
+    for (int k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
+}
+
 /* ---- one call ---- */
 
 static struct call
@@ -69,6 +103,8 @@ key_of(const struct call *c, const struct prog_node *n, struct str *k)
     str_addn(k, &n->op, sizeof n->op);
     for (int i = 0; i < c->nin; i++) put_type(k, &c->in[i], c->layout[i]);
     for (int i = 0; i < c->nout; i++) put_type(k, &c->out[i], n->layout[i]);
+    for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);
+    for (int i = 0; i < c->nout; i++) put_names(k, n->layout[i]);
     for (int i = 0; i < op_nattr(n->op); i++) {
         const struct attr *a = &n->attr[i];
         str_addn(k, &a->set, sizeof a->set);
@@ -98,7 +134,28 @@ add(struct candidates *c, struct candidate_list *l, const struct call *call, con
     l->n++;
 }
 
-/* An axis of one rank takes the first signature: every one is the same there. */
+/* What the products of one call are made of. */
+struct products {
+    struct candidates *c;
+    struct candidate_list *l;
+    const struct call *call;
+    const struct rule *rule;
+    const struct sig_list *sig;
+    const struct place *place;
+    const struct layout *const *now; /* as traced */
+};
+
+static void
+try_product(struct products *x, const int *choice, const uint8_t *order)
+{
+    const struct layout *layout[OPERANDS + OP_OUT];
+    if (!sig_layouts(x->c->atlas, x->place, x->call, x->rule, x->sig, choice, order, layout)) return;
+    for (int32_t k = 0; k < x->l->nlayout; k++)
+        if (layout[k]) layout[k] = named_as(x->c->atlas, layout[k], x->now[k]);
+    add(x->c, x->l, x->call, x->rule, layout, choice, x->place->naxis);
+}
+
+/* An axis of one rank keeps its signature. */
 static bool
 next_choice(const struct place *p, int nsig, int *choice)
 {
@@ -119,31 +176,27 @@ product(const struct place *p, int nsig)
 }
 
 static void
-all_products(struct candidates *c, struct candidate_list *l, const struct call *call, const struct rule *r,
-             const struct sig_list *s, const struct place *p)
+all_products(struct products *x)
 {
-    const struct layout *layout[OPERANDS + OP_OUT];
-    int choice[MAX_AXIS] = {0};
+    int choice[MAX_AXIS], whole = sig_whole(x->sig);
+    for (int a = 0; a < x->place->naxis; a++) choice[a] = x->place->axis[a] == 1 ? whole : 0;
     do {
-        for (int32_t o = -1; o < c->norder; o++)
-            if (sig_layouts(c->atlas, p, call, r, s, choice, o < 0 ? NULL : c->order[o], layout))
-                add(c, l, call, r, layout, choice, p->naxis);
-    } while (next_choice(p, s->nsig, choice));
+        for (int32_t o = -1; o < x->c->norder; o++) try_product(x, choice, o < 0 ? NULL : x->c->order[o]);
+    } while (next_choice(x->place, x->sig->nsig, choice));
 }
 
 /* On meshes of many axes: one signature on all axes, and each that differs from it on one. */
 static void
-some_products(struct candidates *c, struct candidate_list *l, const struct call *call, const struct rule *r,
-              const struct sig_list *s, const struct place *p)
+some_products(struct products *x)
 {
-    const struct layout *layout[OPERANDS + OP_OUT];
-    for (int all = 0; all < s->nsig; all++)
-        for (int one = 0; one < s->nsig; one++)
+    const struct place *p = x->place;
+    int choice[MAX_AXIS], whole = sig_whole(x->sig);
+    for (int all = 0; all < x->sig->nsig; all++)
+        for (int one = 0; one < x->sig->nsig; one++)
             for (int a = 0; a < p->naxis; a++) {
-                int choice[MAX_AXIS];
-                for (int x = 0; x < p->naxis; x++) choice[x] = x == a ? one : all;
-                if (sig_layouts(c->atlas, p, call, r, s, choice, NULL, layout))
-                    add(c, l, call, r, layout, choice, p->naxis);
+                if (p->axis[a] == 1) continue;
+                for (int b = 0; b < p->naxis; b++) choice[b] = p->axis[b] == 1 ? whole : b == a ? one : all;
+                try_product(x, choice, NULL);
             }
 }
 
@@ -169,10 +222,13 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
     for (int i = 0; i < call->nin; i++) l->bytes += (double)type_bytes(&call->in[i]);
     for (int k = 0; k < call->nout; k++) l->bytes += (double)type_bytes(&call->out[k]);
     l->flops = n->op->flops ? n->op->flops(call) : 2 * rule_points(&rule);
+    const struct layout *now[OPERANDS + OP_OUT];
+    traced(n, now);
+    struct products x = {c, l, call, &rule, &s, p, now};
     if (every)
-        all_products(c, l, call, &rule, &s, p);
+        all_products(&x);
     else
-        some_products(c, l, call, &rule, &s, p);
+        some_products(&x);
     arena_fini(&tmp);
     return 0;
 }
@@ -212,8 +268,7 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     int status = find(c, &call, n, &l);
     arena_fini(&tmp);
     TRY(status);
-    for (int k = 0; k < n->nin; k++) layout[k] = n->want[k];
-    for (int k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
+    traced(n, layout);
     for (*now = 0; *now < l->n; ++*now)
         if (!memcmp(l->candidate[*now].layout, layout, sizeof *layout * (size_t)l->nlayout)) break;
     if (*now == l->n) { /* what it is now stays possible, whatever was not looked at */
@@ -244,9 +299,10 @@ next_entry(const struct place *p, int nentry, int *entry)
 }
 
 int
-candidate_layouts(struct candidates *c, const struct type *t, const struct place *p, const struct layout ***out,
+candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
                   int32_t *n)
 {
+    const struct place *p = now->place;
     int nentry = t->ndim + 1, entry[MAX_AXIS] = {0};
     *n = 0;
     if (product(p, nentry) > MOST) return fail(E_PLAN, "a mesh of this many axes has too many layouts to plan");
@@ -260,6 +316,7 @@ candidate_layouts(struct candidates *c, const struct type *t, const struct place
             const struct layout *l;
             bool known = false;
             TRY(layout_new(c->atlas, p, sbp, o < 0 ? NULL : c->order[o], &l));
+            l = named_as(c->atlas, l, now);
             for (int32_t k = 0; k < *n && !known; k++) known = (*out)[k] == l;
             if (!known) (*out)[(*n)++] = l;
         }

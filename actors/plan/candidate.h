@@ -1,7 +1,8 @@
 /* candidate.h - the signatures that a node of a program may take, as lists of layouts (inside actors/plan).
  *
- * All products of one signature a mesh axis that are legal, each once; equal calls share one list. The order in which
- * mesh axes cut is the mesh's, or one that the program's fixed layouts have. One owner, one thread. */
+ * All products of one signature a mesh axis that are legal, each once; equal calls share one list. An axis of one rank
+ * gives no choice: what it is called stays as it was traced. The order in which mesh axes cut is the mesh's, or one
+ * that the program's fixed layouts have. One owner, one thread. */
 #ifndef RILLE_PLAN_CANDIDATE_H
 #define RILLE_PLAN_CANDIDATE_H
 
@@ -25,8 +26,8 @@ struct candidates {      /* of one program */
 void candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p);
 /* Gives the list of node i, and which of it the node is now: *now. */
 int candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now);
-/* Lists every layout without partial values that a tensor of this type may have on a place. */
-int candidate_layouts(struct candidates *c, const struct type *t, const struct place *p, const struct layout ***out,
+/* Lists every layout without partial values that a tensor of this type may have where it lies `now`. */
+int candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
                       int32_t *n);
 /* Has every device everything that lies so? NULL: yes. */
 bool candidate_is_whole(const struct layout *l);

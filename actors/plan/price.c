@@ -58,12 +58,13 @@ assign_price(const struct type *t, const struct layout *from, const struct layou
     *bytes = 0;
     if (from == to) return 0;
     if (!may_move(from, to)) return NET_NEVER;
+    if (layout_same_boxes(from, to, t)) return 0; /* another name of the same bytes */
     int64_t all = box_bytes(t, from, to);
     if (all == INT64_MAX) return NET_NEVER;
     *bytes = all;
     struct type local = layout_shard(to, t, 0);
     double own = (double)type_bytes(&local), ns = cost->hop_ns + cost->copy_ns_per_byte * own;
-    if (layout_has_partial(from) && !layout_has_partial(to))
+    if (layout_partial(from) != RED_NONE && layout_partial(to) == RED_NONE)
         ns += cost->gamma_ns_per_byte * (own + (double)all / to->place->nrank);
     if (all > 0) ns += sending(from, to, (double)all, cost, links);
     return ns >= 1e17 ? NET_NEVER : (int64_t)ceil(ns);
