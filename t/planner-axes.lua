@@ -1,5 +1,5 @@
--- A mesh axis of one device costs nothing and changes nothing of a plan, whatever layouts are called there
--- (actors/plan/candidate.c, price.c).
+-- A mesh axis of one device costs nothing and changes nothing of a plan, whatever layouts are called there;
+-- on many axes a long program has few candidates, and still what was asked for (actors/plan/candidate.c, price.c).
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
 
@@ -84,6 +84,67 @@ for _, name in ipairs{"a sum of rows", "a training step"} do
         ("%s: an axis of one device, %s on it, changes nothing of %s"):format(name, other, with),
         off and (off .. " (cost, bound, bytes, memory or value)"))
     end
+  end
+end
+
+-- Many axes. A long program's operators have few candidates there, a short one's all; a strategy finds the one it asks for.
+local cube = P("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
+
+local function chain(length, strategy)
+  rille.manual_seed(7)
+  local x = rille.randn({16, 8}, {placement = cube, sbp = {"B", "B", "B"}})
+  local w = rille.randn({8, 24}, {placement = cube, sbp = "auto"})
+  local step = rille.graph(function(x)
+    local y = x:matmul(w, {strategy = strategy})
+    for _ = 1, length do y = y:tanh() end
+    return y:sum()
+  end, {auto_parallel = true, time_limit = 0.01})
+  return step, step(x):item()
+end
+
+local function candidates(e, name)
+  local most = 0
+  for _, op in ipairs(e.ops) do
+    if op.name == name then most = math.max(most, #op.candidates) end
+  end
+  return most
+end
+
+do
+  local parts <const> = {{2, 2}, {2, 2}}
+  local short, value = chain(1)
+  local few = candidates(short:explain(), "matmul")
+  for _, c in ipairs{{1, parts}, {400}, {400, parts}} do
+    local step, other = chain(table.unpack(c))
+    local e = step:explain()
+    local what = ("%d operators, %s: "):format(c[1], c[2] and "a strategy" or "no strategy")
+    tap.ok(e.bound <= e.cost and e.gap >= 0, what .. "there is a plan and a bound")
+    if c[1] == 1 then tap.ok(math.abs(other - value) < 1e-3, what .. "the sum is the same", other .. " and " .. value) end
+    if c[1] > 1 and not c[2] then
+      local n = candidates(e, "matmul")
+      tap.ok(n > 1 and n < few, what .. "there are fewer candidates than in a short program", n .. " and " .. few)
+    end
+    for _, op in ipairs(c[2] and e.ops or {}) do
+      if op.name == "matmul" then
+        local cut = table.concat(op.candidates[1].outputs, " ") .. table.concat(op.candidates[1].inputs, " ")
+        tap.ok(cut:find("S(0)", 1, true) and cut:find("S(1)", 1, true) and cut:find("P", 1, true),
+          what .. "rows, columns and the contraction are cut", cut)
+      end
+    end
+  end
+  local x = rille.randn({8, 8, 8}, {placement = cube, sbp = {"S(0)", "S(1)", "S(2)"}})
+  local step = rille.graph(function()
+    local y = x
+    for _ = 1, 400 do y = y:tanh() end
+    return y
+  end, {auto_parallel = true, time_limit = 0.01})
+  step()
+  local least, e = 1, step:explain()
+  for _, op in ipairs(e.ops) do least = math.min(least, op.candidates[1].share) end
+  tap.ok(least == 1 / 8 and e.bytes == 0, "what is cut three ways stays so in a long program, its work an eighth", least)
+  for _, mesh in ipairs{{2, 2, 2, 2}, {16, 16, 16, 24}, {2, 2, 2, 2, 2, 2}} do
+    local e = rille.whatif(chain(400), {mesh = mesh})
+    tap.ok(e.cost > 0 and e.bound <= e.cost, table.concat(mesh, " x ") .. ": whatif finds a plan and a bound")
   end
 end
 

@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-enum { MOST = 4096, OPERANDS = 64 };
+enum { OPERANDS = 64 };
+/* On three axes and more, a call's candidates are all products up to so many: fewer the longer the program is, since
+ * what a tensor's moves cost is a table of all pairs, and a search with fewer comes further in its time. */
+enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
     size_t n;
@@ -35,6 +38,7 @@ void
 candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p)
 {
     *c = (struct candidates){.arena = a, .atlas = at, .program = p, .calls = {.arena = a}};
+    c->most = MIN(PRODUCTS_MOST, MAX(PRODUCTS_LEAST, PRODUCTS_OF_ALL / MAX(1, p->nnode)));
     for (int32_t i = 0; i < p->nleaf; i++) add_order(c, p->leaf[i].layout);
     for (int32_t i = 0; i < p->nnode; i++)
         if (p->node[i].asked) add_order(c, p->node[i].layout[0]);
@@ -103,6 +107,8 @@ key_of(const struct call *c, const struct prog_node *n, struct str *k)
     str_addn(k, &n->op, sizeof n->op);
     for (int i = 0; i < c->nin; i++) put_type(k, &c->in[i], c->layout[i]);
     for (int i = 0; i < c->nout; i++) put_type(k, &c->out[i], n->layout[i]);
+    uint8_t strategy = n->strategy != NULL; /* takes_all */
+    str_addn(k, &strategy, sizeof strategy);
     for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);
     for (int i = 0; i < c->nout; i++) put_names(k, n->layout[i]);
     for (int i = 0; i < op_nattr(n->op); i++) {
@@ -129,7 +135,7 @@ add(struct candidates *c, struct candidate_list *l, const struct call *call, con
 {
     if (is_listed(l, layout)) return;
     l->candidate[l->n].layout = arena_dup(c->arena, layout, sizeof *layout * (size_t)l->nlayout);
-    l->candidate[l->n].share = r ? sig_share(call, r, layout) : 1;
+    l->candidate[l->n].share = sig_share(call, r, layout);
     for (int a = 0; a < naxis; a++) l->part[l->n * MAX_AXIS + a] = choice ? (uint8_t)choice[a] : 255;
     l->n++;
 }
@@ -155,6 +161,12 @@ try_product(struct products *x, const int *choice, const uint8_t *order)
     add(x->c, x->l, x->call, x->rule, layout, choice, x->place->naxis);
 }
 
+static void
+try_orders(struct products *x, const int *choice)
+{
+    for (int32_t o = -1; o < x->c->norder; o++) try_product(x, choice, o < 0 ? NULL : x->c->order[o]);
+}
+
 /* An axis of one rank keeps its signature. */
 static bool
 next_choice(const struct place *p, int nsig, int *choice)
@@ -167,12 +179,22 @@ next_choice(const struct place *p, int nsig, int *choice)
     return false;
 }
 
+/* Entries or signatures, n an axis, over all axes; PRODUCTS_MOST + 1 when they are more. */
 static int64_t
-product(const struct place *p, int nsig)
+product(const struct place *p, int n)
 {
-    int64_t n = 1;
-    for (int a = 0; a < p->naxis && n <= MOST; a++) n *= p->axis[a] > 1 ? nsig : 1;
-    return n;
+    int64_t all = 1;
+    for (int a = 0; a < p->naxis && all <= PRODUCTS_MOST; a++) all *= p->axis[a] > 1 ? n : 1;
+    return MIN(all, PRODUCTS_MOST + 1);
+}
+
+/* Is every product looked at? One of two axes is in two anyway. A strategy may ask for any. */
+static bool
+takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
+{
+    int axes = 0;
+    for (int a = 0; a < p->naxis; a++) axes += p->axis[a] > 1;
+    return product(p, n) <= (strategy || axes <= 2 ? PRODUCTS_MOST : c->most);
 }
 
 static void
@@ -181,22 +203,21 @@ all_products(struct products *x)
     int choice[MAX_AXIS], whole = sig_whole(x->sig);
     for (int a = 0; a < x->place->naxis; a++) choice[a] = x->place->axis[a] == 1 ? whole : 0;
     do {
-        for (int32_t o = -1; o < x->c->norder; o++) try_product(x, choice, o < 0 ? NULL : x->c->order[o]);
+        try_orders(x, choice);
     } while (next_choice(x->place, x->sig->nsig, choice));
 }
 
-/* On meshes of many axes: one signature on all axes, and each that differs from it on one. */
+/* One signature on the major axes and one on the others, wherever they part. */
 static void
 some_products(struct products *x)
 {
     const struct place *p = x->place;
     int choice[MAX_AXIS], whole = sig_whole(x->sig);
-    for (int all = 0; all < x->sig->nsig; all++)
-        for (int one = 0; one < x->sig->nsig; one++)
-            for (int a = 0; a < p->naxis; a++) {
-                if (p->axis[a] == 1) continue;
-                for (int b = 0; b < p->naxis; b++) choice[b] = p->axis[b] == 1 ? whole : b == a ? one : all;
-                try_product(x, choice, NULL);
+    for (int major = 0; major < x->sig->nsig; major++)
+        for (int minor = 0; minor < x->sig->nsig; minor++)
+            for (int cut = 1; cut < p->naxis; cut++) {
+                for (int a = 0; a < p->naxis; a++) choice[a] = p->axis[a] == 1 ? whole : a < cut ? major : minor;
+                try_orders(x, choice);
             }
 }
 
@@ -213,9 +234,9 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
         arena_fini(&tmp);
         return status;
     }
-    int64_t most = product(p, s.nsig);
-    bool every = most <= MOST;
-    int64_t capacity = every ? most * (c->norder + 1) : (int64_t)s.nsig * s.nsig * p->naxis;
+    bool every = takes_all(c, p, s.nsig, n->strategy);
+    int64_t products = every ? product(p, s.nsig) : (int64_t)s.nsig * s.nsig * p->naxis;
+    int64_t capacity = products * (c->norder + 1);
     l->nlayout = n->nin + n->nout;
     l->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, capacity + 1);
     l->part = ARENA_ARRAY(c->arena, uint8_t, (capacity + 1) * MAX_AXIS);
@@ -255,6 +276,25 @@ find(struct candidates *c, struct call *call, const struct prog_node *n, struct 
     return status;
 }
 
+/* What it is now stays possible, whatever was not looked at. */
+static int
+with_now(struct candidates *c, struct call *call, const struct layout *const *now, struct candidate_list **list)
+{
+    struct candidate_list *l = *list, *wide = ARENA_NEW(c->arena, struct candidate_list);
+    struct arena tmp = {0};
+    struct rule rule;
+    int status = call_infer(&tmp, call, &rule);
+    *wide = *l;
+    wide->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, l->n + 1);
+    wide->part = ARENA_ARRAY(c->arena, uint8_t, (l->n + 1) * MAX_AXIS);
+    memcpy(wide->candidate, l->candidate, sizeof *l->candidate * (size_t)l->n);
+    memcpy(wide->part, l->part, (size_t)l->n * MAX_AXIS);
+    if (!status) add(c, wide, call, &rule, now, NULL, MAX_AXIS);
+    arena_fini(&tmp);
+    *list = wide;
+    return status;
+}
+
 int
 candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now)
 {
@@ -266,23 +306,13 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     if (n->nin > OPERANDS) return fail(E_PLAN, "%s: more operands than a planner looks at", n->name);
     struct call call = call_of(c->program, n, in, result, &tmp);
     int status = find(c, &call, n, &l);
-    arena_fini(&tmp);
-    TRY(status);
     traced(n, layout);
-    for (*now = 0; *now < l->n; ++*now)
+    for (*now = 0; !status && *now < l->n; ++*now)
         if (!memcmp(l->candidate[*now].layout, layout, sizeof *layout * (size_t)l->nlayout)) break;
-    if (*now == l->n) { /* what it is now stays possible, whatever was not looked at */
-        struct candidate_list *wide = ARENA_NEW(c->arena, struct candidate_list);
-        *wide = *l;
-        wide->candidate = ARENA_ARRAY(c->arena, struct assign_candidate, l->n + 1);
-        wide->part = ARENA_ARRAY(c->arena, uint8_t, (l->n + 1) * MAX_AXIS);
-        memcpy(wide->candidate, l->candidate, sizeof *l->candidate * (size_t)l->n);
-        memcpy(wide->part, l->part, (size_t)l->n * MAX_AXIS);
-        add(c, wide, &call, NULL, layout, NULL, MAX_AXIS);
-        l = wide;
-    }
+    if (!status && *now == l->n) status = with_now(c, &call, layout, &l);
+    arena_fini(&tmp);
     *out = l;
-    return 0;
+    return status;
 }
 
 /* ---- leaves ---- */
@@ -298,6 +328,19 @@ next_entry(const struct place *p, int nentry, int *entry)
     return false;
 }
 
+/* Is there one entry on the major axes and one on the others? */
+static bool
+in_two(const struct place *p, const int *entry)
+{
+    int changes = 0, last = -1;
+    for (int a = 0; a < p->naxis; a++) {
+        if (p->axis[a] == 1) continue;
+        changes += last >= 0 && entry[a] != last;
+        last = entry[a];
+    }
+    return changes <= 1;
+}
+
 int
 candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
                   int32_t *n)
@@ -305,9 +348,11 @@ candidate_layouts(struct candidates *c, const struct type *t, const struct layou
     const struct place *p = now->place;
     int nentry = t->ndim + 1, entry[MAX_AXIS] = {0};
     *n = 0;
-    if (product(p, nentry) > MOST) return fail(E_PLAN, "a mesh of this many axes has too many layouts to plan");
-    *out = ARENA_ARRAY(c->arena, const struct layout *, product(p, nentry) * (c->norder + 1) + 1);
+    bool every = takes_all(c, p, nentry, false);
+    int64_t products = every ? product(p, nentry) : (int64_t)nentry * nentry * p->naxis;
+    *out = ARENA_ARRAY(c->arena, const struct layout *, products *(c->norder + 1) + 1);
     do {
+        if (!every && !in_two(p, entry)) continue;
         struct sbp sbp[MAX_AXIS];
         for (int a = 0; a < p->naxis; a++)
             sbp[a] =
@@ -321,6 +366,9 @@ candidate_layouts(struct candidates *c, const struct type *t, const struct layou
             if (!known) (*out)[(*n)++] = l;
         }
     } while (next_entry(p, nentry, entry));
+    bool known = layout_partial(now) != RED_NONE;
+    for (int32_t k = 0; k < *n && !known; k++) known = (*out)[k] == now;
+    if (!known) (*out)[(*n)++] = now;
     return 0;
 }
 

@@ -1,6 +1,8 @@
 /* candidate.h - the signatures that a node of a program may take, as lists of layouts (inside actors/plan).
  *
- * All products of one signature a mesh axis that are legal, each once; equal calls share one list. An axis of one rank
+ * All products of one signature a mesh axis that are legal, each once; equal calls share one list. Of a long program
+ * on three mesh axes and more, where products are many: those that have one signature on the major axes and one on the
+ * others, and what is there; what a plan proves it proves of these. An axis of one rank
  * gives no choice: what it is called stays as it was traced. The order in which mesh axes cut is the mesh's, or one
  * that the program's fixed layouts have. One owner, one thread. */
 #ifndef RILLE_PLAN_CANDIDATE_H
@@ -19,6 +21,7 @@ struct candidates {      /* of one program */
     struct arena *arena; /* lists live in it */
     struct atlas *atlas;
     const struct program *program;
+    int64_t most; /* products of one call that are all looked at, on three axes and more */
     int32_t norder;
     uint8_t (*order)[MAX_AXIS];
     struct hash_table calls; /* whose lists are there (candidate.c) */
