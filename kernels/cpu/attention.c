@@ -15,9 +15,9 @@
  * queries leave out what none of them meets. A block's scores are all there before the first is used: 64 x 1024 of
  * them are 256 KiB.
  *
- * Products of f32 are gemm_small.h's, and read keys, or values, where they lie. Those of bf16 are oneDNN's, of dense
- * rows: v', p and k' are operands, out' and dq' results, all made up with zeros to whole blocks and tiles, so that one
- * primitive does for each product. */
+ * Products of f32 are gemm_small.h's, and read keys, or values, where they lie. Those of bf16 are oneDNN's, where it has
+ * them (else they are products of f32), of dense rows: v', p and k' are operands, out' and dq' results, all made up with
+ * zeros to whole blocks and tiles, so that one primitive does for each product. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention.h"
 
@@ -231,7 +231,7 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
     struct attention *a = must_alloc(sizeof *a);
     struct workspace r;
     *a = (struct attention){.backward = backward, .causal = k->call->attr[ATT_CAUSAL].i, .nhead = 1};
-    a->small = k->in[ATT_Q].dtype != DT_BF16;
+    a->small = prim_dtype(k->in[ATT_Q].dtype) != dnnl_bf16;
     a->dtype = a->small ? DT_F32 : DT_BF16;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];

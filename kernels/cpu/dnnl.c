@@ -45,12 +45,30 @@ struct prim {
 
 static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
+static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+
+/* Is there a product of bf16? oneDNN 2.6 has one with AVX-512 and more, and says "unimplemented" without. */
+static bool
+find_bf16(void)
+{
+    static const dnnl_dims_t size = {16, 16};
+    dnnl_memory_desc_t a, c;
+    dnnl_matmul_desc_t op;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_memory_desc_init_by_tag(&a, 2, size, dnnl_bf16, dnnl_ab);
+    dnnl_memory_desc_init_by_tag(&c, 2, size, dnnl_f32, dnnl_ab);
+    if (dnnl_matmul_desc_init(&op, &a, &a, NULL, &c) != dnnl_success) return false;
+    dnnl_status_t status = dnnl_primitive_desc_create(&pd, &op, NULL, engine, NULL);
+    if (!status) dnnl_primitive_desc_destroy(pd);
+    return status == dnnl_success;
+}
 
 static void
 engine_make(void)
 {
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    engine_has_bf16 = engine_status == dnnl_success && find_bf16();
 }
 
 int
@@ -62,7 +80,8 @@ prim_check(dnnl_status_t status, const char *what)
 dnnl_data_type_t
 prim_dtype(enum dtype d)
 {
-    return d == DT_F32 ? dnnl_f32 : d == DT_BF16 ? dnnl_bf16 : dnnl_data_type_undef;
+    pthread_once(&engine_once, engine_make);
+    return d == DT_F32 ? dnnl_f32 : d == DT_BF16 && engine_has_bf16 ? dnnl_bf16 : dnnl_data_type_undef;
 }
 
 /* ---- making ---- */

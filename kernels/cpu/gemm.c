@@ -163,7 +163,6 @@ gemm_transpose(struct gemm *g)
 bool
 gemm_settle(struct gemm *g)
 {
-    if (prim_dtype(g->dtype[A]) == dnnl_data_type_undef) return false;
     for (int i = 0; i < NMATRIX; i++)
         if (!matrix_settle(&g->x[i])) return false;
     return true;
@@ -177,10 +176,17 @@ gemm_fits(const struct kcall *k)
     return !empty && k->in[1].dtype == d && (to == d || (d == DT_BF16 && to == DT_F32));
 }
 
+/* Has oneDNN products of these numbers here? */
+static bool
+is_known(const struct kcall *k)
+{
+    return prim_dtype(k->in[0].dtype) != dnnl_data_type_undef;
+}
+
 bool
 gemm_accepts(const struct kcall *k)
 {
-    if (!gemm_fits(k)) return false;
+    if (!gemm_fits(k) || !is_known(k)) return false;
     struct gemm g = gemm_of_matmul(k);
     return gemm_settle(&g);
 }
@@ -206,7 +212,7 @@ bool
 contract_accepts(const struct kcall *k)
 {
     struct gemm g;
-    return gemm_fits(k) && gemm_of_contract(k, &g) && gemm_settle(&g);
+    return gemm_fits(k) && is_known(k) && gemm_of_contract(k, &g) && gemm_settle(&g);
 }
 
 /* ---- the primitive ---- */

@@ -28,7 +28,7 @@ bool gemm_of_contract(const struct kcall *k, struct gemm *g);
 /* Dtypes go together, and no operand is empty. */
 bool gemm_fits(const struct kcall *k);
 /* Strides of dimensions of size 1 become what a dense matrix has; false: some matrix has elements neither row by row
- * nor column by column, or a dtype that oneDNN does not know. */
+ * nor column by column. */
 bool gemm_settle(struct gemm *g);
 /* The transpose, b^T a^T: of c column by column it lies row by row. */
 void gemm_transpose(struct gemm *g);
