@@ -29,7 +29,8 @@ struct chain {
     uint64_t random;
     int64_t full[3];
     int noperand, nstep, nout;
-    int lead; /* the step that is a product, whose factors follow the operands; -1: none */
+    int threads; /* of the chain and of the product alone, whose bits depend on them where oneDNN has no AVX-512 */
+    int lead;    /* the step that is a product, whose factors follow the operands; -1: none */
     struct input operand[OPERANDS + FACTORS];
     struct fuse_step step[STEPS];
     struct type result[STEPS];
@@ -147,7 +148,7 @@ run_alone(struct chain *c, int index)
     }
     view[nin] = full_view(c, (enum dtype)c->result[index].dtype, NULL);
     data[nin] = c->alone[index] = arena_alloc(&c->arena, (size_t)view_numel(&view[nin]) * sizeof(double) + 1);
-    struct kcall k = {.call = s->call, .in = view, .out = view + nin, .threads = 1};
+    struct kcall k = {.call = s->call, .in = view, .out = view + nin, .threads = index == c->lead ? c->threads : 1};
     struct exec *e;
     TRY(exec_new(&k, DEV_CPU, &e));
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
@@ -169,7 +170,7 @@ run_fused(struct chain *c)
         in[i].data = NULL;
     }
     struct exec *e;
-    TRY(exec_fused(c->nstep, c->step, nin, in, c->nout, c->out, DEV_CPU, 1 + (int)draw(c, 3), &e));
+    TRY(exec_fused(c->nstep, c->step, nin, in, c->nout, c->out, DEV_CPU, c->threads, &e));
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     int status = exec_run(e, data, c->data, scratch, 0);
     free(scratch);
@@ -228,6 +229,7 @@ try_chain(uint64_t seed)
     c.full[0] = 1 + (int64_t)draw(&c, 40);
     c.full[1] = 1 + (int64_t)draw(&c, 9);
     c.full[2] = draw(&c, 3) ? 1 + (int64_t)draw(&c, 40) : 1 + (int64_t)draw(&c, 1500);
+    c.threads = 1 + (int)draw(&c, 3);
     c.noperand = 2 + (int)draw(&c, OPERANDS - 2);
     for (int i = 0; i < c.noperand; i++) make_operand(&c, &c.operand[i]);
     int status = 0, want = 1 + (int)draw(&c, STEPS), lead = draw(&c, 3) ? -1 : (int)draw(&c, (uint64_t)want);

@@ -3,6 +3,7 @@
  *
  * Shapes lie around groups of planes and vectors; values are ordinary, equal, NaN, infinite, and nothing but the least
  * there is. What is chosen is the reference's to the bit, what is summed within rounding. */
+#include "kernels/cpu/dnnl.h"
 #include "kernels/kernel.h"
 #include "kernels/op/pool.h"
 #include "kernels/op/table.h"
@@ -220,7 +221,8 @@ test_rows(uint64_t seed)
                 for (size_t w = 0; w < countof(windows); w++)
                     if (!strstr(windows[w], "dilation") || !strncmp(ops[o], "max", 3))
                         taken += try_variant(o, variant, dtypes[d], windows[w], seed + w);
-            ok(taken >= 100, "%s: \"%s\" took %d calls", ops[o], variant->name, taken);
+            bool few = !strcmp(variant->name, "dnnl") && prim_dtype(DT_BF16) == dnnl_data_type_undef;
+            ok(taken >= (few ? 1 : 100), "%s: \"%s\" took %d calls", ops[o], variant->name, taken);
         }
 }
 

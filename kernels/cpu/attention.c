@@ -15,9 +15,9 @@
  * queries leave out what none of them meets. A block's scores are all there before the first is used: 64 x 1024 of
  * them are 256 KiB.
  *
- * Products of f32 are gemm_small.h's, and read keys, or values, where they lie. Those of bf16 are oneDNN's, where it has
- * them (else they are products of f32), of dense rows: v', p and k' are operands, out' and dq' results, all made up with
- * zeros to whole blocks and tiles, so that one primitive does for each product. */
+ * Products of f32 are gemm_small.h's, and read keys, or values, where they lie. Those of bf16 are oneDNN's, where it
+ * has them (else they are products of f32), of dense rows: v', p and k' are operands, out' and dq' results, all made up
+ * with zeros to whole blocks and tiles, so that one primitive does for each product. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention.h"
 

@@ -22,8 +22,8 @@ struct prim_arg {
     dnnl_memory_desc_t desc; /* as it lies; where the primitive wants it otherwise, a run brings it to scratch so */
 };
 
-/* The dtype in oneDNN's words; dnnl_data_type_undef when it computes no floats of this kind on this machine: f16 and f64
- * on none, bf16 on none without AVX-512. */
+/* The dtype in oneDNN's words; dnnl_data_type_undef when it computes no floats of this kind on this machine: f16 and
+ * f64 on none, bf16 on none without AVX-512. */
 dnnl_data_type_t prim_dtype(enum dtype d);
 /* E_KERNEL, naming what we asked of oneDNN, unless status is success. */
 int prim_check(dnnl_status_t status, const char *what);

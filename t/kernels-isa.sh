@@ -1,0 +1,22 @@
+#!/bin/bash
+# kernels-isa.sh - tests of products and halves hold where oneDNN may use AVX2 alone, so without its products of bf16:
+# the same programs, whatever this machine has.
+set -u
+cd "$(dirname "$0")/.." || exit
+tests=(halves-ranks kernels-attention kernels-conv kernels-fused kernels-gemm kernels-pool nn-autocast nn-recompute
+  op-halves op-kernel)
+n=0 failed=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for test in "${tests[@]}"; do
+  n=$((n + 1))
+  if ONEDNN_MAX_CPU_ISA=AVX2 sh "$(dirname "$1")/t/$test.t" >"$folder/out" 2>&1 && grep -q '^ok' "$folder/out"; then
+    echo "ok $n - $test"
+  else
+    echo "not ok $n - $test"
+    failed=1
+    grep -v '^ok' "$folder/out" | head -20 | sed 's/^/#   /'
+  fi
+done
+echo "1..$n"
+exit $failed
