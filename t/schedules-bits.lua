@@ -266,4 +266,20 @@ tap.group("data and pipeline parallel, in slices", function()
   end
 end)
 
+-- Products of so few numbers that all work of a piece is reckoned as no nanosecond.
+tap.group("a step that takes no time", function()
+  local all = rille.placement("cpu", {{0, 1}, {2, 3}, {4, 5}, {6, 7}})
+  for _, schedule in ipairs{"auto", {memory = 2}, "1f1b"} do
+    local w = rille.ones({4, 4}):to("bf16"):to_global{placement = all, sbp = {"B", "B"}}:detach():requires_grad_(true)
+    local step = rille.graph(function(x)
+      local loss = x:matmul(w):to("f32"):sum()
+      loss:backward()
+      return loss
+    end, {micro_batches = 4, schedule = schedule})
+    local x = rille.ones({16, 4}):to("bf16"):to_global{placement = all, sbp = {"S(0)", "B"}}
+    tap.is(step(x):item(), 64, schedule_name(schedule))
+    tap.is(w.grad:sum():item(), 64, schedule_name(schedule) .. ": its gradient")
+  end
+end)
+
 tap.done()

@@ -86,14 +86,22 @@ give_costs(const struct describing *f, const struct dial_costs *c)
     l->hop = llround(c->move);
 }
 
+/* Where all of it takes no nanosecond, one piece of a few numbers, each stage takes one: no time at all is that of a
+ * schedule which does not end. */
 static void
 reckon_costs(const struct describing *f)
 {
     const struct program *p = f->p;
+    struct pipeline *l = f->l;
     struct arena tmp = {0};
-    for (int32_t i = 0; i < p->nnode; i++)
-        if (f->s->phase[i] < NACT && p->node[i].piece)
-            f->l->cost[f->s->stage[i]][f->s->phase[i]] += node_reckon(p, i, &tmp);
+    int64_t all = 0;
+    for (int32_t i = 0; i < p->nnode; i++) {
+        if (f->s->phase[i] >= NACT || !p->node[i].piece) continue;
+        int64_t ns = node_reckon(p, i, &tmp);
+        l->cost[f->s->stage[i]][f->s->phase[i]] += ns;
+        all += ns;
+    }
+    for (int32_t q = 0; q < l->n && all == 0; q++) l->cost[q][PHASE_FORWARD] = 1;
     arena_fini(&tmp);
 }
 
