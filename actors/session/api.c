@@ -269,15 +269,19 @@ autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
     return op->flags & OP_WIDE && dtype_is_half(d) ? DT_F32 : d;
 }
 
-/* A cast is a node before the operator's, so that a move that follows moves what was cast. */
+/* A cast is a node before the operator's, so that a move that follows moves what was cast; a strategy is not its. */
 static int
 autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
 {
+    struct strategy *strategy = s->strategy;
+    int status = 0;
     if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
-    for (int i = 0; i < nin; i++)
+    s->strategy = NULL;
+    for (int i = 0; i < nin && !status; i++)
         if (in[i] && !in[i]->is_number)
-            TRY(build_cast_below(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]));
-    return 0;
+            status = build_cast_below(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]);
+    s->strategy = strategy;
+    return status;
 }
 
 int

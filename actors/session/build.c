@@ -334,12 +334,16 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
 {
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
+    struct strategy *strategy = s->strategy; /* the call's own: no view that is made again below a move takes it */
+    int status = 0;
     s->spelled = hash_number(s->spelled, (uintptr_t)op);
-    for (int i = 0; i < d->nin; i++) {
+    s->strategy = NULL;
+    for (int i = 0; i < d->nin && !status; i++) {
         moved[i] = in[i];
-        if (tracing(s) && d->want[i]) TRY(reuse_below(s, d->want[i], &moved[i]));
+        if (tracing(s) && d->want[i]) status = reuse_below(s, d->want[i], &moved[i]);
     }
-    return build_add(s, op, moved, attr, &made, out);
+    s->strategy = strategy;
+    return status ? status : build_add(s, op, moved, attr, &made, out);
 }
 
 /* Values just made are held until the outermost call is over, so that nothing goes while it may still be taken. */
