@@ -634,6 +634,7 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
     int type = lua_getfield(L, 2, key);
     if (type != LUA_TNIL && type != LUA_TTABLE && type != LUA_TNUMBER)
         complain(L, "whatif: %s is a number, or a list with one for each mesh axis, found %s", key, what_is(L, -1));
+    if (type == LUA_TTABLE) check_list(L, -1, "whatif");
     if (type == LUA_TTABLE && (int)lua_rawlen(L, -1) != naxis)
         complain(L, "whatif: %s has %d entries, but the mesh has %d axes", key, (int)lua_rawlen(L, -1), naxis);
     for (int a = 0; type != LUA_TNIL && a < naxis; a++) {
@@ -654,6 +655,7 @@ static void
 whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
 {
     int n = (int)lua_rawlen(L, -1);
+    check_list(L, -1, "whatif");
     lua_createtable(L, n, 0);
     for (int k = 1; k <= n; k++) {
         struct rille_explain *e;
@@ -679,9 +681,11 @@ whatif(lua_State *L)
     struct rille_cluster c = {0};
     struct rille_explain *e;
     if (!lua_istable(L, 2)) return complain(L, "whatif: a table {mesh =, ...} is wanted, found %s", what_is(L, 2));
+    if (!lua_isnoneornil(L, 3)) return complain(L, "whatif: it takes a step and a table; found also %s", what_is(L, 3));
     check_keys(L, 2, "whatif", keys);
     if (g->last < 0) return complain(L, "whatif: the step was not called yet: there is nothing to plan");
     if (lua_getfield(L, 2, "mesh") != LUA_TTABLE) return complain(L, "whatif: mesh is a list of sizes");
+    check_list(L, -1, "whatif");
     c.naxis = (int)lua_rawlen(L, -1);
     if (c.naxis < 1 || c.naxis > RILLE_AXES) return complain(L, "whatif: a mesh has 1 to %d axes", RILLE_AXES);
     for (int a = 0; a < c.naxis; a++) {

@@ -62,6 +62,7 @@ mesh_walk(lua_State *L, struct mesh *m, int i, int depth)
     if (!lua_istable(L, i)) complain(L, "placement: the mesh has ranks beside tables");
     if ((lua_Integer)lua_rawlen(L, i) != m->size[depth])
         complain(L, "placement: the mesh is ragged: %d entries here, %d there", (int)lua_rawlen(L, i), m->size[depth]);
+    check_list(L, i, "placement");
     for (int k = 1; k <= m->size[depth]; k++) {
         lua_rawgeti(L, i, k);
         mesh_walk(L, m, lua_gettop(L), depth + 1);

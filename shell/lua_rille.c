@@ -67,6 +67,17 @@ check_keys(lua_State *L, int i, const char *who, const char *const *keys)
     }
 }
 
+void
+check_list(lua_State *L, int i, const char *who)
+{
+    lua_Integer n = (lua_Integer)lua_rawlen(L, i);
+    i = lua_absindex(L, i);
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) {
+        if (lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 1 && lua_tointeger(L, -2) <= n) continue;
+        complain(L, "%s: a list is wanted, of entries 1 to %d; found also %s as a key", who, (int)n, what_is(L, -2));
+    }
+}
+
 /* ---- memory ---- */
 
 enum { SLACK = 32 << 20 };

@@ -103,6 +103,8 @@ void room_check(lua_State *L, const char *who, size_t bytes);
 void *scratch_new(lua_State *L, const char *who, size_t bytes);
 /* Raises unless the table at i has only the keys of the NULL-ended list (and integers). who: for the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
+/* Raises unless the keys of the table at i are 1 to its length. */
+void check_list(lua_State *L, int i, const char *who);
 /* Collects Lua's garbage when many bytes hang on handles. Call it where no core call is in progress. */
 void collect_if_due(lua_State *L);
 

@@ -113,6 +113,8 @@ end)
 
 tap.group("creation", function()
   fails({"ragged"}, function() return T({{1, 2}, {3}}) end)
+  fails({"placement", "1 to 2", '"x"'}, function() return rille.placement("cpu", {0, 1, x = 2}) end)
+  fails({"placement", "1 to 1", "the number 5"}, function() return rille.placement("cpu", {{0, [5] = 1}, {2}}) end)
   fails({"number", "table"}, function() return T({{1}, 2}) end)
   fails({"string"}, function() return T({"one"}) end)
   fails({"f99", "bf16"}, function() return T({1}, {dtype = "f99"}) end)
