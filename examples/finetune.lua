@@ -13,13 +13,24 @@ local o = rille.args(arg, {text = "", ids = "", tokens = "", recipe = "single", 
   ["micro-batches"] = 1, seed = 1, bf16 = false, log = ""})
 rille.manual_seed(o.seed)
 
+local given = {}
+for _, name in ipairs{"text", "ids", "tokens"} do given[#given + 1] = o[name] ~= "" and "--" .. name or nil end
+if #given ~= 1 then
+  error("something to learn is wanted: --text, --ids or --tokens" .. (#given > 1 and ", not " .. table.concat(given, " and ") or ""), 0)
+end
 rille.train.saves_to(to, "folder")
 
+local cube = {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
 local recipes = { -- a mesh, and what its axes are for
   single = {{0}, {}}, dp = {{0, 1}, {data = 0}}, tp = {{0, 1}, {tensor = 0}}, zero = {{0, 1}, {data = 0, zero = 3}},
-  ["dp-tp"] = {{{0, 1}, {2, 3}}, {data = 0, tensor = 1}}, ["2d"] = {{{0, 1}, {2, 3}}, {tensor = {0, 1}}},
+  sp = {{0, 1}, {tensor = 0, sequence = true}}, ["dp-tp"] = {{{0, 1}, {2, 3}}, {data = 0, tensor = 1}},
+  ["2d"] = {{{0, 1}, {2, 3}}, {tensor = {0, 1}, method = "2d"}}, ["2.5d"] = {cube, {tensor = {0, 1, 2}, method = "2.5d"}},
+  ["3d"] = {cube, {tensor = {0, 1, 2}, method = "3d"}}, pp = {{0}, {stages = {{0}, {1}}}},
+  ["pp-tp"] = {{0, 1}, {stages = {{0, 1}, {2, 3}}, tensor = 0}},
 }
-local recipe = recipes[o.recipe] or error("no recipe is called '" .. o.recipe .. "'; there are: 2d, dp, dp-tp, single, tp, zero", 0)
+local recipe = recipes[o.recipe] or error(("no recipe is called '%s'; there are: 2.5d, 2d, 3d, dp, dp-tp, pp, pp-tp, single, sp, tp, zero")
+  :format(o.recipe), 0)
+for i, devices in ipairs(recipe[2].stages or {}) do recipe[2].stages[i] = rille.placement("cpu", devices) end
 
 -- ---- the model, laid out; each rank reads what it will hold ----
 
@@ -42,7 +53,6 @@ if o.ids ~= "" then
     ids[#ids + 1] = math.tointeger(tonumber(word)) or error(("%s: '%s' is no id"):format(o.ids, word), 0)
   end
 elseif o.tokens == "" then
-  if o.text == "" then error("something to learn is wanted: --text, --ids or --tokens", 0) end
   tokens = rille.tokenizer(from .. "/tokenizer.json")
   ids = tokens:encode(read(o.text))
 end

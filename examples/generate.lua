@@ -11,6 +11,14 @@ if not dir or dir:sub(1, 1) == "-" then error("the first argument is a folder wi
 local o = rille.args(arg, {prompt = "", ids = "", count = 40, temperature = 0.8, greedy = false, ["top-k"] = 0, ["top-p"] = 0.95,
   seed = 1, devices = 1, quantize = "", dtype = ""})
 
+local function wanted(good, text, ...) if not good then error(text:format(...), 0) end end
+wanted(o.count >= 0, "--count is 0 or more, not %d", o.count)
+wanted(o.devices >= 1, "--devices is 1 or more, not %d", o.devices)
+wanted(o.temperature >= 0, "--temperature is not below 0: %g", o.temperature)
+wanted(o["top-k"] >= 0, "--top-k is how many ids may be drawn, or 0 for all of them, not %d", o["top-k"])
+wanted(o["top-p"] > 0 and o["top-p"] <= 1, "--top-p is above 0 and at most 1, not %g", o["top-p"])
+wanted(o.prompt == "" or o.ids == "", "--prompt and --ids are two ways to begin: one of them is wanted")
+
 -- ---- the model: its kind stands in config.json ----
 
 local json = require "rille.json"

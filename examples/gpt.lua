@@ -97,7 +97,9 @@ end
 
 local function pieces()
   local tokens = rille.tokenizer.train({text}, {size = o.bpe})
-  return tokens.size, function(s) return tokens:encode(s) end, function(ids) return tokens:decode(ids) end
+  local size = tokens.size
+  while tokens:decode{size - 1}:find("^<|reserved_%d+|>$") do size = size - 1 end -- a short text has fewer pieces
+  return size, function(s) return tokens:encode(s) end, function(ids) return tokens:decode(ids) end
 end
 
 local vocab, encode, decode = (o.bpe > 0 and pieces or characters)()

@@ -103,13 +103,19 @@ tap.group("mistakes", function()
   local path = token_file("m.bin", 0, 100)
   tap.fails(function() data.tokens(path, {batch = 2, length = 200}) end, {"200", "101"}, "windows longer than the data")
   tap.fails(function() data.tokens(path, {batch = 2, length = math.maxinteger}) end, {"length " .. math.maxinteger .. " take", "101"}, "and longest")
-  tap.fails(function() data.tokens(path, {batch = 20, length = 10}) end, {"20", "10 windows"}, "batches larger than an epoch")
+  tap.fails(function() data.tokens(path, {batch = 20, length = 10}) end, {"20", "10 of them", "batch = 10 would do", "length = 5"},
+    "batches larger than an epoch: what would do is told")
+  tap.ok(#data.tokens(path, {batch = 10, length = 10}) == 1 and #data.tokens(path, {batch = 20, length = 5}) == 1 and
+    not pcall(data.tokens, path, {batch = 20, length = 6}), "and does, no longer ones")
+  tap.fails(function() data.tokens(path, {batch = 200, length = 10}) end, {"200", "10 of them: batch = 10 would do"}, "there are fewer ids")
   tap.fails(function() data.tokens(path, {batch = 2}) end, {"length"}, "no length")
   tap.fails(function() data.tokens(path, {batch = 2, length = 3, sed = 1}) end, {"'sed'"}, "an unknown option")
   tap.fails(function() data.tokens({path, 5}, {batch = 2, length = 3}) end, {"data-tokens.lua:", "files", "5"}, "a list of files that has another thing")
   tap.fails(function() data.tokens({1, -2}, {batch = 1, length = 1}) end, {"-2"}, "an id that is none")
   tap.fails(function() data.tokens(dir .. "/none.bin", {batch = 1, length = 1}) end, {"none.bin"}, "a file that is not there")
   tap.fails(function() data.tokens(write("other.bin", ("x"):rep(2000)), {batch = 1, length = 1}) end, {"other.bin", "20240520"}, "a file of another kind")
+  tap.fails(function() data.tokens(write("odd.bin", io.open(path, "rb"):read("a") .. "x"), {batch = 1, length = 1}) end,
+    {"odd.bin", "101 tokens of 2 bytes", "behind it are 203 bytes"}, "a byte too many is told")
   tap.fails(function() data.tokens(rille.zeros({4}), {batch = 1, length = 1}) end, {"i64"}, "a tensor of no ids")
   tap.is(data.tokens(rille.arange(9), {batch = 2, length = 4}):next().shape, {2, 4}, "a tensor of ids will do")
 end)
@@ -155,7 +161,15 @@ tap.group("text files", function()
   tap.is(data.csv(write("b.csv", "\xEF\xBB\xBF1,2\n")):totable(), {{1, 2}}, "a byte order mark is no part of the first number")
   tap.is(data.csv(write("b.csv", "nan,-inf\nNaN, Inf \n+NAN,infinity\n")):totable(),
     {{0 / 0, -math.huge}, {0 / 0, math.huge}, {0 / 0, math.huge}}, "nan and inf are numbers")
-  tap.fails(function() data.csv(write("b.csv", "1,\n")) end, {"b.csv:1", "''"}, "nothing is none")
+  tap.fails(function() data.csv(write("b.csv", "1,\n")) end, {"b.csv:1", "column 2", "''"}, "nothing is none")
+  for _, field in ipairs{"0x10", "0X1p4", "1e", "1 2", "--1", "1_000"} do
+    tap.fails(function() data.csv(write("b.csv", "1,2\n3," .. field .. "\n")) end, {"b.csv:2", "column 2", "'" .. field .. "' is no number"},
+      field .. " is none")
+  end
+  for _, field in ipairs{"1e400", "-1e309"} do
+    tap.fails(function() data.csv(write("b.csv", field .. ",2\n"), {dtype = "f64"}) end, {"b.csv:1", "column 1", "beyond every f64"},
+      field .. " is no infinity")
+  end
   for _, s in ipairs{"a", "e", "5", "-", ".", '"', "\n", "", ",,", 3} do
     tap.fails(function() data.csv(write("b.csv", "1,2\n"), {separator = s}) end, {"rille.data.csv", "separator", "would do"},
       ("%q separates nothing"):format(s))

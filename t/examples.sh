@@ -34,6 +34,11 @@ example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "
 example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
 example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
 example "finetune $dir/new $dir/told --text README.md --steps 3" "llama: loss 5." "saved in $dir/told"
+alike() { # a recipe: the first losses to five digits
+  "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe single --log "$dir/one.log" >/dev/null
+  "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe "$1" --log "$dir/by.log" || return 1
+  diff <(cut -c1-5 "$dir/one.log") <(cut -c1-5 "$dir/by.log")
+}
 unsaved() {
   local out
   out=$("$rille" -d cpu:1 examples/finetune.lua "$dir/new" "$1" --ids "$dir/ids" --steps 1000000 2>&1) && return 1
@@ -44,6 +49,29 @@ ok "finetune.lua: a target that is a file is told before it learns" unsaved "$di
 ok "finetune.lua: and one that is nowhere" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
+few() { # a text gives fewer pieces than it is asked for: the model has those, and writes no other
+  local out
+  head -c 1000 README.md >"$dir/short"
+  out=$("$rille" -d cpu:1 examples/gpt.lua $small --batch 1 --text "$dir/short" --bpe 2000 --temperature 3 --write 200 2>&1) || { echo "$out"; return 1; }
+  ! grep -q "2000 different\||reserved_" <<<"$out" || { echo "$out"; return 1; }
+}
+ok "gpt.lua: of a short text there are as many pieces as it has" few
+told() { # an example, its arguments, the words of the complaint
+  local out
+  out=$("$rille" -d cpu:1 "examples/$1.lua" $2 2>&1) && return 1
+  grep -qF -- "$3" <<<"$out" || { echo "does not say: $3"; echo "$out"; return 1; }
+}
+ok "generate.lua: what is out of range is an error: --top-k" told generate "$dir/new --ids 3 --top-k -3" "--top-k is"
+ok "--top-p" told generate "$dir/new --ids 3 --top-p 0" "--top-p is above 0"
+ok "--temperature" told generate "$dir/new --ids 3 --temperature -1" "--temperature is not below 0"
+ok "--count" told generate "$dir/new --ids 3 --count -1" "--count is 0 or more"
+ok "and two beginnings" told generate "$dir/new --ids 3 --prompt a" "one of them is wanted"
+ok "finetune.lua: two texts are one too many" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "not --ids and --tokens"
+ok "and none is too few" told finetune "$dir/new $dir/x" "--text, --ids or --tokens"
+ok "finetune.lua: recipes that are there are told" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
+for recipe in sp 2d 2.5d 3d pp pp-tp; do
+  ok "finetune.lua: --recipe $recipe learns as one device does" alike "$recipe"
+done
 
 head -c 3000 "$rille" >"$dir/bytes"
 : >"$dir/empty"

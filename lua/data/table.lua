@@ -58,11 +58,15 @@ end
 -- As other programs write what is no number, or beyond all.
 local words = {nan = 0 / 0, inf = math.huge, infinity = math.huge}
 
+-- A decimal number; else nil and what the field is.
 local function number_of(field)
   local sign, word = field:match("^%s*([+-]?)(%a+)%s*$")
   local value = word and words[word:lower()]
   if value then return sign == "-" and -value or value end
-  return tonumber(field)
+  value = not field:find("[xX]") and tonumber(field) or nil
+  if not value then return nil, "no number" end
+  if value == math.huge or value == -math.huge then return nil, "beyond every f64" end
+  return value
 end
 
 local function check_separator(who, separator)
@@ -87,8 +91,10 @@ function files.csv(path, given)
     elseif line:find("%S") then
       local row = fields(line, o.separator)
       for i, field in ipairs(row) do
-        row[i] = number_of(field)
-        check.that(row[i], "%s: %s:%d: '%s' is no number%s", who, path, at, field, at == 1 and "; header = true skips a line of names" or "")
+        local number, what = number_of(field)
+        check.that(number, "%s: %s:%d: column %d: '%s' is %s%s", who, path, at, i, field, what,
+          at == 1 and "; header = true skips a line of names" or "")
+        row[i] = number
       end
       check.that(#rows == 0 or #row == #rows[1], "%s: %s:%d: %d columns, the lines before have %d", who, path, at, #row,
         rows[1] and #rows[1] or 0)

@@ -29,14 +29,27 @@ local meta = {__index = methods, __len = epochs.count, __call = epochs.call, __c
 -- Where x or y lies: only what was said.
 local function lies(t) return {placement = t.placement, sbp = t.sbp} end
 
+-- The longest windows of which there are enough for a batch; 0: there are none.
+local function longest(self, most)
+  local low, high = 0, most
+  while low < high do
+    local middle = (low + high + 1) // 2
+    if self.tokens:windows(middle) >= self.batch then low = middle else high = middle - 1 end
+  end
+  return low
+end
+
 local function check_room(self)
   local ids, most = self.tokens:count()
   self.size = self.tokens:windows(self.length)
   self.same = {batch = self.batch, length = self.length, ids = ids, ids_digest = self.tokens:digest()}
   check.that(self.size > 0, "%s: windows of length %d take one id more each; there are %d%s", who, self.length, most,
     ids > most and " in the longest file" or "")
-  check.that(self.size >= self.batch, "%s: a batch of %d windows of length %d; %d ids have only %d windows", who, self.batch,
-    self.length, ids, self.size)
+  if self.size < self.batch then
+    local length = longest(self, self.length)
+    check.fail("%s: a batch of %d windows of length %d; %d ids have only %d of them: batch = %d would do%s", who, self.batch, self.length,
+      ids, self.size, self.size, length > 0 and (", or length = %d"):format(length) or "")
+  end
 end
 
 return function(from, given)

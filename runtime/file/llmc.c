@@ -115,8 +115,8 @@ token_head(struct token_file *f)
     f->n = number[2];
     f->at = HEAD;
     if (f->n >= 0 && f->source->size == HEAD + f->n * f->width) return 0;
-    return fail(E_IO, "%s: its head says %lld tokens of %d bytes, the file has room for %lld", f->source->name,
-                (long long)f->n, f->width, (long long)((f->source->size - HEAD) / f->width));
+    return fail(E_IO, "%s: its head says %lld tokens of %d bytes, behind it are %lld bytes", f->source->name,
+                (long long)f->n, f->width, (long long)(f->source->size - HEAD));
 }
 
 int
