@@ -441,4 +441,20 @@ tap.group("balance", function()
   end
 end)
 
+-- A context of any length costs what is used of it: tables of positions grow with those that come.
+tap.group("a long context", function()
+  local function texts(length)
+    rille.manual_seed(1)
+    local m = rille.models.llama.new{vocab = 50, length = length, layers = 2, heads = 4, kv_heads = 2, width = 16}
+    local x, list = rille.randint(0, 50, {2, 200}), {}
+    local step = rille.graph(function(ids) return m(ids) end)
+    for i, n in ipairs{3, 100, 64, 200, 65} do
+      list[i] = {m(x:slice(1, 0, n)):totable(), step(x:slice(1, 0, n)):totable()}
+    end
+    list[#list + 1] = m:generate({{1, 2, 3}, {4, 5}}, {max_new_tokens = 150, temperature = 0})
+    return list
+  end
+  tap.is(texts(10000000000), texts(200), "of 10,000,000,000 positions the first 200 are those of 200")
+end)
+
 tap.done()

@@ -2,8 +2,8 @@
 --
 -- nn.rotary_tables gives the tables of rille.rotary: cos, sin of position * frequency, each (length, size / 2), where
 -- frequency i is base^(-2i / size). Angles are computed in f64: at large positions f32 has no digits left for them.
--- nn.Rotary keeps the tables on each placement where they were wanted, so that a model's blocks share them; they are
--- constants and no part of a model's state.
+-- nn.Rotary keeps the tables on each placement where they were wanted, of as many positions as were, so that a model's
+-- blocks share them and a long context costs what is used of it; they are constants and no part of a model's state.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -74,21 +74,29 @@ end
 local Rotary = {}
 Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
 
--- Constants are made outside of a trace: a compiled step reads them as they are.
-function Rotary:tables(placement)
-  for _, kept in ipairs(self.kept) do
-    if kept.placement == placement then return kept.cos, kept.sin end
+local LEAST <const> = 64 -- positions of a table
+
+-- Constants are made outside of a trace: a compiled step reads them as they are, also when others have longer ones.
+function Rotary:tables(placement, positions)
+  local at = #self.kept + 1
+  for i, kept in ipairs(self.kept) do
+    if kept.placement == placement then
+      if kept.length >= positions then return kept.cos, kept.sin end
+      at = i
+    end
   end
-  local kept = {placement = placement}
-  kept.cos, kept.sin = trace.outside(tables, self.length, self.size,
+  local kept = {placement = placement, length = LEAST}
+  while kept.length < positions do kept.length = 2 * kept.length end
+  kept.length = math.min(kept.length, self.length)
+  kept.cos, kept.sin = trace.outside(tables, kept.length, self.size,
     {base = self.base, scaling = self.scaling, placement = placement})
-  table.insert(self.kept, kept)
+  self.kept[at] = kept
   return kept.cos, kept.sin
 end
 
--- x: (batch, heads, n, size), turned by its place; at: i64 (batch, n), or nil for 0, 1, 2...
-function Rotary:turn(x, at)
-  local cos, sin = self:tables(x.placement)
+-- x: (batch, heads, n, size), turned by its place; at: i64 (batch, n), all below most, or nil for 0, 1, 2...
+function Rotary:turn(x, at, most)
+  local cos, sin = self:tables(x.placement, math.min(self.length, at and (most or self.length) or x.shape[3]))
   if not at then return rille.rotary(x, cos, sin) end
   at = layout.beside(at, x)
   local batch, n, half = at.shape[1], at.shape[2], self.size // 2
