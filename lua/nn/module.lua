@@ -247,8 +247,10 @@ local function value_for(t, names, state, wrong)
 end
 
 -- Copies values into parameters and buffers, which keep their layout, dtype and identity. All or nothing.
-function Module:load_state_dict(state)
-  check.that(type(state) == "table", "%s:load_state_dict takes a table of tensors, not a %s", self.__name, type(state))
+local TOLD <const> = 8 -- differences in a message
+
+-- who: what is called, and of which file.
+function Module:__take(who, state)
   local wrong, known, values = {}, {}, {}
   for _, group in ipairs(by_tensor(entries(self))) do
     local t, names = group[1], group[2]
@@ -258,11 +260,17 @@ function Module:load_state_dict(state)
   for _, name in ipairs(check.sorted_keys(state)) do
     if not known[name] then wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
   end
-  check.that(#wrong == 0, "%s:load_state_dict: %s", self.__name, table.concat(wrong, "; "))
+  if #wrong > TOLD then wrong = {table.concat(wrong, "; ", 1, TOLD), ("and %d more"):format(#wrong - TOLD)} end
+  check.that(#wrong == 0, "%s:%s: %s", self.__name, who, table.concat(wrong, "; "))
   rille.no_grad(function()
     for _, pair in ipairs(values) do pair[1]:copy_(pair[2]) end
   end)
   return self
+end
+
+function Module:load_state_dict(state)
+  check.that(type(state) == "table", "%s:load_state_dict takes a table of tensors, not a %s", self.__name, type(state))
+  return self:__take("load_state_dict", state)
 end
 
 Module.load, Module.__saved = files.load, files.saved
