@@ -53,8 +53,12 @@ for _, case in ipairs(cases) do
     end
   end
 end
-tap.fails(function() rille.graph(function(x) return x end, {zero = 1, auto_parallel = true}) end, {"zero", "auto_parallel"},
-  "zero and a planner both say how updates lie")
+for _, mode in ipairs{true, "propagate", "recursive", "greedy"} do
+  for name, value in pairs{zero = 1, offload = rille.placement("cpu", {1}), recompute = "auto"} do
+    tap.fails(function() rille.graph(function(x) return x end, {[name] = value, auto_parallel = mode}) end,
+      {name, "auto_parallel", "take one"}, ("%s beside auto_parallel = %s"):format(name, mode))
+  end
+end
 
 -- Waiting weight gradients and recomputation change no bit either.
 do

@@ -301,7 +301,7 @@ rille_graph_check(const struct rille_graph_options *o)
     if (o->memory_limit < 0) return fail(E_ARG, "graph: memory_limit is %lld bytes", (long long)o->memory_limit);
     if (o->auto_parallel) TRY(planned_mode(o->auto_parallel, &mode));
     if (o->auto_parallel && o->recompute_auto)
-        return fail(E_ARG, "graph: recompute = \"auto\" wants a step that is laid out by hand, not auto_parallel");
+        return fail(E_ARG, "graph: recompute = \"auto\" and auto_parallel both choose for a memory limit; take one");
     if (o->auto_parallel && o->offload)
         return fail(E_ARG, "graph: offload and auto_parallel both say where values lie; take one");
     if (o->auto_parallel && o->zero)

@@ -145,7 +145,8 @@ recompute = true computes again what backward reads; "auto": parts of stages, wh
 auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
 and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with
 memory_limit =, in bytes a device, and time_limit =, in seconds of a core (1): where they end in vain the least that it needs is
-looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan.]],
+looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan.
+zero, offload and recompute = "auto" choose what a plan chooses, too: beside auto_parallel each is an error.]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
     gives = "4.0",
