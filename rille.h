@@ -772,6 +772,7 @@ int rille_tokens_digest(const struct rille_tokens *t, uint64_t *out);
  * Meanwhile a thread of its own reads what follows: as many rows again, and at the end of an epoch the next one. */
 struct rille_token_rows {
     int64_t length, first, n;
+    int64_t vocab; /* of the ids that are read each is below it, else E_ARG names file and place; 0: any are taken */
     uint64_t seed, epoch;
     const struct rille_layout *x, *y; /* NULL: whole on device 0 */
 };

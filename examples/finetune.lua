@@ -57,7 +57,8 @@ elseif o.tokens == "" then
   ids = tokens:encode(read(o.text))
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
-local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, placement = x.placement, sbp = x.sbp,
+local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,
+  placement = x.placement, sbp = x.sbp,
   labels = rille.parallel.labels(model)})
 
 -- ---- training ----

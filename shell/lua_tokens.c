@@ -135,7 +135,7 @@ field(lua_State *L, int i, const char *name)
     return value;
 }
 
-/* t:batch(who, {length =, first =, n =, seed =, epoch =}, where x lies, where y lies) */
+/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, where x lies, where y lies) */
 static int
 batch(lua_State *L)
 {
@@ -145,6 +145,7 @@ batch(lua_State *L)
     struct rille_token_rows r = {.length = field(L, 3, "length"),
                                  .first = field(L, 3, "first"),
                                  .n = field(L, 3, "n"),
+                                 .vocab = field(L, 3, "vocab"),
                                  .seed = (uint64_t)field(L, 3, "seed"),
                                  .epoch = (uint64_t)field(L, 3, "epoch"),
                                  .x = layout_read(L, 4, who, 2, NULL),

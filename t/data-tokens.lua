@@ -109,6 +109,18 @@ tap.group("mistakes", function()
     not pcall(data.tokens, path, {batch = 20, length = 6}), "and does, no longer ones")
   tap.fails(function() data.tokens(path, {batch = 200, length = 10}) end, {"200", "10 of them: batch = 10 would do"}, "there are fewer ids")
   tap.fails(function() data.tokens(path, {batch = 2}) end, {"length"}, "no length")
+  for i, from in ipairs{path, {0, 1, 2, 3, 100, 4, 5, 6, 7}} do
+    local d = data.tokens(from, {batch = 1, length = 4, vocab = 100})
+    tap.fails(function() for _ in d:batches() do end end, {"tokens", i == 1 and "m.bin: id 100 is 100" or "ids: id 4 is 100", "vocabulary of 100"},
+      "an id beyond the vocabulary is named, with its place")
+    local all = data.tokens(from, {batch = 1, length = 4, vocab = 101})
+    local n = 0
+    for _ in all:batches() do n = n + 1 end
+    tap.is(n, #all, "the last one is not")
+  end
+  for _, wrong in ipairs{0, -1, 1.5, "9"} do
+    tap.fails(function() data.tokens(path, {batch = 1, length = 4, vocab = wrong}) end, {"vocab"}, "no vocabulary: " .. tostring(wrong))
+  end
   tap.fails(function() data.tokens(path, {batch = 2, length = 3, sed = 1}) end, {"'sed'"}, "an unknown option")
   tap.fails(function() data.tokens({path, 5}, {batch = 2, length = 3}) end, {"data-tokens.lua:", "files", "5"}, "a list of files that has another thing")
   tap.fails(function() data.tokens({1, -2}, {batch = 1, length = 1}) end, {"-2"}, "an id that is none")

@@ -178,7 +178,8 @@ go_to(struct ahead *a, const struct batch_at *at)
 static bool
 same_place(const struct batch_at *a, const struct batch_at *b)
 {
-    return a->seed == b->seed && a->epoch == b->epoch && a->first == b->first && a->n == b->n && a->length == b->length;
+    return a->seed == b->seed && a->epoch == b->epoch && a->first == b->first && a->n == b->n &&
+           a->length == b->length && a->vocab == b->vocab;
 }
 
 int

@@ -19,6 +19,7 @@ enum { AHEAD_DEPTH = 2 };
 struct batch_at { /* rows first to first + n - 1 of an epoch, in the order that seed and epoch give */
     uint64_t seed, epoch;
     int64_t first, n, length; /* length: of a row */
+    int64_t vocab;            /* ids are below it; 0: any are taken */
 };
 
 struct ahead_source {

@@ -164,6 +164,16 @@ find_window(const struct rille_tokens *t, int64_t w, int64_t length, int64_t *at
 }
 
 static int
+check_ids(const struct token_file *f, int64_t from, int64_t n, const int64_t *id, int64_t vocab)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (id[i] >= vocab)
+            return fail(E_ARG, "%s: id %lld is %lld, beyond a vocabulary of %lld", f->source->name,
+                        (long long)(from + i), (long long)id[i], (long long)vocab);
+    return 0;
+}
+
+static int
 batch_fill(void *arg, const struct batch_at *at, void *out)
 {
     const struct rille_tokens *t = arg;
@@ -173,6 +183,7 @@ batch_fill(void *arg, const struct batch_at *at, void *out)
         int64_t from;
         const struct token_file *f = find_window(t, (int64_t)rng_shuffle(key, n, (uint64_t)row), at->length, &from);
         TRY(token_file_read(f, from, at->length + 1, id));
+        if (at->vocab) TRY(check_ids(f, from, at->length + 1, id, at->vocab));
     }
     return 0;
 }
@@ -240,11 +251,12 @@ rille_tokens_batch(struct rille_tokens *t, const struct rille_token_rows *w, str
     int64_t nwindow = rille_tokens_windows(t, w->length);
     struct type type = type_of(DT_I64, 2, (int64_t[]){w->n, w->length});
     *x = *y = NULL;
+    if (w->vocab < 0) return fail(E_ARG, "tokens: a vocabulary of %lld", (long long)w->vocab);
     if (w->first < 0 || w->n < 1 || w->n > nwindow || w->first > nwindow - w->n)
         return fail(E_ARG, "tokens: %lld rows from row %lld on of an epoch of %lld", (long long)w->n,
                     (long long)w->first, (long long)nwindow);
     const void *id;
-    TRY(ahead_take(ahead_of(t), &(struct batch_at){w->seed, w->epoch, w->first, w->n, w->length}, &id));
+    TRY(ahead_take(ahead_of(t), &(struct batch_at){w->seed, w->epoch, w->first, w->n, w->length, w->vocab}, &id));
     struct rows r = {id, w->length + 1, 0};
     int status = leaf_read(t->s, &type, layout_or_default(t->s, w->x), read_rows, &r, x);
     r.shift = 1;

@@ -4,7 +4,8 @@
 --   for x, y in data:batches() do ... end        x, y: i64 {batch, length}; y is x one further
 --
 -- From llm.c's token files (one or a list), a list of ids or a tensor of them. Windows do not overlap (each shares its
--- last id with the next) and none goes from one file into another; seed and epoch give their order. A source reads the next
+-- last id with the next) and none goes from one file into another; seed and epoch give their order. vocab = n: the batch
+-- that has an id from n on is an error, which names its file and place. A source reads the next
 -- batches while a step runs, as many as it has credits; data:stats() tells who waited for whom.
 
 local rille = require "rille"
@@ -16,8 +17,8 @@ local who = "rille.data.tokens"
 local methods = setmetatable({}, {__index = epochs.methods})
 
 function methods:take(epoch, first, n)
-  return self.tokens:batch(who, {length = self.length, first = first, n = n, seed = self.seed, epoch = epoch},
-    self.x, self.y)
+  return self.tokens:batch(who, {length = self.length, first = first, n = n, vocab = self.vocab or 0, seed = self.seed,
+    epoch = epoch}, self.x, self.y)
 end
 
 -- Of the source: depth (its credits), read and taken (batches), full (how often it waited for a credit), waited (how often
@@ -53,10 +54,11 @@ local function check_room(self)
 end
 
 return function(from, given)
-  local self = check.options(who, given, {batch = check.none, length = check.none, seed = 0, placement = check.none,
-    sbp = check.none, labels = check.none})
+  local self = check.options(who, given, {batch = check.none, length = check.none, seed = 0, vocab = check.none,
+    placement = check.none, sbp = check.none, labels = check.none})
   check.count(who, "batch", self.batch)
   check.count(who, "length", self.length)
+  if self.vocab ~= nil then check.count(who, "vocab", self.vocab) end
   check.that(math.type(self.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(self.seed))
   local labels = check.options(who .. ": labels", self.labels, {placement = check.none, sbp = check.none})
   self.who, self.drop_last, self.x = who, true, lies(self)
