@@ -100,7 +100,9 @@ os.remove(path)]],
   ["data.tokens"] = {
     is = "loader",
     sign = "rille.data.tokens(from, {batch =, length =, seed = 0, vocab =, placement =, sbp =, ...})",
-    text = "Windows of ids: a token file, a list of them or of ids, a tensor. data:batches(), data:next().\nvocab = n: a batch that has an id from n on is an error with its file and place. local data <close> lets go of files.",
+    text = [[
+Windows of ids: a token file, a list of them or of ids, a tensor. data:batches(), data:next().
+vocab = n: a batch that has an id from n on is an error with its file and place. local data <close> lets go of files.]],
     code = [[
 ids = {}
 for i = 1, 40 do ids[i] = i end
