@@ -188,7 +188,6 @@ tap.group("files", function()
   end
   refused(changed('"byte_fallback":false', '"byte_fallback":true'), {"byte_fallback"}, "byte_fallback")
   refused(changed('"dropout":null', '"dropout":0.5'), {"dropout"}, "dropout")
-  refused(changed('"single_word":false', '"single_word":true'), {"single_word"}, "a special token that is a whole word")
   refused(changed('"!":%d+,', ""), {"'!'"}, "a merge of what is no token")
   refused(changed('"ÿ":%d+,', ""), {"byte 255"}, "a vocabulary without a byte")
   refused(changed('"!":(%d+)', '"!":99999999'), {"99999999"}, "ids without end")

@@ -24,6 +24,7 @@ tokenizer_free(struct tokenizer **tp)
     *tp = NULL;
     if (!t) return;
     splitter_free(&t->splitter);
+    splitter_free(&t->word);
     free(t->special);
     free(t->before.list);
     free(t->after.list);
@@ -97,6 +98,15 @@ tokenizer_check_specials(const char *name, int nspecial, const char *const *spec
     return 0;
 }
 
+/* Letters, marks, digits, and what connects them: as Unicode's TR 18 has \w. */
+static int
+know_words(struct tokenizer *t, const char *name)
+{
+    static const char of_words[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]";
+    t->word = splitter_new();
+    return splitter_add(t->word, name, &(struct split_step){.pattern = of_words, .manner = SPLIT_REMOVED});
+}
+
 int
 tokenizer_special(struct tokenizer *t, const char *name, const struct special *s)
 {
@@ -114,7 +124,7 @@ tokenizer_special(struct tokenizer *t, const char *name, const struct special *s
     for (; i > 0 && t->special[i - 1].n < own.n; i--) t->special[i] = t->special[i - 1];
     t->special[i] = own;
     if (own.n) t->starts[own.normalized][(uint8_t)own.text[0]] = true;
-    return 0;
+    return own.word && !t->word ? know_words(t, name) : 0;
 }
 
 void
@@ -167,13 +177,57 @@ special_at(const struct tokenizer *t, bool normalized, const uint8_t *text, size
     return NULL;
 }
 
+static void
+found_other(void *arg, const uint8_t *bytes, size_t n)
+{
+    (void)bytes;
+    *(bool *)arg = *(bool *)arg || n > 0;
+}
+
+/* Is the one character a word's? */
+static bool
+is_word(const struct tokenizer *t, const uint8_t *text, size_t n)
+{
+    bool other = n == 0;
+    return !splitter_run(t->word, text, n, found_other, &other) && !other;
+}
+
+static bool
+word_at(const struct tokenizer *t, const uint8_t *text, size_t n)
+{
+    for (size_t k = 1; k <= MIN(n, (size_t)4); k++)
+        if (valid_utf8(text, k) == k) return is_word(t, text, k);
+    return false;
+}
+
+static bool
+word_before(const struct tokenizer *t, const uint8_t *text, size_t n)
+{
+    for (size_t k = 1; k <= MIN(n, (size_t)4); k++)
+        if (valid_utf8(text + n - k, k) == k) return is_word(t, text + n - k, k);
+    return false;
+}
+
+/* Is what was found part of no longer word, if it is a word alone? */
+static bool
+stands(const struct tokenizer *t, const struct special *s, const uint8_t *text, size_t n, size_t at)
+{
+    size_t end = at + s->n;
+    return !s->word || (!word_before(t, text, at) && !word_at(t, text + end, n - end));
+}
+
+/* The next special token in text from *at on, where it begins then; n where there is none. */
 static const struct special *
 next_special(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
 {
-    const struct special *s = NULL;
     int64_t since = 0;
-    for (*at = 0; t->nspecial && *at < n && !stop_caller_after(&since, 1 + t->nspecial / 16); ++*at)
-        if (t->starts[normalized][text[*at]] && (s = special_at(t, normalized, text + *at, n - *at))) return s;
+    for (; t->nspecial && *at < n && !stop_caller_after(&since, 1 + t->nspecial / 16); ++*at) {
+        const struct special *s =
+            t->starts[normalized][text[*at]] ? special_at(t, normalized, text + *at, n - *at) : NULL;
+        if (!s) continue;
+        if (stands(t, s, text, n, *at)) return s;
+        *at += s->n - 1; /* what is in it is no token either */
+    }
     *at = n;
     return NULL;
 }
@@ -207,22 +261,21 @@ trim_left(const uint8_t *text, size_t n)
     return at;
 }
 
-/* Special tokens of the one sort are ids, what lies between them goes on to next. */
+/* Special tokens of the one sort are ids, what lies between them goes on to next. A token is found where the text has
+ * it, also if the one before it takes white space along with which it begins. */
 static int
 encode_around(const struct encoding *e, bool normalized, const uint8_t *text, size_t n,
               int (*next)(const struct encoding *e, const uint8_t *text, size_t n))
 {
-    for (;;) {
-        size_t at;
+    for (size_t at = 0, done = 0;;) {
         const struct special *s = next_special(e->t, normalized, text, n, &at);
-        size_t plain = s && s->left ? trim_right(text, at) : at;
-        if (plain) TRY(next(e, text, plain));
+        size_t plain = at > done ? at - done : 0;
+        if (s && s->left) plain = trim_right(text + done, plain);
+        if (plain) TRY(next(e, text + done, plain));
         if (!s) return 0;
         ids_add(e->out, s->id);
-        at += s->n;
-        if (s->right) at += trim_left(text + at, n - at);
-        text += at;
-        n -= at;
+        done = at += s->n;
+        if (s->right) done += trim_left(text + at, n - at);
     }
 }
 

@@ -19,6 +19,7 @@ struct special {
     bool control;     /* "special" in tokenizer.json: not part of plain text */
     bool normalized;  /* the encoder looks for it in the text's normal form, after the others */
     bool left, right; /* takes the white space before it, behind it, along */
+    bool word;        /* is one only where no word goes on before it or behind it */
 };
 
 struct join { /* in order of rank, for saving */
@@ -30,7 +31,8 @@ enum { MAX_FORMS = 4, NPARTS = 3 };
 struct tokenizer {
     struct bpe bpe;
     struct splitter *splitter;
-    const char *pattern; /* of a tokenizer that is not from tokenizer.json; NULL: GPT-2's */
+    struct splitter *word; /* removes characters of words; NULL: no special token asks what these are */
+    const char *pattern;   /* of a tokenizer that is not from tokenizer.json; NULL: GPT-2's */
     enum normal_form form[MAX_FORMS];
     int nform;
     struct special *special; /* the longest first */

@@ -136,14 +136,14 @@ read_one_added(struct tokenizer *t, const char *path, const json_t *part)
     const json_t *id = json_object_get(part, "id"), *normalized = json_object_get(part, "normalized");
     const char *text = json_string_value(json_object_get(part, "content"));
     if (!text) return fail(E_ARG, "%s: an added token has no content", path);
-    if (json_is_true(json_object_get(part, "single_word"))) return refuse(path, "single_word", text);
     TRY(check_id(path, id, t->bpe.ndistinct));
     return tokenizer_special(t, path,
                              &(struct special){text, strlen(text), (uint32_t)json_integer_value(id),
                                                .control = json_is_true(json_object_get(part, "special")),
                                                .normalized = json_is_true(normalized),
                                                .left = json_is_true(json_object_get(part, "lstrip")),
-                                               .right = json_is_true(json_object_get(part, "rstrip"))});
+                                               .right = json_is_true(json_object_get(part, "rstrip")),
+                                               .word = json_is_true(json_object_get(part, "single_word"))});
 }
 
 static int

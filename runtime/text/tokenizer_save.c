@@ -17,11 +17,13 @@ spelled(const struct tokenizer *t, uint32_t id)
     return value;
 }
 
+/* Is it a special token alone? The vocabulary may have one as well. */
 static bool
-is_special(const struct tokenizer *t, uint32_t id)
+is_added(const struct tokenizer *t, uint32_t id)
 {
+    const struct bpe_token *k = &t->bpe.token[id];
     for (int i = 0; i < t->nspecial; i++)
-        if (t->special[i].id == id) return true;
+        if (t->special[i].id == id) return bpe_find(&t->bpe, k->bytes, k->n) != id;
     return false;
 }
 
@@ -30,7 +32,7 @@ write_vocabulary(const struct tokenizer *t)
 {
     json_t *vocab = json_object();
     for (uint32_t id = 0; id < t->bpe.ntoken; id++) {
-        if (!t->bpe.token[id].bytes || is_special(t, id)) continue;
+        if (!t->bpe.token[id].bytes || is_added(t, id)) continue;
         json_t *text = spelled(t, id);
         json_object_set_new(vocab, json_string_value(text), json_integer(id));
         json_decref(text);
@@ -51,7 +53,7 @@ derive_joins(struct tokenizer *t)
 {
     for (uint32_t id = 0; id < t->bpe.ntoken; id++) {
         const struct bpe_token *k = &t->bpe.token[id];
-        if (!k->bytes || is_special(t, id)) continue;
+        if (!k->bytes || is_added(t, id)) continue;
         for (uint32_t n = 1; n < k->n; n++) {
             uint32_t left = bpe_find(&t->bpe, k->bytes, n), right = bpe_find(&t->bpe, k->bytes + n, k->n - n);
             if (left != NO_TOKEN && right != NO_TOKEN) note_join(t, left, right, id);
@@ -77,8 +79,8 @@ write_one_added(const struct tokenizer *t, const struct special *s)
 {
     const struct bpe_token *own = &t->bpe.token[s->id]; /* as it was, whatever its normal form is */
     return json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)s->id, "content",
-                     (const char *)own->bytes, (size_t)own->n, "single_word", 0, "lstrip", (int)s->left, "rstrip",
-                     (int)s->right, "normalized", (int)s->normalized, "special", (int)s->control);
+                     (const char *)own->bytes, (size_t)own->n, "single_word", (int)s->word, "lstrip", (int)s->left,
+                     "rstrip", (int)s->right, "normalized", (int)s->normalized, "special", (int)s->control);
 }
 
 static int

@@ -48,8 +48,8 @@ def template(before, after):
             "special_tokens": {n: {"id": n, "ids": [ADDED[n]], "tokens": [n]} for n in {*before, *after}}}
 
 
-def added(name, **how):
-    return {"id": ADDED[name], "content": name, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+def added(name, id=None, **how):
+    return {"id": id or ADDED[name], "content": name, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
             "special": True, **how}
 
 
@@ -78,6 +78,12 @@ CASES = {
     "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
     "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
                                         split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
+    # Added tokens that white space goes along with, which have it themselves or are words alone.
+    "spaces": {"pre_tokenizer": byte_level(True), "added": [*END, added(" <mask> ", 601, lstrip=True, rstrip=True), added("   ", 602, rstrip=True),
+                                                            added(" the", 603, lstrip=True), added("\n\n\n", 604)]},
+    "words": {"normalizer": FORM["NFC"], "pre_tokenizer": byte_level(True),
+              "added": [*END, added("hello", 601, single_word=True), added("_", 602, single_word=True, lstrip=True, rstrip=True),
+                        added("12345", 603, single_word=True, normalized=True, special=False), added("a", 604, single_word=True), added("=", 605)]},
 }
 
 
@@ -255,6 +261,7 @@ def main():
     for name, case in CASES.items():
         full = {**root, "normalizer": None, "post_processor": None, **{k: v for k, v in case.items() if k not in ("added", "whole")}}
         full["added_tokens"] = case.get("added", END if "post_processor" not in case or "<mask>" not in json.dumps(case) else [*END, added("<mask>")])
+        full["added_tokens"] = [{**a, "id": root["model"]["vocab"].get(a["content"], a["id"])} for a in full["added_tokens"]]
         full["model"] = {**root["model"], "ignore_merges": case.get("whole", False)}
         tok = Tokenizer.from_str(json.dumps(full))
         bare = Tokenizer.from_str(json.dumps({**root, "pre_tokenizer": None, "added_tokens": [], "model": full["model"]}))
