@@ -59,6 +59,12 @@ check.shown = shown
 local function quoted(value) return type(value) == "string" and ("%q"):format(value) or shown(value) end
 check.quoted = quoted
 
+-- What is wrong, in a message: of many things the first eight.
+function check.told(wrong)
+  local told = table.concat(wrong, "; ", 1, math.min(#wrong, 8))
+  return #wrong > 8 and ("%s; and %d more"):format(told, #wrong - 8) or told
+end
+
 -- pcall for what may fail: true and what fn gives, or false and why it failed. An interrupt is no such failure, and goes on
 -- to who pressed Ctrl-C.
 function check.try(fn, ...)

@@ -89,6 +89,27 @@ local function names_of(parts)
   return name_of, params
 end
 
+-- What layers of ours say of themselves, by their paths: shapes do not tell of how many heads a weight is.
+local function said_by(model)
+  local says = {}
+  for path, m in (model.named_modules or function() return pairs{} end)(model) do
+    local ours = m.__name:find("^nn%.") or m.__name:find("^models%.")
+    if ours and getmetatable(m) ~= rille.nn.Dropout then says[path] = ("%s(%s)"):format(m.__name, m:describe()) end
+  end
+  return says
+end
+
+-- Another class is none the worse for it, if its tensors are the same.
+local function check_said(model, saved, wrong)
+  local here = said_by(model)
+  for _, path in ipairs(check.sorted_keys(here)) do
+    local ours, theirs = here[path], type(saved) == "table" and saved[path]
+    if type(theirs) == "string" and theirs ~= ours and theirs:match("^[^(]*") == ours:match("^[^(]*") then
+      wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format("model" .. (path == "" and "" or "." .. path), ours, theirs)
+    end
+  end
+end
+
 -- Calls visit(name in the file, tensor) for all that the parts hold and keep.
 local function each_tensor(parts, name_of, visit)
   if parts.model then
@@ -161,6 +182,7 @@ function checkpoint.save(dir, parts, options)
   local partial = take_gradients(params, name_of, tensors)
   local seed, count = rille._random()
   local text, why = state_text.encode({step = step, note = parts.note, random = {seed = seed, count = count}, partial = partial,
+    said = parts.model and said_by(parts.model),
     optimizer = parts.optimizer and optimizer_numbers(parts.optimizer, name_of), data = parts.data and parts.data:state()},
     "checkpoint")
   check.that(text, "%s: %s", who, why)
@@ -239,11 +261,12 @@ local function load_file(who, path, parts)
   check.that(type(saved) == "table" and type(saved.random) == "table" and type(saved.partial) == "table", "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
   local wrong = {}
-  local targets = targets_of(contents, parts, name_of, params, saved.partial, wrong)
   if parts.optimizer then check_optimizer(parts.optimizer, saved.optimizer, name_of, wrong) end
+  local targets = targets_of(contents, parts, name_of, params, saved.partial, wrong)
+  if parts.model and #wrong == 0 then check_said(parts.model, saved.said, wrong) end
   local why = parts.data and parts.data:refuses(saved.data)
   if why then wrong[#wrong + 1] = "data: " .. why end
-  check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
+  check.that(#wrong == 0, "%s: %s: %s", who, path, check.told(wrong))
   local whole, values = check.try(rille._load, path, nil, {names = check.sorted_keys(targets),
     placement = function(name) return targets[name].placement end,
     sbp = function(name)

@@ -194,6 +194,18 @@ tap.group("what does not fit", function()
   refused({model = a.net, optimizer = optim.SGD(a.net:parameters(), {lr = 1})}, {"optim.SGD", "optim.AdamW"}, "another optimiser")
   refused({model = a.net, optimizer = optim.AdamW(a.net:parameters(), {lr = 1})}, {"groups"}, "other groups")
   refused({model = a.net, data = rille.data.loader{T{1, 2, 3}, batch = 1}}, {"3 rows"}, "other data")
+  local of_other = {
+    {nn.MultiheadAttention(8, 4), nn.MultiheadAttention(8, 2), "nn.MultiheadAttention(2 heads) here, nn.MultiheadAttention(4 heads)"},
+    {nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3, {padding = 1}), "weight {1, 1, 3, 3}, padding 1) here"},
+  }
+  for i, pair in ipairs(of_other) do
+    rille.checkpoint.save(at .. i, {model = nn.Sequential(pair[1])})
+    tap.fails(function() rille.checkpoint.load(at .. i, {model = nn.Sequential(pair[2])}) end, {"'model.0' is", pair[3]},
+      "the same shapes, read otherwise")
+    tap.is(rille.checkpoint.load(at .. i, {model = nn.Sequential(pair[1])}), 0, "read as they were they load")
+  end
+  rille.checkpoint.save(at .. "p", {model = nn.Sequential(nn.Dropout(0.1))})
+  tap.is(rille.checkpoint.load(at .. "p", {model = nn.Sequential(nn.Dropout(0.2))}), 0, "what is dropped may change")
   refused({modl = a.net}, {"'modl'"}, "a part that is none")
   refused({model = 5}, {"model is 5"}, "or has no state")
   tap.is(rille.checkpoint.load(at, {}), 1, "parts that are not asked for stay as they are")

@@ -31,6 +31,15 @@ end
 
 function Conv2d:forward(x) return rille.conv2d(x, self.weight, self.bias, self.how) end
 
-function Conv2d:describe() return "weight {" .. table.concat(self.weight.shape, ", ") .. "}" end
+local usual = {stride = 1, padding = 0, dilation = 1, groups = 1}
+
+function Conv2d:describe()
+  local text = "weight {" .. table.concat(self.weight.shape, ", ") .. "}"
+  for _, name in ipairs(check.sorted_keys(usual)) do
+    local v = self.how[name]
+    if v ~= usual[name] then text = ("%s, %s %s"):format(text, name, type(v) == "table" and table.concat(v, " x ") or v) end
+  end
+  return text
+end
 
 return Conv2d
