@@ -63,6 +63,19 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local saved = json.load(at .. "/config.json")
     tap.is({saved.torch_dtype, saved.dtype, saved.bos_token_id}, {"float32", "float32", 7},
       kind .. ": what is saved tells its own dtype, and keeps the words that are not the model's")
+    if kind == "gpt2" then
+      rewrite(at, function(c) c.embd_pdrop, c.attn_pdrop, c.resid_pdrop = 0.1, 0.2, 0.3 end)
+      local function rates(how)
+        local told = load(at, how)
+        told:save(at .. ".rates")
+        local c = json.load(at .. ".rates/config.json")
+        return {told.dropout.p, c.embd_pdrop, c.attn_pdrop, c.resid_pdrop}
+      end
+      tap.is(rates(), {0, 0.1, 0.2, 0.3}, "gpt2: rates of a config are kept, and nothing is dropped")
+      tap.is(rates{dropout = 0.5}, {0.5, 0.5, 0.5, 0.5}, "gpt2: but as asked")
+      m:save(at .. ".rates")
+      tap.is(json.load(at .. ".rates/config.json").attn_pdrop, 0, "gpt2: a new model's are told too: 0 is not their default")
+    end
     m:save(at)
     tap.is({load(at, {quantize = "int8"}):named_buffers()() ~= nil, (pcall(load, at, {quantize = "int4"}))}, {true, false},
       kind .. ": int8 on request")

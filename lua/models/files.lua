@@ -162,7 +162,7 @@ function files.save(kind, model, dir, given)
     tensors[theirs] = turn and value.ndim == 2 and value:transpose(0, 1) or value
   end)
   local words = {}
-  for name, value in pairs(model.theirs or {}) do words[name] = value end
+  for name, value in pairs(model.theirs or kind.unsaid or {}) do words[name] = value end
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
   words.dtype = words.dtype and words.torch_dtype -- the newer word, where a file has it

@@ -78,15 +78,19 @@ local function from_config(c)
     hidden = c.n_inner, eps = c.layer_norm_epsilon, activation = c.activation_function, tied = c.tie_word_embeddings}
 end
 
+local rates = {"embd_pdrop", "attn_pdrop", "resid_pdrop"} -- ours is one
+
 local function to_config(c)
-  return {model_type = "gpt2", architectures = {"GPT2LMHeadModel"}, vocab_size = c.vocab, n_positions = c.length,
+  local words = {model_type = "gpt2", architectures = {"GPT2LMHeadModel"}, vocab_size = c.vocab, n_positions = c.length,
     n_ctx = c.length, n_embd = c.width, n_layer = c.layers, n_head = c.heads, n_inner = c.hidden, layer_norm_epsilon = c.eps,
     activation_function = c.activation, tie_word_embeddings = c.tied}
+  for _, rate in ipairs(c.dropout > 0 and rates or {}) do words[rate] = c.dropout end
+  return words
 end
 
 return language.kind{
   name = "gpt2", class = GPT2, names = names, prefix = "transformer.", from_config = from_config, to_config = to_config,
-  ignored = {"%.attn%.bias$", "%.attn%.masked_bias$"},
+  ignored = {"%.attn%.bias$", "%.attn%.masked_bias$"}, unsaid = {embd_pdrop = 0, attn_pdrop = 0, resid_pdrop = 0},
   counts = {vocab_size = true, n_positions = true, n_layer = true, n_head = true, n_embd = true, n_inner = false},
   words = {layer_norm_epsilon = check.eps, tie_word_embeddings = check.flag, activation_function = check_activation},
   read_bin = require "rille.models.llmc",

@@ -10,6 +10,7 @@
 --   counts                         config.json's words that are positive integers; false: those that need not be there
 --   words                          others of them, which need not be there, and what checks each: f(who, word, value)
 --   from_config, to_config         config.json's words to ours and back
+--   unsaid                         config.json's words of a model that came from none, where theirs is another default
 -- A class has features(ids, cache), (batch, length) -> (batch, length, width), start() and a layer lm_head.
 
 local rille = require "rille"
@@ -104,10 +105,12 @@ function language.kind(kind)
   end
 
   function api.load(path, given)
-    local options = check.options("models." .. kind.name .. ".load", given,
-      {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none})
+    local known = {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none}
+    if kind.options.dropout then known.dropout = check.none end -- a config's is that of its own training
+    local options = check.options("models." .. kind.name .. ".load", given, known)
     language.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)
+      config.dropout = options.dropout
       return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))
     end)
   end

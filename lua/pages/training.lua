@@ -187,8 +187,10 @@ rille.models.llama.load(dir[, {placement =, sbp =, dtype =, quantize = "int8"}])
   },
   ["models.gpt2"] = {
     is = "model",
-    sign = "rille.models.gpt2.new{vocab =, length =, layers =, heads =, width =}, .load(dir)",
-    text = "GPT-2. m(ids), m:generate(ids, {max_new_tokens =}), m:save(dir), m.config.",
+    sign = "rille.models.gpt2.new{vocab =, length =, layers =, heads =, width =}, .load(dir[, {dropout =, ...}])",
+    text = [[
+GPT-2. m(ids), m:generate(ids, {max_new_tokens =}), m:save(dir), m.config. load takes placement =, sbp =, dtype =,
+quantize = "int8", for inference, and dropout =, for training: 0 unless it is given, whatever config.json says.]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
