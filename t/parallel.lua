@@ -66,8 +66,8 @@ local recipes = { -- what, mesh, recipe, micro-batches, kinds it is not for
   {"2D, axes exchanged", P22, {tensor = {1, 0}}},
   {"2D, rectangular", P24, {tensor = {0, 1}, method = "2d"}, nil, {llama = true}},
   {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
-  {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}, nil, {moe = true}},
-  {"3D, axes exchanged", P222, {tensor = {2, 0, 1}, method = "3d"}, nil, {moe = true}},
+  {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}},
+  {"3D, axes exchanged", P222, {tensor = {2, 0, 1}, method = "3d"}},
   {"data x 2D", P222, {data = 2, tensor = {0, 1}}},
   {"zero 1", P4, {data = 0, zero = 1}, 2},
   {"zero 2", P4, {data = 0, zero = 2}, 1},
@@ -391,7 +391,6 @@ tap.group("mistakes", function()
   tap.fails(function() rille.parallel(nn.Linear(2, 2), {data = 0}) end, {"no layer", "parallel.lua"}, "a model that no recipe knows")
   tap.fails(function() rille.parallel(3, {}) end, {"module", "3", "parallel.lua"}, "no module")
   tap.fails(function() rille.parallel(new("gpt2", P1)) end, {"recipe", "nil", "parallel.lua"}, "no recipe")
-  tap.fails(function() rille.parallel(new("moe", P222), {tensor = {0, 1, 2}, method = "3d"}) end, {"experts", "3d"}, "experts in 3D")
   tap.fails(function() return rille.parallel.output end, {"output", "input, labels"}, "an unknown function")
 end)
 

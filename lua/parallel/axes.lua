@@ -15,7 +15,7 @@
 --             gathered over `rows`, what a layer takes or gives is gathered or summed over `columns`.
 -- i, j, k     3D (Bian et al. 2021): column layers gather their input over j and their weight over i and sum over k, row
 --             layers have j and k exchanged. Norms sum their rows' statistics over k. A weight's input is cut by k (or j)
---             first and by i within: that is an order.
+--             first and by i within: that is an order. Experts are dealt over j and k, and take the rows of i.
 --
 -- 2.5D is 2D with one more data axis. The order in which axes cut one dimension is that of `order`, for parameters its
 -- reverse, so that what is gathered over one axis is one block.
@@ -27,7 +27,7 @@ local axes = {}
 axes.order = {"data", "tensor", "sequence", "rows", "columns", "i", "j", "k"}
 
 local cuts = {
-  data = {stream = "S(0)", norm = "S(0)", inner = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
+  data = {stream = "S(0)", norm = "S(0)", inner = "S(0)", routed = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
     labels = "S(0)"},
   tensor = {wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)", row = "S(1)",
     experts = "S(0)"},
@@ -37,13 +37,13 @@ local cuts = {
     labels = "S(0)", column = "S(1)/B", row = "S(0)/B"},
   columns = {stream = "S(2)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
     row = "S(1)", positions = "S(1)", experts = "S(0)"},
-  i = {stream = "S(0)", norm = "S(0)", inner = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
+  i = {stream = "S(0)", norm = "S(0)", inner = "S(0)", routed = "S(0)", wide = "S(0)", row_in = "S(0)", logits = "S(0)", ids = "S(0)",
     labels = "S(0)", column = "S(1)/B", row = "S(1)/B"},
   j = {stream = "S(0)", norm = "S(0)", wide = "S(2)", row_in = "S(2)", logits = "S(2)", column = "S(0)", column_bias = "S(0)",
-    row = "S(1)"},
+    row = "S(1)", experts = "S(0)"},
   k = {stream = "S(2)", norm = "S(2)", inner = "S(2)", wide = "S(0)", logits = "S(0)", labels = "S(0)",
     column = "S(1)", row = "S(0)",
-    row_bias = "S(0)", norm_weight = "S(0)", positions = "S(1)"},
+    row_bias = "S(0)", norm_weight = "S(0)", positions = "S(1)", experts = "S(0)"},
 }
 
 local is_parameter = {column = true, column_bias = true, row = true, row_bias = true, norm_weight = true, positions = true,

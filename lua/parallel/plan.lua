@@ -135,6 +135,7 @@ local function roles_of(model)
         for _, name in ipairs(list) do role[join(path, name)] = what end
       end
     end
+    if known and known.experts then role[path] = "routed" end
     if known and (known.block or known.images) then role[path] = known.block and "block" or "images" end
     if not known and role[path] == nil then whole[path] = true end
   end
@@ -155,7 +156,7 @@ local parameter_roles = {
 local module_roles = {
   columns = {output = "wide"}, rows = {input = "row_in", output = "stream"}, tables = {input = "ids", output = "stream"},
   positions = {output = "stream"}, norms = {input = "norm", output = "inner"}, heads = {output = "logits"},
-  block = {output = "stream"}, images = {output = "ids"},
+  block = {output = "stream"}, images = {output = "ids"}, routed = {input = "routed", output = "stream"},
 }
 local between = {block = "stream", images = "ids"} -- members of the list that stages deal: what goes into them
 
@@ -167,12 +168,6 @@ local function check_counts(model, place, parts)
       local ways = axes.ways(p, place.of(path).shape, "wide", "S(2)")
       check.that(m[count[1]] % ways == 0, "rille.parallel: %d %s of '%s' do not divide over %d ranks; %s would do", m[count[1]],
         count[2], path, ways, check.divisors(m[count[1]]))
-    end
-    if known and known.experts then
-      local p = parts(place.of(path))
-      for _, part in ipairs(p) do
-        check.that(part ~= "i", "rille.parallel: experts ('%s') go with methods 1d, 2d and 2.5d, not 3d", path)
-      end
     end
   end
 end
@@ -239,6 +234,8 @@ local function pin_of(role, parts, panels, is_linear)
   elseif role == "columns" or role == "heads" then
     if not sums then pin.output = nil end
     pin.panels = role == "columns" and is_linear and panels or nil
+  elseif role == "routed" and not sums then
+    pin = {} -- rows are whole already, and the sum over experts follows the stream
   end
   return pin
 end
