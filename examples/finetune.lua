@@ -3,6 +3,8 @@
 --   rille examples/finetune.lua gpt2 tuned --text book.txt
 --   rille examples/finetune.lua gpt2 tuned --ids ids.txt --recipe dp-tp     numbers instead of text: no tokenizer is needed
 --   rille examples/finetune.lua gpt2 tuned --tokens train.bin               or llm.c's token files
+--
+-- recipes.lua has what --recipe may name.
 
 local rille = require "rille"
 local optim = rille.optim
@@ -10,7 +12,7 @@ local optim = rille.optim
 local from, to = table.remove(arg, 1), table.remove(arg, 1)
 if not from or not to or from:sub(1, 1) == "-" or to:sub(1, 1) == "-" then error("two folders are wanted: from, to", 0) end
 local o = rille.args(arg, {text = "", ids = "", tokens = "", recipe = "single", steps = 100, batch = 4, length = 128, lr = 1e-4, warmup = 10,
-  ["micro-batches"] = 1, seed = 1, bf16 = false, log = ""})
+  ["micro-batches"] = 1, seed = 1, bf16 = false, dropout = 0.0, log = ""})
 rille.manual_seed(o.seed)
 
 local given = {}
@@ -20,23 +22,14 @@ if #given ~= 1 then
 end
 rille.train.saves_to(to, "folder")
 
-local cube = {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
-local recipes = { -- a mesh, and what its axes are for
-  single = {{0}, {}}, dp = {{0, 1}, {data = 0}}, tp = {{0, 1}, {tensor = 0}}, zero = {{0, 1}, {data = 0, zero = 3}},
-  sp = {{0, 1}, {tensor = 0, sequence = true}}, ["dp-tp"] = {{{0, 1}, {2, 3}}, {data = 0, tensor = 1}},
-  ["2d"] = {{{0, 1}, {2, 3}}, {tensor = {0, 1}, method = "2d"}}, ["2.5d"] = {cube, {tensor = {0, 1, 2}, method = "2.5d"}},
-  ["3d"] = {cube, {tensor = {0, 1, 2}, method = "3d"}}, pp = {{0}, {stages = {{0}, {1}}}},
-  ["pp-tp"] = {{0, 1}, {stages = {{0, 1}, {2, 3}}, tensor = 0}},
-}
-local recipe = recipes[o.recipe] or error(("no recipe is called '%s'; there are: 2.5d, 2d, 3d, dp, dp-tp, pp, pp-tp, single, sp, tp, zero")
-  :format(o.recipe), 0)
-for i, devices in ipairs(recipe[2].stages or {}) do recipe[2].stages[i] = rille.placement("cpu", devices) end
+local placement, how = dofile((arg[0]:match("^(.*/)") or "./") .. "recipes.lua")(o.recipe)
 
 -- ---- the model, laid out; each rank reads what it will hold ----
 
 local kind = require("rille.json").load(from .. "/config.json").model_type
-local model = rille.models[kind].load(from, {placement = rille.placement("cpu", recipe[1]), dtype = "f32"})
-rille.parallel(model, recipe[2])
+local model = rille.models[kind].load(from, {placement = placement, dtype = "f32",
+  dropout = o.dropout > 0 and o.dropout or nil}) -- Llama has none
+rille.parallel(model, how)
 
 -- ---- ids, in windows that come in an order given by the seed ----
 
@@ -58,8 +51,7 @@ elseif o.tokens == "" then
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
 local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,
-  placement = x.placement, sbp = x.sbp,
-  labels = rille.parallel.labels(model)})
+  placement = x.placement, sbp = x.sbp, labels = rille.parallel.labels(model)})
 
 -- ---- training ----
 

@@ -5,7 +5,7 @@
 --   rille examples/gpt.lua --recipe dp-tp --text a.txt      any text, the batch and the layers split over four devices
 --   rille -d cpu:8 examples/gpt.lua --recipe 3d
 --
--- All recipes give the same losses (but for rounding); see `recipes` below. It stops when --steps are done, or as many as
+-- All recipes give the same losses (but for rounding); see recipes.lua. It stops when --steps are done, or as many as
 -- fit in --minutes. --plot writes the curve of losses, --log each loss as a line; --checkpoint names a folder where the
 -- training is saved every --every steps, beside the training, and --resume goes on from there, after its end for as many
 -- minutes again.
@@ -21,29 +21,8 @@ for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0} do -
 end
 rille.manual_seed(o.seed)
 
--- ---- recipes: a mesh, and what its axes are for ----
-
-local cube = {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
-local recipes = {
-  single   = {{0}, {}},
-  dp       = {{0, 1}, {data = 0}},
-  tp       = {{0, 1}, {tensor = 0}},
-  sp       = {{0, 1}, {tensor = 0, sequence = true}},
-  ["dp-tp"] = {{{0, 1}, {2, 3}}, {data = 0, tensor = 1}},
-  ["2d"]   = {{{0, 1}, {2, 3}}, {tensor = {0, 1}, method = "2d"}},
-  ["2.5d"] = {cube, {tensor = {0, 1, 2}, method = "2.5d"}},
-  ["3d"]   = {cube, {tensor = {0, 1, 2}, method = "3d"}},
-  zero     = {{0, 1, 2, 3}, {data = 0, zero = 3}},
-  pp       = {{0}, {stages = {{0}, {1}}}},
-  ["pp-tp"] = {{0, 1}, {stages = {{0, 1}, {2, 3}}, tensor = 0}},
-}
-local recipe = recipes[o.recipe]
-if not recipe then
-  local names = {}
-  for name in pairs(recipes) do names[#names + 1] = name end
-  table.sort(names)
-  error(("no recipe is called '%s'; there are: %s"):format(o.recipe, table.concat(names, ", ")), 0)
-end
+local here = arg[0]:match("^(.*/)") or "./"
+local placement, how = dofile(here .. "recipes.lua")(o.recipe)
 
 -- ---- text: every character that occurs has a number; or, with --bpe, pieces of words have ----
 
@@ -58,7 +37,6 @@ if o.resume and o.checkpoint == "" then error("--resume wants a folder: --checkp
 if o.checkpoint ~= "" then rille.train.saves_to(o.checkpoint, "checkpoints") end
 if o.plot ~= "" then rille.train.saves_to(o.plot) end
 
-local here = arg[0]:match("^(.*/)") or "./"
 local files = {}
 for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end
 if #files == 0 then
@@ -108,8 +86,6 @@ if #prompt == 0 then error("--prompt is empty", 0) end
 
 -- ---- the model ----
 
-local placement, how = rille.placement("cpu", recipe[1]), recipe[2]
-for i, devices in ipairs(how.stages or {}) do how.stages[i] = rille.placement("cpu", devices) end
 local model = rille.models.gpt2.new{vocab = vocab, length = o.length, layers = o.layers, heads = o.heads, width = o.width,
   dropout = o.dropout, placement = placement}
 rille.parallel(model, how)

@@ -85,7 +85,7 @@ ok "gpt.lua: so is a text that is none" refuses "--text $dir/bytes" "no UTF-8"
 ok "gpt.lua: and an empty one" refuses "--text $dir/empty" "the text is empty"
 ok "gpt.lua: and a folder" refuses "--text $dir" "Is a directory"
 ok "gpt.lua: so is a picture that cannot be written" refuses "--plot $dir/no/x.svg" "No such file"
-ok "gpt.lua: so is a folder of checkpoints that none can be made of" refuses "--checkpoint $dir/no/x" "gpt.lua:58: rille.train.saves_to: $dir/no/x cannot be written"
+ok "gpt.lua: so is a folder of checkpoints that none can be made of" refuses "--checkpoint $dir/no/x" "rille.train.saves_to: $dir/no/x cannot be written"
 ok "gpt.lua: so are windows in which nothing is foretold" refuses "--length 1" "--length is at least 2, not 1"
 ok "gpt.lua: and tests that never come" refuses "--every 0" "--every is at least 1, not 0"
 
