@@ -273,10 +273,9 @@ autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
 static int
 autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
 {
-    struct strategy *strategy = s->strategy;
     int status = 0;
     if (s->autocast == DT_NONE || !(op->flags & (OP_NARROW | OP_WIDE))) return 0;
-    s->strategy = NULL;
+    struct strategy *strategy = build_take_strategy(s);
     for (int i = 0; i < nin && !status; i++)
         if (in[i] && !in[i]->is_number)
             status = build_cast_below(s, in[i], autocast_dtype(s, op, in[i]->type.dtype), &in[i]);

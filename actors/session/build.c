@@ -309,6 +309,14 @@ region_of(struct rille_session *s, const struct op *op, struct val *const *in, c
     return 0;
 }
 
+struct strategy *
+build_take_strategy(struct rille_session *s)
+{
+    struct strategy *taken = s->strategy;
+    s->strategy = NULL;
+    return taken;
+}
+
 int
 build_add(struct rille_session *s, const struct op *op, struct val *const *in, const struct attr *attr,
           const struct node_made *d, struct val **out)
@@ -317,8 +325,7 @@ build_add(struct rille_session *s, const struct op *op, struct val *const *in, c
     n->name = s->composite ? s->composite : op->name;
     n->phase = (uint8_t)s->phase;
     n->region = s->grad_on ? region_of(s, op, in, d) : 0;
-    n->strategy = s->strategy;
-    s->strategy = NULL;
+    n->strategy = build_take_strategy(s);
     s->nodes++;
     bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);
     for (int k = 0; k < d->nout; k++) {
@@ -334,10 +341,9 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
 {
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    struct strategy *strategy = s->strategy; /* the call's own: no view that is made again below a move takes it */
+    struct strategy *strategy = build_take_strategy(s); /* no view that is made again below a move is cut so */
     int status = 0;
     s->spelled = hash_number(s->spelled, (uintptr_t)op);
-    s->strategy = NULL;
     for (int i = 0; i < d->nin && !status; i++) {
         moved[i] = in[i];
         if (tracing(s) && d->want[i]) status = reuse_below(s, d->want[i], &moved[i]);
@@ -408,8 +414,7 @@ compose(struct rille_session *s, int (*write)(struct build *, const struct call 
 {
     struct called c;
     call_of(op, nin, in, attr, &c);
-    struct strategy *strategy = s->strategy;
-    s->strategy = NULL;
+    struct strategy *strategy = build_take_strategy(s);
     struct builder b = builder_of(s);
     const char *outer = s->composite;
     if (!outer) s->composite = op->name;

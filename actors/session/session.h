@@ -229,6 +229,10 @@ int build_to_global(struct rille_session *s, struct val *v, const struct layout 
  * then stays. build_settle returns status. */
 struct val *build_fresh(struct rille_session *s, struct val *v);
 int build_settle(struct rille_session *s, int status);
+
+/* The strategy that the call was given, which is its operator's own: whoever makes nodes for it on the way takes it,
+ * and puts it back (s->strategy) for the operator. NULL where there is none. */
+struct strategy *build_take_strategy(struct rille_session *s);
 /* What kernels build gradients and composites with. */
 struct builder {
     struct build base;
