@@ -5,8 +5,6 @@ local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 
-local TOLD = 8 -- differences in a message
-
 local nowhere = {training = true, theirs = true} -- fields that are no part of what a model computes with
 
 local function is_module(v) return type(v) == "table" and type(v.named_tensors) == "function" end
@@ -79,7 +77,6 @@ return function(who, kind, model)
   rille._random(seed, count)
   compare_tensors(model, want, wrong)
   if #wrong == 0 then compare_fields(model, want, "", wrong) end
-  if #wrong > TOLD then wrong = {table.concat(wrong, "; ", 1, TOLD), ("and %d more"):format(#wrong - TOLD)} end
   check.that(#wrong == 0, "%s: the model is not what its config says, so a folder would hold another: %s; " ..
-    "rille.save(\"name.safetensors\", model) writes its tensors", who, table.concat(wrong, "; "))
+    "rille.save(\"name.safetensors\", model) writes its tensors", who, check.told(wrong))
 end

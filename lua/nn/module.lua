@@ -247,8 +247,6 @@ local function value_for(t, names, state, wrong)
 end
 
 -- Copies values into parameters and buffers, which keep their layout, dtype and identity. All or nothing.
-local TOLD <const> = 8 -- differences in a message
-
 -- who: what is called, and of which file.
 function Module:__take(who, state)
   local wrong, known, values = {}, {}, {}
@@ -260,8 +258,7 @@ function Module:__take(who, state)
   for _, name in ipairs(check.sorted_keys(state)) do
     if not known[name] then wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
   end
-  if #wrong > TOLD then wrong = {table.concat(wrong, "; ", 1, TOLD), ("and %d more"):format(#wrong - TOLD)} end
-  check.that(#wrong == 0, "%s:%s: %s", self.__name, who, table.concat(wrong, "; "))
+  check.that(#wrong == 0, "%s:%s: %s", self.__name, who, check.told(wrong))
   rille.no_grad(function()
     for _, pair in ipairs(values) do pair[1]:copy_(pair[2]) end
   end)
