@@ -48,7 +48,7 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* Is there a product of bf16? oneDNN 2.6 has one with AVX-512 and more, and says "unimplemented" without. */
+/* Is there a product of bf16? oneDNN 2.6 has one where the processor has AVX-512, and refuses it elsewhere. */
 static bool
 find_bf16(void)
 {
