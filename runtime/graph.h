@@ -107,6 +107,7 @@ struct node {
     uint64_t shows;      /* the serial of the view that it shows, cast or moved below it: their gradient is one; 0 */
     uint64_t recomputes; /* the serial of the node whose results it computes again for backward; 0: of none */
     int32_t region;      /* the backward pass computes a region again together; 0: results stay for it */
+    int32_t call;        /* the call of a planned trace that made it, or whose gradient it is (rounds.h), from 1; 0 */
     uint8_t queued;      /* on graph.c's work list */
 };
 

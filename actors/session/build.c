@@ -325,6 +325,7 @@ build_add(struct rille_session *s, const struct op *op, struct val *const *in, c
     n->name = s->composite ? s->composite : op->name;
     n->phase = (uint8_t)s->phase;
     n->region = s->grad_on ? region_of(s, op, in, d) : 0;
+    n->call = s->call;
     n->strategy = build_take_strategy(s);
     s->nodes++;
     bool grad = s->grad_on && (op->grad || op->flags & OP_MOVE) && any_needs_grad(d->nin, in);

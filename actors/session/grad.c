@@ -245,6 +245,7 @@ node_recompute(struct sweep *w, struct node *n)
     for (int i = 0; i < n->nin; i++) in[i] = val_recomputed(w, n->in[i]);
     s->at = n->line;
     s->composite = n->name;
+    s->call = n->call;
     int status = build_add(s, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
@@ -261,6 +262,7 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
 {
     struct line at = w->s->at;
     const char *composite = w->s->composite;
+    int32_t call = w->s->call;
     int status = 0;
     *out = n;
     if (!is_repeated(w, n)) return 0;
@@ -268,6 +270,7 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
         if (w->node[i]->region == n->region && is_repeated(w, w->node[i])) status = node_recompute(w, w->node[i]);
     w->s->at = at;
     w->s->composite = composite;
+    w->s->call = call;
     *out = w->recomputed[n->index];
     return status;
 }
@@ -292,6 +295,7 @@ through_node(struct sweep *w, struct node *n)
     struct line at = s->at;
     s->at = n->line;
     s->composite = n->name;
+    s->call = n->call;
     int status = 0;
     if (n->op->grad)
         n->op->grad(&b.base, from, dout, din);
@@ -304,6 +308,7 @@ through_node(struct sweep *w, struct node *n)
         if (din[i] && n->in[i] && n->in[i]->needs_grad) status = receive(w, val_asked(w, n->in[i]), din[i]);
     s->at = at;
     s->composite = NULL;
+    s->call = 0;
     free(din);
     return status;
 }

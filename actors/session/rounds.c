@@ -1,12 +1,21 @@
 /* rounds.c - calls of a planned trace, remembered; where the next round has their operands. */
 #include "actors/session/rounds.h"
 
-#include "actors/plan/assign.h"
+#include "actors/session/ways.h"
 #include "runtime/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+struct wish { /* where the operands of the call of the same number lay in the plan before; NULL: as they do */
+    const struct op *op;
+    int nin;
+    const struct layout **layout;
+};
+struct way {                 /* how a round makes a call */
+    const struct wish *wish; /* NULL: its operands stay where they are */
+    bool whole;              /* in one piece, whatever it moves */
+};
 struct written { /* a call that may be made of several operators */
     const struct op *op;
     int nin;
@@ -15,19 +24,28 @@ struct written { /* a call that may be made of several operators */
     uint64_t spelled; /* which operators it was made of */
     bool parts;       /* for the bytes that it moves */
 };
-struct wish { /* where the operands of the call of the same number lay in the plan before; NULL: as they do */
-    const struct op *op;
-    int nin;
-    const struct layout **layout;
+struct past { /* a round that has a plan, call by call */
+    int32_t n;
+    int64_t step_ns; /* of all calls */
+    struct past_call {
+        struct way way;
+        uint64_t spelled;
+        int64_t ns; /* as ways.h has it */
+        bool parts;
+    } * call;
 };
 struct rounds {
     int64_t deadline, begun; /* computed_ns: of all rounds, and of this one */
-    int32_t round, nwritten, capacity, nwish;
-    struct written *written;       /* of this round's trace */
-    struct wish *wish;             /* of the round before */
-    bool trying, whole, whole_was; /* this round makes calls in one piece; so did one before */
+    int32_t round, nwritten, capacity, npast;
+    struct written *written; /* of this round's trace */
+    struct way *way, other;  /* of its calls, nway; of those after them */
+    int32_t nway;
+    bool trying, whole_was; /* a round made calls in one piece, or they were so */
+    bool mixed;             /* this round makes each call as the round did where it cost least */
+    struct past past[MOST_ROUNDS];
     struct rille_graph *best;
     struct rounds_least least; /* INT64_MAX: no round held too much */
+    struct arena arena;        /* ways, wishes and what is past */
 };
 
 int64_t
@@ -54,15 +72,6 @@ rounds_deadline(const struct rille_session *s)
     return s->rounds->deadline;
 }
 
-static void
-forget_wishes(struct rounds *r)
-{
-    for (int32_t k = 0; k < r->nwish; k++) free(r->wish[k].layout);
-    free(r->wish);
-    r->wish = NULL;
-    r->nwish = 0;
-}
-
 void
 rounds_end(struct rille_session *s, bool all)
 {
@@ -75,8 +84,8 @@ rounds_end(struct rille_session *s, bool all)
     }
     r->nwritten = 0;
     if (!all) return;
-    forget_wishes(r);
     if (r->best) rille_graph_free(&r->best);
+    arena_fini(&r->arena);
     free(r->written);
     free(r);
     s->rounds = NULL;
@@ -97,6 +106,19 @@ rounds_best(struct rille_session *s)
 }
 
 /* ---- while tracing ---- */
+
+/* Of call k, from 0. */
+static struct way
+way_of(const struct rounds *r, int32_t k)
+{
+    return k >= 0 && k < r->nway ? r->way[k] : r->other;
+}
+
+bool
+rounds_whole(const struct rille_session *s)
+{
+    return s->rounds && way_of(s->rounds, s->call - 1).whole;
+}
 
 /* The forward pass is called alike in each round; what its gradients are follows from it. */
 bool
@@ -142,16 +164,27 @@ remember(struct rille_session *s, const struct op *op, int nin, struct val *cons
     memcpy(w->attr, attr, sizeof *attr * (size_t)op_nattr(op));
 }
 
+/* Writes call k with its operands as the wish has them, which moved takes. */
+static int
+write_call(struct rille_session *s, int32_t k, const struct wish *w, const struct op *op, int nin,
+           struct val *const *in, const struct attr *attr, struct val **moved, struct val **out)
+{
+    TRY(move_operands(s, w, op, nin, in, moved));
+    s->spelled = 0;
+    s->parts = false;
+    s->call = k + 1;
+    int status = build_written(s, op, nin, moved, attr, out);
+    s->call = 0;
+    return status;
+}
+
 int
 rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
             struct val **out)
 {
-    struct rounds *r = s->rounds;
+    int32_t k = s->rounds->nwritten;
     struct val **moved = ARENA_ARRAY(&s->scratch, struct val *, nin + 1);
-    TRY(move_operands(s, r->nwritten < r->nwish ? &r->wish[r->nwritten] : NULL, op, nin, in, moved));
-    s->spelled = 0;
-    s->parts = false;
-    TRY(build_written(s, op, nin, moved, attr, out));
+    TRY(write_call(s, k, way_of(s->rounds, k).wish, op, nin, in, attr, moved, out));
     remember(s, op, nin, moved, attr);
     return 0;
 }
@@ -171,46 +204,59 @@ planned_layout(const struct rille_session *s, const struct program *p, const int
     return l && !layout_has_partial(l) ? l : NULL;
 }
 
-static void
+/* By call: a wish. */
+static struct way *
 wish_for(struct rille_session *s, const struct program *p, const int32_t *became)
 {
     struct rounds *r = s->rounds;
-    forget_wishes(r);
-    r->wish = must_alloc(sizeof *r->wish * (size_t)(r->nwritten + 1));
-    for (r->nwish = 0; r->nwish < r->nwritten; r->nwish++) {
-        const struct written *w = &r->written[r->nwish];
-        struct wish *x = &r->wish[r->nwish];
+    struct way *way = ARENA_ARRAY(&r->arena, struct way, r->nwritten + 1);
+    for (int32_t k = 0; k < r->nwritten; k++) {
+        const struct written *w = &r->written[k];
+        struct wish *x = ARENA_NEW(&r->arena, struct wish);
         *x = (struct wish){.op = w->op, .nin = w->nin};
-        x->layout = must_alloc(sizeof *x->layout * (size_t)(w->nin + 1));
+        x->layout = ARENA_ARRAY(&r->arena, const struct layout *, w->nin + 1);
         for (int i = 0; i < w->nin; i++) x->layout[i] = planned_layout(s, p, became, w->in[i]);
+        way[k].wish = x;
     }
+    return way;
 }
 
-/* Writes the call once more with its operands there: is it made of other operators? */
+/* Writes call k once more with its operands there: is it made of other operators? */
 static bool
-is_otherwise(struct rille_session *s, const struct written *w, const struct wish *x)
+is_otherwise(struct rille_session *s, int32_t k, const struct wish *x)
 {
+    const struct written *w = &s->rounds->written[k];
     struct val *out[OP_OUT], **moved = ARENA_ARRAY(&s->scratch, struct val *, w->nin + 1);
     bool same = true;
     for (int i = 0; i < w->nin; i++) same = same && !wished(x, w->op, w->nin, w->in, i);
     if (same) return false;
-    int status = move_operands(s, x, w->op, w->nin, w->in, moved);
-    s->spelled = 0;
-    if (!status) status = build_written(s, w->op, w->nin, moved, w->attr, out);
+    int status = write_call(s, k, x, w->op, w->nin, w->in, w->attr, moved, out);
     if (status) err_clear();
     return !status && s->spelled != w->spelled;
 }
 
 static bool
-any_otherwise(struct rille_session *s)
+any_otherwise(struct rille_session *s, const struct way *way)
 {
     struct rounds *r = s->rounds;
     bool paused = rille_trace_pause(s, false), any = false;
     r->trying = true;
-    for (int32_t k = 0; k < r->nwritten && !any; k++) any = is_otherwise(s, &r->written[k], &r->wish[k]);
+    for (int32_t k = 0; k < r->nwritten && !any; k++) any = is_otherwise(s, k, way[k].wish);
     r->trying = false;
     rille_trace_pause(s, paused);
     return any;
+}
+
+/* Another round, with operands where the plan has them, if some call would be made of other operators. */
+static bool
+try_there(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
+{
+    struct rounds *r = s->rounds;
+    struct way *way = wish_for(s, g->runner->plan->program, became);
+    if (!any_otherwise(s, way)) return false;
+    r->way = way;
+    r->nway = r->nwritten;
+    return true;
 }
 
 static void
@@ -237,10 +283,65 @@ has_parts(const struct rounds *r)
 static bool
 try_whole(struct rounds *r)
 {
-    r->whole = has_parts(r) && !r->whole_was;
+    bool due = has_parts(r) && !r->whole_was;
     r->whole_was = true;
-    if (r->whole) forget_wishes(r);
-    return r->whole;
+    if (!due) return false;
+    r->nway = 0;
+    r->other.whole = true;
+    return true;
+}
+
+/* What this round's calls cost in its plan. */
+static void
+keep_past(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
+{
+    struct rounds *r = s->rounds;
+    const struct collection *c = &s->collection;
+    if (!r->nwritten) return;
+    struct past *p = &r->past[r->npast++];
+    int32_t *of = ARENA_ARRAY(&s->scratch, int32_t, g->assigned->nprog + 1);
+    int64_t *ns = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
+    for (int32_t i = c->nnode - 1; i >= 0; i--) of[became[i]] = c->node[i]->call;
+    ways_cost(g->assigned, of, r->nwritten, ns);
+    *p = (struct past){.n = r->nwritten, .step_ns = g->assigned->solved.cost};
+    p->call = ARENA_ARRAY(&r->arena, struct past_call, p->n);
+    for (int32_t k = 0; k < p->n; k++)
+        p->call[k] = (struct past_call){way_of(r, k), r->written[k].spelled, ns[k + 1], r->written[k].parts};
+}
+
+/* The round in which call k cost least; of equals the one whose plan does. */
+static int32_t
+cheapest(const struct rounds *r, int32_t k)
+{
+    int32_t best = 0;
+    for (int32_t q = 1; q < r->npast; q++) {
+        const struct past *x = &r->past[q], *y = &r->past[best];
+        if (x->call[k].ns < y->call[k].ns || (x->call[k].ns == y->call[k].ns && x->step_ns < y->step_ns)) best = q;
+    }
+    return best;
+}
+
+/* Does the round have its calls made of the same operators as each is in the round where it costs least? */
+static bool
+is_mixed_so(const struct rounds *r, const struct past *p)
+{
+    for (int32_t k = 0; k < p->n; k++)
+        if (r->past[cheapest(r, k)].call[k].spelled != p->call[k].spelled) return false;
+    return true;
+}
+
+/* Another round in which each call is made as in the round where it cost least, if no round was so. */
+static bool
+try_mixed(struct rounds *r)
+{
+    for (int32_t q = 0; q < r->npast; q++)
+        if (r->past[q].n != r->past[0].n || is_mixed_so(r, &r->past[q])) return false;
+    if (!r->npast) return false;
+    r->mixed = true;
+    r->nway = r->past[0].n;
+    r->way = ARENA_ARRAY(&r->arena, struct way, r->nway);
+    for (int32_t k = 0; k < r->nway; k++) r->way[k] = r->past[cheapest(r, k)].call[k].way;
+    return true;
 }
 
 /* Is there no time for another round? What no clock ends of it - trace, net, plan - is an eighth of the last one, or
@@ -258,19 +359,17 @@ static bool
 find_another(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
 {
     struct rounds *r = s->rounds;
-    if (r->round == MOST_ROUNDS || is_late(r)) return false;
-    if (!r->whole) {
-        wish_for(s, g->runner->plan->program, became);
-        if (any_otherwise(s)) return true;
-    }
-    return try_whole(r);
+    if (r->mixed || is_late(r)) return false;
+    if (!has_parts(r)) r->whole_was = true;
+    if (r->round < MOST_ROUNDS - 1 && ((!r->other.whole && try_there(s, g, became)) || try_whole(r))) return true;
+    return try_mixed(r);
 }
 
 bool
 rounds_after_failure(struct rille_session *s)
 {
     struct rounds *r = s->rounds;
-    if (!r || r->best || r->round++ == MOST_ROUNDS) return false;
+    if (!r || r->best || r->round++ == MOST_ROUNDS - 1) return false;
     return try_whole(r);
 }
 
@@ -286,17 +385,12 @@ rounds_least(struct rille_session *s, const struct rounds_least *here)
 }
 
 bool
-rounds_whole(const struct rille_session *s)
-{
-    return s->rounds && s->rounds->whole;
-}
-
-bool
 rounds_again(struct rille_session *s, const int32_t *became, struct rille_graph **g)
 {
     struct rounds *r = s->rounds;
     if (!r) return false;
     r->round++;
+    keep_past(s, *g, became);
     bool another = find_another(s, *g, became);
     keep_best(r, g);
     if (!another) *g = rounds_best(s);

@@ -1,11 +1,16 @@
 /* rounds.h - writes a planned step again as its layouts ask.
  *
  * Some calls become other operators where an operand is cut (a softmax over split columns), which move fewer bytes and
- * compute more. The trace decides whether they do, before a planner has chosen a layout. So after the planner's choice
- * rounds_again() looks at each such call: if operands as they now lie would have it written otherwise, another round
- * traces the function with them moved there, and plans it anew. Where calls were in parts for the bytes alone, one more
- * round traces them in one piece. None begins that could not end in time. Of all rounds the session keeps the one whose
- * plan costs least.
+ * compute more. The trace decides whether they do, before a planner has chosen a layout. So more rounds follow, each
+ * traced and planned anew:
+ *
+ *   there   after a round in which calls were in parts where that moves fewer bytes: operands lie where its plan has
+ *           them, if some call would be written otherwise there
+ *   whole   all calls in one piece, once, if some of the last round is not, and no round was so
+ *   mixed   last, once: each call as in the round where it cost least (ways.h), if no round was so
+ *
+ * There are three rounds at most, and a mixed one: after one in parts and one in one piece that is the third. None
+ * begins that could not end in time. Of all rounds the session keeps the one whose plan costs least.
  *
  * The session owns them, from the first round's trace to the last one's end; on its thread. */
 #ifndef RILLE_SESSION_ROUNDS_H
@@ -14,7 +19,7 @@
 #include "actors/plan/assign.h"
 #include "actors/session/compiled.h"
 
-enum { MOST_ROUNDS = 3 };
+enum { MOST_ROUNDS = 4 /* the mixed one counted */ };
 
 /* A time limit in seconds as whole nanoseconds, 30 years at most; 1 s where it is 0: not given. */
 int64_t rounds_limit_ns(double time_limit);
@@ -24,7 +29,7 @@ void rounds_begin(struct rille_session *s, double time_limit);
 int64_t rounds_deadline(const struct rille_session *s); /* computed_ns */
 /* Do rounds take part in this call of the traced function? */
 bool rounds_due(const struct rille_session *s, const struct op *op);
-/* Does this round make calls in one piece, whatever they move? */
+/* Does this round make the call in the making in one piece, whatever it moves? */
 bool rounds_whole(const struct rille_session *s);
 /* Makes the call, its operands moved to where the round before had them, and remembers it. */
 int rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,

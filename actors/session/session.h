@@ -156,6 +156,7 @@ struct rille_session {
     struct rounds *rounds; /* of the planned step in the making (rounds.h), or NULL */
     uint64_t spelled;      /* which operators calls added: a hash of one after the other */
     bool parts;            /* the trace made some call in parts */
+    int32_t call;          /* number of the call in the making (rounds.h), from 1; 0: none */
     int64_t ntensor, nodes, compiles, hits, external;
     int64_t moved;            /* bytes that the calls made so far move: what a form in parts costs is the difference */
     struct layout_text *text; /* interned texts of layouts */

@@ -1,0 +1,102 @@
+/* ways.c - a solved net shared out among the calls of which it was made. */
+#include "actors/session/ways.h"
+
+#include <string.h>
+
+struct sharing {
+    const struct net *net;
+    const int32_t *choice;
+    struct arena tmp;
+    int32_t *call;       /* by net node; 0: no call has come to it */
+    int32_t *first, *at; /* tensors that node v makes or reads: at[first[v]] and so on, up to first[v + 1] */
+    int32_t *queue, nqueue;
+};
+
+/* The net node that tensor t touches as number k: its maker, then its readers. */
+static int32_t
+touched(const struct net_tensor *t, int32_t k)
+{
+    return k ? t->use[k - 1].node : t->maker;
+}
+
+static void
+find_tensors(struct sharing *w)
+{
+    const struct net *n = w->net;
+    w->first = ARENA_ARRAY(&w->tmp, int32_t, n->nnode + 2);
+    for (int32_t i = 0; i < n->ntensor; i++)
+        for (int32_t k = 0; k <= n->tensor[i].nuse; k++) w->first[touched(&n->tensor[i], k) + 2]++;
+    for (int32_t v = 2; v <= n->nnode + 1; v++) w->first[v] += w->first[v - 1];
+    w->at = ARENA_ARRAY(&w->tmp, int32_t, w->first[n->nnode + 1] + 1);
+    for (int32_t i = 0; i < n->ntensor; i++)
+        for (int32_t k = 0; k <= n->tensor[i].nuse; k++) w->at[w->first[touched(&n->tensor[i], k) + 1]++] = i;
+}
+
+/* The calls' own nodes, those of the first call first. Calls that made one node alike share it: it is the first's. */
+static void
+begin(struct sharing *w, const struct assigned *a, const int32_t *of, int32_t ncall)
+{
+    int32_t *next = ARENA_ARRAY(&w->tmp, int32_t, ncall + 2);
+    for (int32_t i = 0; i < a->nprog; i++) {
+        int32_t v = a->node[i];
+        if (v >= 0 && of[i] && (!w->call[v] || of[i] < w->call[v])) w->call[v] = of[i];
+    }
+    for (int32_t v = 0; v < w->net->nnode; v++)
+        if (w->call[v]) next[w->call[v] + 1]++, w->nqueue++;
+    for (int32_t c = 1; c <= ncall + 1; c++) next[c] += next[c - 1];
+    for (int32_t v = 0; v < w->net->nnode; v++)
+        if (w->call[v]) w->queue[next[w->call[v]]++] = v;
+}
+
+/* From the calls outward: whoever comes to a tensor first takes all that it touches. */
+static void
+spread(struct sharing *w)
+{
+    bool *seen = ARENA_ARRAY(&w->tmp, bool, w->net->ntensor + 1);
+    for (int32_t q = 0; q < w->nqueue; q++) {
+        int32_t v = w->queue[q];
+        for (int32_t j = w->first[v]; j < w->first[v + 1]; j++) {
+            const struct net_tensor *t = &w->net->tensor[w->at[j]];
+            if (seen[w->at[j]]) continue;
+            seen[w->at[j]] = true;
+            for (int32_t k = 0; k <= t->nuse; k++) {
+                int32_t to = touched(t, k);
+                if (w->call[to]) continue;
+                w->call[to] = w->call[v];
+                w->queue[w->nqueue++] = to;
+            }
+        }
+    }
+}
+
+/* A tensor is moved once to each form that is wanted: for the first of those who want it. */
+static void
+add_moves(struct sharing *w, const struct net_tensor *t, int64_t *ns)
+{
+    struct arena tmp = {0};
+    int32_t *reader = ARENA_ARRAY(&tmp, int32_t, t->nto + 1);
+    const int64_t *price = t->price ? t->price + (int64_t)t->form[w->choice[t->maker]] * t->nto : NULL;
+    memset(reader, -1, sizeof *reader * (size_t)t->nto);
+    for (int32_t k = 0; k < t->nuse && price; k++) {
+        int32_t *r = &reader[t->use[k].form[w->choice[t->use[k].node]]], call = w->call[t->use[k].node];
+        if (*r < 0 || call < *r) *r = call;
+    }
+    for (int32_t to = 0; to < t->nto && price; to++)
+        if (reader[to] >= 0) ns[reader[to]] += price[to];
+    arena_fini(&tmp);
+}
+
+void
+ways_cost(const struct assigned *a, const int32_t *of, int32_t ncall, int64_t *ns)
+{
+    struct sharing w = {.net = &a->net, .choice = a->solved.choice};
+    w.call = ARENA_ARRAY(&w.tmp, int32_t, a->net.nnode + 1);
+    w.queue = ARENA_ARRAY(&w.tmp, int32_t, a->net.nnode + 1);
+    find_tensors(&w);
+    begin(&w, a, of, ncall);
+    spread(&w);
+    memset(ns, 0, sizeof *ns * (size_t)(ncall + 1));
+    for (int32_t v = 0; v < a->net.nnode; v++) ns[w.call[v]] += a->net.node[v].cost[w.choice[v]];
+    for (int32_t i = 0; i < a->net.ntensor; i++) add_moves(&w, &a->net.tensor[i], ns);
+    arena_fini(&w.tmp);
+}

@@ -1,0 +1,81 @@
+-- planner-ways.lua - calls whose axis is cut are made in parts or in one piece: each in a planned step as it is cheaper for
+-- it, whatever others the step has (actors/session/rounds.c, ways.c).
+local rille = require "rille"
+local tap = dofile("t/tap.lua")
+
+local P <const>, ONE <const> = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {0})
+
+-- Each call: its name, and what gives it on a placement: a function, and its operand.
+local calls = {}
+for _, shape in ipairs{{64, 4096}, {1, 65536}, {16, 512}} do
+  for _, name in ipairs{"softmax", "log_softmax", "layer_norm", "rms_norm"} do
+    calls[#calls + 1] = {("%s of {%s}"):format(name, table.concat(shape, ", ")), function(place)
+      return function(x) return x[name](x) end, rille.randn(shape, {placement = place, sbp = place == P and "S(1)" or "B"})
+    end}
+  end
+end
+for _, sizes in ipairs{{512, 512}, {1, 512}, {1, 4096}} do
+  local rows, keys = table.unpack(sizes)
+  calls[#calls + 1] = {("attention of %d rows over %d"):format(rows, keys), function(place)
+    local at = {placement = place, sbp = place == P and "S(1)" or "B"}
+    local k, v = rille.randn({1, keys, 64}, at), rille.randn({1, keys, 64}, at)
+    return function(q) return rille.scaled_dot_product_attention(q, k, v) end, rille.randn({1, rows, 64}, {placement = place})
+  end}
+end
+
+-- What the calls give, and their gradients; the step, and how often it was traced.
+local function run(place, list, gradient)
+  local f, x, traces = {}, {}, 0
+  for k, call in ipairs(list) do
+    rille.manual_seed(k)
+    f[k], x[k] = call[2](place)
+    if gradient then x[k]:requires_grad_() end
+  end
+  local step = rille.graph(function()
+    local y = {}
+    traces = traces + 1
+    for k in ipairs(list) do y[k] = f[k](x[k]) end
+    if gradient then
+      for k in ipairs(list) do (y[k] * y[k] * y[k]):sum():backward() end
+    end
+    return table.unpack(y)
+  end, {auto_parallel = place == P, time_limit = 600})
+  local y = {step()}
+  if gradient then
+    for k in ipairs(list) do y[#list + k] = x[k].grad end
+  end
+  return y, step, traces
+end
+
+local function near(got, want)
+  for k, y in ipairs(got) do
+    local w = want[k]:to_global{placement = P, sbp = "B"}
+    local off = ((y:to_global{sbp = "B"} - w):abs() / (w:abs() + w:abs():mean())):max():item()
+    if not (off < 1e-3) then return false, ("result %d is off by %g"):format(k, off) end
+  end
+  return #got == #want, "there are more or fewer"
+end
+
+for _, gradient in ipairs{false, true} do
+  local with, alone, all = gradient and ", with gradients" or "", {}, 0
+  for k, call in ipairs(calls) do
+    local _, step = run(P, {call}, gradient)
+    alone[k] = step:explain().cost
+    all = all + alone[k]
+  end
+  for k, call in ipairs(calls) do
+    for l = k, #calls do
+      local name = ("%s and %s%s: "):format(call[1], calls[l][1], with)
+      local got, step, traces = run(P, {call, calls[l]}, gradient)
+      tap.ok(step:explain().cost <= alone[k] + alone[l], name .. "together they cost no more than one by one",
+        ("%d, and %d + %d"):format(step:explain().cost, alone[k], alone[l]))
+      if k == l then tap.is(traces, 2, name .. "where both are made alike no more rounds are traced than for one") end
+      tap.ok(traces <= 3, name .. "there are three rounds at most")
+      tap.ok(near(got, (run(ONE, {call, calls[l]}, gradient))), name .. "the values of one device")
+    end
+  end
+  local got, step = run(P, calls, gradient)
+  tap.ok(step:explain().cost <= all, "all calls together cost no more than one by one" .. with)
+  tap.ok(near(got, (run(ONE, calls, gradient))), "and have the values of one device")
+end
+tap.done()
