@@ -1,8 +1,9 @@
 /* hops.c - by which hops the operands of all steps come to where they are wanted.
  *
  * The steps are looked at in the order in which they are lowered, and their operands in order. A value that was moved
- * to a layout lies there for all who want it later; what lies between two hops of one way is nobody else's. Sums that
- * are owed are made right behind their addends where that saves memory. */
+ * to a layout lies there for all who want it later; what lies between two hops of one way is nobody else's. What a move
+ * that the user wrote gives is a value of its own, which comes from there, as the planner and explain() have it. Sums
+ * that are owed are made right behind their addends where that saves memory. */
 #include "actors/plan/outline.h"
 
 #include "boxing/path.h"
@@ -236,10 +237,11 @@ find_operands(struct finder *f, int32_t step)
     if (f->o->fusion.group_size[step] > 1) return find_chain(f, step);
     for (int k = 0; k < n->nin; k++) {
         const struct layout *want = hops_want(n, k);
-        struct known *there;
         if (!want) continue;
-        TRY(move_operand(f, step, k, *known_of(f, n->in[k]), want, &there));
-        if (n->op->flags & OP_MOVE && !n->accumulate) f->node[step * OP_OUT] = there;
+        struct known *v = *known_of(f, n->in[k]), *there;
+        TRY(move_operand(f, step, k, v, want, &there));
+        if (n->op->flags & OP_MOVE && !n->accumulate)
+            f->node[step * OP_OUT] = n->asked && there != v ? known_new(f, there->value, there->layout) : there;
     }
     return 0;
 }
