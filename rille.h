@@ -567,6 +567,12 @@ struct rille_explain_op {
                                       * (INT64_MAX: not known); -1: not planned */
         double share; /* the busiest rank's part of the work that one device alone would do: 1 when each does all */
     } * candidates;
+    /* Of a planned step, at the first operator of a call that may be made in parts where its axis is cut: "softmax"; is
+     * it? And what it cost in the rounds of the trace that made it so or in one piece, with its gradient and what is
+     * nearer to it than to other calls. NULL elsewhere, and where there were not both. */
+    const char *call;
+    bool in_parts;
+    int64_t parts_ns, piece_ns;
 };
 struct rille_explain_boxing {
     const char *from, *to; /* "S(0) on cpu[0, 1]" is placement_from, ... */

@@ -100,6 +100,12 @@ push_op(lua_State *L, const struct rille_explain_op *op)
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "candidates");
+    if (!op->call) return;
+    set_string(L, "call", op->call);
+    lua_pushboolean(L, op->in_parts);
+    lua_setfield(L, -2, "in_parts");
+    set_integer(L, "parts_ns", op->parts_ns);
+    set_integer(L, "piece_ns", op->piece_ns);
 }
 
 /* Ways to carry a move out, the chosen one first: each with its hops. */

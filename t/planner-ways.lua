@@ -56,6 +56,23 @@ local function near(got, want)
   return #got == #want, "there are more or fewer"
 end
 
+-- What explain() says: of calls that share nothing the ways that were taken cost what the step does, and no other was better.
+local function told(step)
+  local e, sum, n, why = step:explain(), 0, 0, nil
+  for _, op in ipairs(e.ops) do
+    if op.call then
+      local taken, other = op.parts_ns, op.piece_ns
+      if not op.in_parts then taken, other = other, taken end
+      if other < taken then why = ("%s: %d and %d"):format(op.call, taken, other) end
+      sum, n = sum + taken, n + 1
+      local text = ("%s in %s: %d ns with what is near; in %s %d ns"):format(op.call, op.in_parts and "parts" or "one piece", taken,
+        op.in_parts and "one piece" or "parts", other)
+      if not tostring(e):find(text, 1, true) then why = "the text has no \"" .. text .. "\"" end
+    end
+  end
+  return sum == e.cost and not why, n, why or ("they sum to %d, the step to %d"):format(sum, e.cost)
+end
+
 for _, gradient in ipairs{false, true} do
   local with, alone, all = gradient and ", with gradients" or "", {}, 0
   for k, call in ipairs(calls) do
@@ -69,6 +86,9 @@ for _, gradient in ipairs{false, true} do
       local got, step, traces = run(P, {call, calls[l]}, gradient)
       tap.ok(step:explain().cost <= alone[k] + alone[l], name .. "together they cost no more than one by one",
         ("%d, and %d + %d"):format(step:explain().cost, alone[k], alone[l]))
+      local good, n, why = told(step)
+      tap.ok(good, name .. "explain() tells what both ways cost", why)
+      tap.is(n, 2, name .. "once for each call")
       if k == l then tap.is(traces, 2, name .. "where both are made alike no more rounds are traced than for one") end
       tap.ok(traces <= 3, name .. "there are three rounds at most")
       tap.ok(near(got, (run(ONE, {call, calls[l]}, gradient))), name .. "the values of one device")

@@ -58,6 +58,11 @@ struct assign_candidate {
     const struct layout *const *layout;
     double share; /* the busiest rank's part of the work */
 };
+/* What a call that may be made in several operators cost (ways.h) in those rounds that made it so, or in one piece. */
+struct assign_call {
+    int64_t parts_ns, whole_ns; /* -1: no round did */
+    bool parts;                 /* this plan's are */
+};
 struct assigned {
     struct arena arena;
     enum solve_mode mode;
@@ -73,6 +78,8 @@ struct assigned {
     int64_t bytes;                             /* that all moves of the plan send */
     int64_t scratch;                           /* of kernels, beside solved.peak: whoever has a plan says it */
     int64_t search_ns;                         /* of one core: what the search took */
+    int32_t ncall;                             /* calls of the program's nodes that whoever traced it tells of */
+    const struct assign_call *call;            /* by prog_node.call, from 1 */
     const struct assign_links *links;          /* those of the options; NULL: all axes alike */
 };
 

@@ -43,6 +43,7 @@ struct prog_node {
     bool asked;                      /* a move that the user wrote; others are there because layouts differed */
     int32_t again; /* 1 + the node of whose stage it is, which it brings aside or again (bring.h); such
                       moves are made anew, whoever made them before. 0: neither */
+    int32_t call;  /* the call of a planned trace that it was made for (actors/session/rounds.h), from 1; 0 */
 };
 
 /* A value that outlives the run. */

@@ -34,6 +34,7 @@ struct teller {
     const struct layout **moved_to;
     struct hash_table ways;
     struct assigned *planned; /* of a planned step, or NULL */
+    bool *called;             /* by call: its ways were told */
     struct meet meet;
     struct mines mines; /* on several hosts */
 };
@@ -213,6 +214,22 @@ tell_results(struct teller *t, const struct prog_node *n, struct rille_explain_o
     }
 }
 
+/* At the first operator of a call: how else it could have been made. */
+static void
+tell_call(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
+{
+    const struct assigned *a = t->planned;
+    if (!a || !n->call || n->call > a->ncall) return;
+    if (!t->called) t->called = ARENA_ARRAY(t->a, bool, a->ncall + 1);
+    const struct assign_call *c = &a->call[n->call];
+    if (t->called[n->call] || c->parts_ns < 0 || c->whole_ns < 0) return;
+    t->called[n->call] = true;
+    op->call = arena_strdup(t->a, n->name);
+    op->in_parts = c->parts;
+    op->parts_ns = c->parts_ns;
+    op->piece_ns = c->whole_ns;
+}
+
 static int
 tell_op(struct teller *t, const struct prog_node *n)
 {
@@ -223,6 +240,7 @@ tell_op(struct teller *t, const struct prog_node *n)
     op->inputs = texts(t, n->nin, n->want, &op->ninput);
     op->outputs = texts(t, n->nout, n->layout, &op->noutput);
     tell_results(t, n, op);
+    tell_call(t, n, op);
     int32_t i = (int32_t)(n - t->p->node), node = t->planned && i < t->planned->nprog ? t->planned->node[i] : -1;
     if (node < 0 || !t->planned->candidate[node]) return tell_candidates(t, n, op);
     tell_planned(t, node, n, op);

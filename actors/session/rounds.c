@@ -44,6 +44,7 @@ struct rounds {
     bool mixed;             /* this round makes each call as the round did where it cost least */
     struct past past[MOST_ROUNDS];
     struct rille_graph *best;
+    int32_t best_past;         /* which round that is; -1: one without such calls */
     struct rounds_least least; /* INT64_MAX: no round held too much */
     struct arena arena;        /* ways, wishes and what is past */
 };
@@ -97,11 +98,34 @@ rounds_have_best(const struct rille_session *s)
     return s->rounds && s->rounds->best;
 }
 
+/* The best plan knows of each call what the rounds know. */
+static void
+tell_calls(const struct rounds *r, struct assigned *a)
+{
+    if (r->best_past < 0) return;
+    const struct past *best = &r->past[r->best_past];
+    struct assign_call *call = ARENA_ARRAY(&a->arena, struct assign_call, best->n + 1);
+    for (int32_t k = 0; k < best->n; k++) {
+        struct assign_call *c = &call[k + 1];
+        *c = (struct assign_call){-1, -1, best->call[k].parts};
+        for (int32_t q = 0; q < r->npast; q++) {
+            const struct past_call *x = k < r->past[q].n ? &r->past[q].call[k] : &best->call[k];
+            int64_t *ns = x->parts ? &c->parts_ns : &c->whole_ns;
+            if (*ns < 0 || x->ns < *ns) *ns = x->ns;
+        }
+        *(c->parts ? &c->parts_ns : &c->whole_ns) = best->call[k].ns;
+    }
+    a->ncall = best->n;
+    a->call = call;
+}
+
 struct rille_graph *
 rounds_best(struct rille_session *s)
 {
     struct rille_graph *best = s->rounds ? s->rounds->best : NULL;
-    if (best) s->rounds->best = NULL;
+    if (!best) return NULL;
+    tell_calls(s->rounds, best->assigned);
+    s->rounds->best = NULL;
     return best;
 }
 
@@ -268,6 +292,7 @@ keep_best(struct rounds *r, struct rille_graph **g)
     }
     if (r->best) rille_graph_free(&r->best);
     r->best = *g;
+    r->best_past = r->npast - 1;
     *g = NULL;
 }
 
@@ -293,16 +318,13 @@ try_whole(struct rounds *r)
 
 /* What this round's calls cost in its plan. */
 static void
-keep_past(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
+keep_past(struct rille_session *s, const struct rille_graph *g)
 {
     struct rounds *r = s->rounds;
-    const struct collection *c = &s->collection;
     if (!r->nwritten) return;
     struct past *p = &r->past[r->npast++];
-    int32_t *of = ARENA_ARRAY(&s->scratch, int32_t, g->assigned->nprog + 1);
     int64_t *ns = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
-    for (int32_t i = c->nnode - 1; i >= 0; i--) of[became[i]] = c->node[i]->call;
-    ways_cost(g->assigned, of, r->nwritten, ns);
+    ways_cost(g->assigned, g->runner->plan->program, r->nwritten, ns);
     *p = (struct past){.n = r->nwritten, .step_ns = g->assigned->solved.cost};
     p->call = ARENA_ARRAY(&r->arena, struct past_call, p->n);
     for (int32_t k = 0; k < p->n; k++)
@@ -390,7 +412,7 @@ rounds_again(struct rille_session *s, const int32_t *became, struct rille_graph 
     struct rounds *r = s->rounds;
     if (!r) return false;
     r->round++;
-    keep_past(s, *g, became);
+    keep_past(s, *g);
     bool another = find_another(s, *g, became);
     keep_best(r, g);
     if (!another) *g = rounds_best(s);

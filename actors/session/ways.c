@@ -34,12 +34,12 @@ find_tensors(struct sharing *w)
 
 /* The calls' own nodes, those of the first call first. Calls that made one node alike share it: it is the first's. */
 static void
-begin(struct sharing *w, const struct assigned *a, const int32_t *of, int32_t ncall)
+begin(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
 {
     int32_t *next = ARENA_ARRAY(&w->tmp, int32_t, ncall + 2);
     for (int32_t i = 0; i < a->nprog; i++) {
-        int32_t v = a->node[i];
-        if (v >= 0 && of[i] && (!w->call[v] || of[i] < w->call[v])) w->call[v] = of[i];
+        int32_t v = a->node[i], call = p->node[i].call;
+        if (v >= 0 && call && (!w->call[v] || call < w->call[v])) w->call[v] = call;
     }
     for (int32_t v = 0; v < w->net->nnode; v++)
         if (w->call[v]) next[w->call[v] + 1]++, w->nqueue++;
@@ -87,13 +87,13 @@ add_moves(struct sharing *w, const struct net_tensor *t, int64_t *ns)
 }
 
 void
-ways_cost(const struct assigned *a, const int32_t *of, int32_t ncall, int64_t *ns)
+ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns)
 {
     struct sharing w = {.net = &a->net, .choice = a->solved.choice};
     w.call = ARENA_ARRAY(&w.tmp, int32_t, a->net.nnode + 1);
     w.queue = ARENA_ARRAY(&w.tmp, int32_t, a->net.nnode + 1);
     find_tensors(&w);
-    begin(&w, a, of, ncall);
+    begin(&w, a, p, ncall);
     spread(&w);
     memset(ns, 0, sizeof *ns * (size_t)(ncall + 1));
     for (int32_t v = 0; v < a->net.nnode; v++) ns[w.call[v]] += a->net.node[v].cost[w.choice[v]];

@@ -10,8 +10,8 @@
 
 #include "actors/plan/assign.h"
 
-/* Gives, by call (0: what no call leads to), nanoseconds of a step. of: by node of a program that a planner laid out,
- * the call that it was made for, 0: none; ns has ncall + 1 elements. */
-void ways_cost(const struct assigned *a, const int32_t *of, int32_t ncall, int64_t *ns);
+/* Gives, by call (0: what no call leads to), nanoseconds of a step p that was laid out as in a; ns has ncall + 1
+ * elements. */
+void ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns);
 
 #endif
