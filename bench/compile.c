@@ -169,21 +169,21 @@ grid(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Four layers a stage, a device a stage. */
+/* So many layers a stage, a device a stage. */
 static void
 pp_before(struct bench *b)
 {
     int64_t rows = 2 * b->pieces;
     b->net.x = net_floats(&b->net, rows, WIDE, net_layout(&b->net, 0, 1, "B"));
     net_labels(&b->net, rows, net_layout(&b->net, b->ranks - 1, 1, "B"));
-    for (int i = 0; i < 4 * b->ranks; i++) net_param(&b->net, WIDE, WIDE, net_layout(&b->net, i / 4, 1, "B"));
+    for (int i = 0; i < b->n * b->ranks; i++) net_param(&b->net, WIDE, WIDE, net_layout(&b->net, i / b->n, 1, "B"));
 }
 
 static struct rille_tensor *
 pp(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
-    for (int i = 0; i < 4 * b->ranks; i++) {
-        if (i && i % 4 == 0) net_move(&x, net_layout(&b->net, i / 4, 1, "B"));
+    for (int i = 0; i < b->n * b->ranks; i++) {
+        if (i && i % b->n == 0) net_move(&x, net_layout(&b->net, i / b->n, 1, "B"));
         net_call(&b->net, "matmul", &x, b->net.param[i]);
         net_call(&b->net, "relu", &x, NULL);
     }
@@ -245,11 +245,14 @@ static const struct row {
     {"dp", dp_before, dp, 2, 1024, 1, 0, 0},
     {"dp", dp_before, dp, 900, 64, 1, 0, 0},
     {"dp, 8 pieces", dp_before, dp, 200, 8, 8, 0, 0},
+    {"dp, 8 pieces", dp_before, dp, 160, 64, 8, 0, 0},
     {"tp", tp_before, tp, 100, 8, 1, 0, 0},
     {"tp", tp_before, tp, 5, 128, 1, 0, 0},
     {"tp", tp_before, tp, 1, 1024, 1, 0, 0},
     {"pp, 8 pieces", pp_before, pp, 4, 4, 8, 0, 0},
     {"pp, 64 pieces", pp_before, pp, 4, 64, 64, 0, 0},
+    {"pp, 8 pieces", pp_before, pp, 400, 64, 8, 0, 0},
+    {"pp, 8 pieces", pp_before, pp, 3000, 8, 8, 0, 0},
     {"all-to-all", move_before, all_to_all, 1, 256, 1, 0, 0},
     {"all-to-all", move_before, all_to_all, 1, 1024, 1, 0, 0},
     {"all-reduce", move_before, all_reduce, 1, 256, 1, 0, 0},

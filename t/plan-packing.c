@@ -143,6 +143,40 @@ check_plan(const struct plan *p, const char *name)
     ok(least >= 1 && ratio <= 1.05, "%s: registers take %.3f of what they must", name, ratio);
 }
 
+/* A result with berths that the task reads, where it writes one, -1. */
+static int32_t
+berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
+{
+    for (int32_t k = 0; k < t->nin; k++) {
+        const struct out_port *o = &p->task[t->in[k].task].out[t->in[k].out];
+        if (o->where.kind == IN_ARENA && o->where.index == device && o->where.nberth > 0) return k;
+    }
+    return -1;
+}
+
+static int nread;
+
+/* In one act of many, results lie where what they are made of does: the proof refuses each. */
+static void
+test_berths(const struct plan *p, const char *name)
+{
+    int n = 0, refused = 0;
+    for (int32_t i = 0; i < p->ntask; i += 7) {
+        const struct task *t = &p->task[i];
+        const struct where *w = t->nresult > 0 ? &t->out[0].where : NULL;
+        int32_t k = w && w->kind == IN_ARENA && w->nberth > 0 ? berth_that_is_read(p, t, w->index) : -1;
+        if (k < 0) continue;
+        int64_t *berth = (int64_t *)&w->berth[i % w->nberth], was = *berth;
+        *berth = p->task[t->in[k].task].out[t->in[k].out].where.berth[i % w->nberth];
+        refused += plan_verify(p) != 0;
+        *berth = was;
+        n++;
+    }
+    nread += n;
+    ok(refused == n && plan_verify(p) == 0, "%s: of %d results where what they read lies %d are refused", name, n,
+       refused);
+}
+
 /* Ends the trace of a step that trains. */
 static void
 check_step(struct net *n, struct rille_tensor *loss, const char *name)
@@ -152,6 +186,7 @@ check_step(struct net *n, struct rille_tensor *loss, const char *name)
     net_train(n, loss);
     must(rille_trace_end(n->s, 1, &loss, &graph), name);
     check_plan(graph->runner->plan, name);
+    test_berths(graph->runner->plan, name);
     rille_graph_free(&graph);
 }
 
@@ -278,5 +313,6 @@ main(int argc, char **argv)
     worst = 0;
     test_pipelines();
     diag("the worst pipeline: %.3f", worst);
+    ok(nread > 100, "%d results lay where what they read lies", nread);
     return done();
 }

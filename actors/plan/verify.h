@@ -53,8 +53,8 @@ int prove_channels(struct proof *v);
 int prove_values(struct proof *v);
 /* verify_kernel.c */
 int prove_credits(struct proof *v);
-/* verify_berth.c: of a device on which results have berths, which *has says. */
-int prove_berths(struct proof *v, int32_t device, bool *has);
+/* verify_berth.c: of all devices on which results have berths; has, all false, becomes true for each of these. */
+int prove_berths(struct proof *v, bool *has);
 /* verify_memory.c */
 int prove_memory(struct proof *v);
 

@@ -44,6 +44,8 @@ struct berth_proof {
     } * waits;
     int32_t *queue;
     bool *queued;
+    int32_t *met, nmet;       /* tasks that have a lag from the search at hand */
+    int32_t *wanted, nwanted; /* by task: the lag that claims want of it at most, NEVER; so many have more yet */
     struct use *use;
     int32_t nuse;
     struct claim *claim;
@@ -109,22 +111,31 @@ list_steps(struct berth_proof *b)
     }
 }
 
-/* The fewest pieces to every task from which this one is met. */
+/* The lag of a task becomes less: is it what claims want? */
+static void
+note_lag(struct berth_proof *b, int32_t task, int32_t lag)
+{
+    if (b->lag[task] == NEVER) b->met[b->nmet++] = task;
+    b->nwanted -= b->lag[task] > b->wanted[task] && lag <= b->wanted[task];
+    b->lag[task] = lag;
+}
+
+/* The fewest pieces to every task from which this one is met, or to so many that claims have what they want: each way
+ * back proves what it says, also where a shorter one has not been gone yet. */
 static void
 go_back(struct berth_proof *b, int32_t task)
 {
     const struct plan *p = b->v->plan;
     int32_t first = 0, n = 0, most = p->ntask + 1;
-    for (int32_t i = 0; i < p->ntask; i++) b->lag[i] = NEVER;
     b->queue[n++] = task;
     for (bool begun = false; first != n; begun = true) {
         int32_t x = b->queue[first], at = begun ? b->lag[x] : 0;
         first = (first + 1) % most;
         b->queued[x] = false;
-        for (int32_t k = b->first_waits[x]; k < b->first_waits[x + 1]; k++) {
+        for (int32_t k = b->first_waits[x]; k < b->first_waits[x + 1] && b->nwanted > 0; k++) {
             const struct step *s = &b->waits[k];
             if (at + s->lag >= MIN(p->pieces, b->lag[s->task])) continue;
-            b->lag[s->task] = at + s->lag;
+            note_lag(b, s->task, at + s->lag);
             if (b->queued[s->task]) continue;
             b->queued[s->task] = true;
             b->queue[n] = s->task;
@@ -152,32 +163,72 @@ not_proved(const struct berth_proof *b, const struct claim *c, int32_t reader)
     return status;
 }
 
-/* Has the last act of the reader that reads the use ended? Lags are those of the claim's task. */
-static bool
-has_ended(const struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+/* By how many pieces at most the claim's task may lag behind a reader whose last act that reads the use has ended;
+ * negative: that proves nothing. */
+static int32_t
+lag_wanted(const struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
     const struct plan *p = b->v->plan;
     const struct use *u = &b->use[c->from];
-    int32_t lag = b->lag[reader], last = p->pieces - 1;
-    int32_t at = p->task[c->task].nact == 1 ? last : c->act;
-    if (lag == NEVER || (u->again && (!by_piece(p, reader) || in->hold != 1))) return false;
-    int32_t until = u->again ? u->act : p->task[reader].nact == 1 ? 0 : last;
-    return until <= at - lag;
+    int32_t last = p->pieces - 1, at = p->task[c->task].nact == 1 ? last : c->act;
+    if (u->again && (!by_piece(p, reader) || in->hold != 1)) return -1;
+    return at - (u->again ? u->act : p->task[reader].nact == 1 ? 0 : last);
 }
 
+typedef int reader_fn(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in);
+
 static int
-check_claim(const struct berth_proof *b, const struct claim *c)
+each_reader(struct berth_proof *b, const struct claim *c, reader_fn *visit)
 {
     const struct plan *p = b->v->plan;
-    const struct use *u = &b->use[c->from];
-    const struct out_port *o = &p->task[u->task].out[u->out];
-    if (o->nfan == 0) return not_proved(b, c, u->task);
+    const struct out_port *o = &p->task[b->use[c->from].task].out[b->use[c->from].out];
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++) {
             const struct reader *to = &o->fan[f].reader[r];
-            if (!has_ended(b, c, to->task, &p->task[to->task].in[to->port])) return not_proved(b, c, to->task);
+            TRY(visit(b, c, to->task, &p->task[to->task].in[to->port]));
         }
     return 0;
+}
+
+static int
+want(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+{
+    b->nwanted += b->wanted[reader] == NEVER;
+    b->wanted[reader] = MIN(b->wanted[reader], lag_wanted(b, c, reader, in));
+    return 0;
+}
+
+static int
+want_no_more(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+{
+    (void)c, (void)in;
+    b->wanted[reader] = NEVER;
+    return 0;
+}
+
+static int
+has_ended(struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
+{
+    return b->lag[reader] <= lag_wanted(b, c, reader, in) ? 0 : not_proved(b, c, reader);
+}
+
+/* Claims of one task, each of which is there once. */
+static int
+check_claims_of(struct berth_proof *b, const struct claim *c, int32_t n)
+{
+    const struct plan *p = b->v->plan;
+    b->nwanted = b->nmet = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const struct use *u = &b->use[c[i].from];
+        if (p->task[u->task].out[u->out].nfan == 0) return not_proved(b, &c[i], u->task);
+        TRY(each_reader(b, &c[i], want));
+    }
+    go_back(b, c->task);
+    int status = 0;
+    for (int32_t i = 0; i < n && !status; i++) status = each_reader(b, &c[i], has_ended);
+    for (int32_t i = 0; i < n; i++) TRY(each_reader(b, &c[i], want_no_more));
+    while (b->nmet > 0) b->lag[b->met[--b->nmet]] = NEVER;
+    return status;
 }
 
 static int
@@ -191,12 +242,13 @@ by_task(const void *x, const void *y)
 static int
 check_claims(struct berth_proof *b)
 {
+    int32_t n = 0;
     if (b->nclaim) qsort(b->claim, (size_t)b->nclaim, sizeof *b->claim, by_task);
-    for (int32_t i = 0; i < b->nclaim; i++) {
-        const struct claim *c = &b->claim[i];
-        if (i > 0 && by_task(c, c - 1) == 0) continue;
-        if (i == 0 || c->task != c[-1].task) go_back(b, c->task);
-        TRY(check_claim(b, c));
+    for (int32_t i = 0; i < b->nclaim; i++)
+        if (n == 0 || by_task(&b->claim[n - 1], &b->claim[i]) != 0) b->claim[n++] = b->claim[i];
+    for (int32_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && b->claim[end].task == b->claim[i].task;) end++;
+        TRY(check_claims_of(b, b->claim + i, end - i));
     }
     return 0;
 }
@@ -230,25 +282,48 @@ add_uses(struct berth_proof *b, int32_t task, int32_t out)
     }
 }
 
+/* Results in arenas, device by device. */
+struct lying {
+    int32_t task, out;
+};
+struct lyings {
+    struct lying *of;
+    int32_t *first; /* by device */
+    int64_t *nuse;  /* by device, at most */
+};
+
 static bool
-lies_on(const struct out_port *o, int32_t device)
+lies(const struct out_port *o)
 {
-    return o->where.kind == IN_ARENA && o->where.index == device && o->bytes > 0;
+    return o->where.kind == IN_ARENA && o->bytes > 0;
 }
 
-/* Returns how many uses the device's results have. */
-static int64_t
-count_uses(const struct plan *p, int32_t device, bool *berths)
+static void
+list_lying(struct berth_proof *b, struct lyings *l, bool *has)
 {
-    int64_t n = 0;
-    *berths = false;
-    for (int32_t i = 0; i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nresult; k++) {
-            if (!lies_on(&p->task[i].out[k], device)) continue;
-            n += p->task[i].nact;
-            *berths = *berths || p->task[i].out[k].where.nberth > 0;
+    const struct plan *p = b->v->plan;
+    struct arena *a = &b->v->tmp;
+    int32_t *next = ARENA_ARRAY(a, int32_t, p->ndevice + 2);
+    l->first = ARENA_ARRAY(a, int32_t, p->ndevice + 2);
+    l->nuse = ARENA_ARRAY(a, int64_t, p->ndevice + 1);
+    for (int fill = 0; fill < 2; fill++) {
+        for (int32_t i = 0; i < p->ntask; i++)
+            for (int32_t k = 0; k < p->task[i].nresult; k++) {
+                const struct out_port *o = &p->task[i].out[k];
+                if (!lies(o)) continue;
+                if (fill) l->of[next[o->where.index]] = (struct lying){i, k};
+                next[o->where.index]++;
+                if (fill) continue;
+                l->nuse[o->where.index] += p->task[i].nact;
+                has[o->where.index] = has[o->where.index] || o->where.nberth > 0;
+            }
+        if (fill) break;
+        for (int32_t d = 0; d < p->ndevice; d++) {
+            l->first[d + 1] = l->first[d] + next[d];
+            next[d] = l->first[d];
         }
-    return n;
+        l->of = ARENA_ARRAY(a, struct lying, l->first[p->ndevice] + 1);
+    }
 }
 
 static int
@@ -290,16 +365,15 @@ check_uses(struct berth_proof *b, int64_t *cut, int32_t *owner)
 }
 
 static int
-check_device(struct berth_proof *b, int32_t device, int64_t n)
+check_device(struct berth_proof *b, const struct lyings *l, int32_t device)
 {
-    const struct plan *p = b->v->plan;
+    int64_t n = l->nuse[device];
+    if (n > INT32_MAX / 2) return fail(E_PLAN, "plan: device %d has too many uses of registers", (int)device);
     int64_t *cut = must_alloc(sizeof *cut * (size_t)(2 * n + 1));
     int32_t *owner = must_alloc(sizeof *owner * (size_t)(2 * n + 1));
     b->use = must_alloc(sizeof *b->use * (size_t)(n + 1));
     b->nuse = b->nclaim = 0;
-    for (int32_t i = 0; i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nresult; k++)
-            if (lies_on(&p->task[i].out[k], device)) add_uses(b, i, k);
+    for (int32_t i = l->first[device]; i < l->first[device + 1]; i++) add_uses(b, l->of[i].task, l->of[i].out);
     int status = check_uses(b, cut, owner);
     free(cut);
     free(owner);
@@ -307,20 +381,34 @@ check_device(struct berth_proof *b, int32_t device, int64_t n)
     return status;
 }
 
+static void
+make_tables(struct berth_proof *b)
+{
+    struct arena *a = &b->v->tmp;
+    int32_t n = b->v->plan->ntask + 1;
+    b->lag = ARENA_ARRAY(a, int32_t, n);
+    b->wanted = ARENA_ARRAY(a, int32_t, n);
+    b->met = ARENA_ARRAY(a, int32_t, n);
+    b->queue = ARENA_ARRAY(a, int32_t, n);
+    b->queued = ARENA_ARRAY(a, bool, n);
+    for (int32_t i = 0; i < n; i++) b->lag[i] = b->wanted[i] = NEVER;
+    find_late(b);
+    list_steps(b);
+}
+
 int
-prove_berths(struct proof *v, int32_t device, bool *has)
+prove_berths(struct proof *v, bool *has)
 {
     const struct plan *p = v->plan;
     struct berth_proof b = {.v = v};
-    int64_t n = count_uses(p, device, has);
-    if (!*has) return 0;
-    if (n > INT32_MAX / 2) return fail(E_PLAN, "plan: device %d has too many uses of registers", (int)device);
-    b.lag = ARENA_ARRAY(&v->tmp, int32_t, p->ntask + 1);
-    b.queue = ARENA_ARRAY(&v->tmp, int32_t, p->ntask + 1);
-    b.queued = ARENA_ARRAY(&v->tmp, bool, p->ntask + 1);
-    find_late(&b);
-    list_steps(&b);
-    int status = check_device(&b, device, n);
+    struct lyings l;
+    int status = 0;
+    list_lying(&b, &l, has);
+    for (int32_t d = 0; d < p->ndevice && !status; d++) {
+        if (!has[d]) continue;
+        if (!b.lag) make_tables(&b);
+        status = check_device(&b, &l, d);
+    }
     free(b.claim);
     return status;
 }

@@ -351,10 +351,10 @@ check_registers(struct memory *m)
                      .owner = ARENA_ARRAY(a, int32_t, 2 * most + 1),
                      .first = ARENA_ARRAY(a, int32_t, 2 * most + 1),
                      .last = ARENA_ARRAY(a, int32_t, 2 * most + 1)};
+    bool *berths = ARENA_ARRAY(a, bool, p->ndevice + 1);
+    TRY(prove_berths(m->v, berths));
     for (int32_t d = 0; d < p->ndevice; d++) {
-        bool berths;
-        TRY(prove_berths(m->v, d, &berths));
-        if (berths) continue;
+        if (berths[d]) continue;
         int32_t n = blocks_of(m, task + first[d], first[d + 1] - first[d], block);
         TRY(check_blocks(m, block, n, &c));
     }
