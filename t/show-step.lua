@@ -88,6 +88,14 @@ tap.group("the picture", function()
     for x, text in svg:gmatch('<text x="([%d.]+)"[^>]*>([^<]+)</text>') do right = math.max(right, x + 7.4 * utf8.len(text)) end
     local width = tonumber(svg:match('width="(%d+)"'))
     tap.ok(right > 0 and right <= width + 60, "and no text is cut off", ("%.0f of %d"):format(right, width))
+    local over, lines = 0, {}
+    for x, y, text in svg:gmatch('<text x="([%d.]+)" y="([%d.]+)" class="mid small">(%d+)</text>') do
+      local half = 3.5 * #text
+      if lines[y] and x - half < lines[y] - 0.2 then over = over + 1 end
+      lines[y] = x + half
+    end
+    tap.is(over, 0, "no number of a piece lies over another")
+    tap.ok(not svg:find("paint%-order"), "what it says can be read wherever it is drawn")
     tap.ok(svg:find("prefers%-color%-scheme:dark") and svg:find("<title>Schedule"), "for dark pages too, and with a title")
   end
   local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})

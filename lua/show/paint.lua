@@ -51,11 +51,10 @@ for _, name in ipairs{"forward", "backward", "weight", "move", "update", "idle",
 end
 local style = [[<style>text{font:12px "DejaVu Sans",system-ui,sans-serif;fill:#22304a}.page{fill:#fff}.faint{fill:#5f6b80}
 .head{font-size:16px;font-weight:600}.mid{text-anchor:middle}.end{text-anchor:end}.small{font-size:10.5px}
-.over{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}
 .line{fill:none;stroke-width:1.6;stroke:#0072b2}.rule{stroke:#d5dae3;fill:none}.edge{stroke:#22304a;stroke-width:1;fill:none}
 %s
 @media (prefers-color-scheme:dark){text{fill:#dfe4ee}.page{fill:#15181e}.faint{fill:#97a1b3}.line{stroke:#63b3e6}
-.rule{stroke:#3a414d}.edge{stroke:#97a1b3}.over{stroke:#15181e}
+.rule{stroke:#3a414d}.edge{stroke:#97a1b3}
 %s}</style>]]
 style = style:format(table.concat(light), table.concat(dark))
 

@@ -196,11 +196,18 @@ local function draw_run(doc, c, run, rows, y, time)
   for _, d in ipairs(rows) do
     doc:text(LEFT - 8, y + ROW / 2 + 4, "end small", d and c.devices[d].device or "...")
     if d then doc:box(LEFT, y, run.time * scale, ROW - GAP, "idle") end
-    for _, s in ipairs(d and drawn_spans(spans_of(run, d), time) or {}) do
+    local spans, free = d and drawn_spans(spans_of(run, d), time) or {}, 0
+    for _, s in ipairs(spans) do
       local x, w = LEFT + s.from * scale, (s.to - s.from) * scale
-      local label = s.piece and tostring(s.piece) or ""
       if w >= 0.15 then doc:box(x, y, math.max(0.3, w - (w > 4 and 0.8 or 0)), ROW - GAP, s.what, w > 1 and tip_of(s) or nil) end
-      if w >= 7 * #label + 3 then doc:text(x + w / 2, y + ROW / 2 + 2, "mid small", label) end
+    end
+    for _, s in ipairs(spans) do -- above all boxes, and never one over the other: moves go on beside other work
+      local x, w, label = LEFT + s.from * scale, (s.to - s.from) * scale, s.piece and tostring(s.piece) or ""
+      local half = 3.5 * #label
+      if w >= 2 * half + 3 and x + w / 2 - half >= free then
+        doc:text(x + w / 2, y + ROW / 2 + 2, "mid small", label)
+        free = x + w / 2 + half
+      end
     end
     y = y + ROW
   end
@@ -232,7 +239,7 @@ local function draw_memory(doc, c, run, rows, y, time)
       end
       doc:add('<path d="M%.1f %.1f%sL%.1f %.1fz" class="forward"/>', LEFT, base, table.concat(path), LEFT + scale, base)
       doc:text(LEFT - 8, y + ROW / 2 + 4, "end small", c.devices[d].device)
-      doc:text(LEFT + 4, y + ROW / 2 + 3, "small over", paint.bytes(run.devices[d].peak))
+      doc:text(LEFT + 4, y + ROW / 2 + 3, "small", paint.bytes(run.devices[d].peak))
     end
     y = y + ROW
   end
