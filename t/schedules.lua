@@ -55,6 +55,20 @@ local function classic(p, s, m) -- 1F1B on stage s of p, from 0
   return table.concat(words, " ")
 end
 
+tap.group("the bound beside hops", function()
+  for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-v", "v-min", "auto"} do
+    for _, m in ipairs{4, 16} do
+      for _, move in ipairs{0.1, 1, 5} do
+        local step = pipeline(dofile("t/lib/dealt.lua")(4, schedule:find("v") and 2 or 1, true), m, schedule)
+        local chart = step:chart{forward = 1, backward = 1, weight = 1, move = move}
+        local what = ("%s, %d pieces, hops of %g: "):format(schedule, m, move)
+        tap.ok(chart.bound <= chart.planned.bubble + 1e-9, what .. "devices are idle no less than the bound")
+        tap.ok(math.abs(chart.move - move) < 1e-6, what .. "a hop costs what was given")
+      end
+    end
+  end
+end)
+
 tap.group("one stage a device", function()
   for p = 2, 16 do
     for _, m in ipairs{2, 3, 8, 16, 64} do

@@ -137,7 +137,7 @@ tell(const struct search *s, struct dial *out)
     for (int32_t q = 0; q < l->n; q++) once += l->once[q], again += l->again[q];
     out->again = again / MAX(1, once);
     out->bubble = 1 - work / ((double)c->time * l->nlane);
-    out->bound = 1 - work / ((double)s->floor * l->nlane);
+    out->floor = (double)s->floor;
 }
 
 /* ---- candidates ---- */

@@ -75,15 +75,20 @@ given_costs(struct charting *x, const struct rille_chart_costs *given)
     }
 }
 
-/* The mean over devices and their stages of what a piece takes, in seconds. A stage whose backward is all for weights
- * says nothing of either kind of gradient. */
+/* The mean over devices and their stages of what a piece takes, over moves of what one does, in seconds. A stage whose
+ * backward is all for weights says nothing of either kind of gradient. */
 static void
 mean_costs(struct charting *x)
 {
-    double *const to[NWORK] = {&x->c->forward, &x->c->backward, &x->c->weight, NULL, &x->c->moving};
-    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK, nforward = 0, nbackward = 0;
-    double *ns = ARENA_ARRAY(x->a, double, ngroup + 1);
-    for (int32_t i = 0; i < x->p->ntask; i++) ns[group_of(x, i)] += (double)x->cost[i];
+    double *const to[NWORK] = {&x->c->forward, &x->c->backward, &x->c->weight, NULL, NULL};
+    int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK, nforward = 0, nbackward = 0, nmove = 0;
+    double *ns = ARENA_ARRAY(x->a, double, ngroup + 1), moves = 0;
+    for (int32_t i = 0; i < x->p->ntask; i++) {
+        bool hop = work_of(x->p, i) == MOVE && x->p->task[i].nact == x->p->pieces && x->cost[i] > 0;
+        ns[group_of(x, i)] += (double)x->cost[i];
+        moves += hop ? (double)x->cost[i] : 0;
+        nmove += hop;
+    }
     for (int32_t k = 0; k < ngroup; k += NWORK) {
         nforward += ns[k + FORWARD] > 0;
         nbackward += ns[k + BACKWARD] > 0;
@@ -94,6 +99,7 @@ mean_costs(struct charting *x)
         int32_t n = (work == BACKWARD || work == WEIGHT) && nbackward ? nbackward : nforward;
         if (to[work] && n && !joint) *to[work] += ns[k] * 1e-9 / n;
     }
+    x->c->moving = nmove ? moves * 1e-9 / nmove : 0;
 }
 
 /* ---- spans ---- */
@@ -243,18 +249,37 @@ tell_devices(struct charting *x)
                                                    .arena = x->p->device[d].arena_bytes};
 }
 
-/* What the schedule holds, and what no schedule can do better. */
-static void
+/* What the schedule holds. Returns the least time of a step by these costs where all stages are alike, in seconds, 0:
+ * there is one stage, or one piece. */
+static double
 tell_dial(struct charting *x)
 {
     struct rille_chart *c = x->c;
     struct dial_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving, false};
     struct dial d;
-    if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return;
-    c->bound = d.bound;
+    if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return 0;
     c->activations = d.bytes;
     c->activations_1f1b = d.base;
     c->again = d.again;
+    return d.floor * 1e-9;
+}
+
+/* No schedule has devices less idle that do what they do in this run: no lane can do all its own in less time than that
+ * takes. Stages that are not alike may be done sooner than others in `least`. */
+static void
+tell_bound(struct charting *x, const struct lane_rows *rows, double least)
+{
+    const struct rille_chart_run *r = &x->c->planned;
+    int64_t *ns = ARENA_ARRAY(x->a, int64_t, rows->nlane + 1);
+    double busy = 0;
+    if (least <= 0) return;
+    for (int32_t i = 0; rows->nlane > 0 && i < x->p->ntask; i++) {
+        int64_t *lane = &ns[rows->lane_of[i]];
+        *lane += x->cost[i] * x->p->task[i].nact;
+        least = MAX(least, (double)*lane * 1e-9);
+    }
+    for (int32_t d = 0; d < x->p->ndevice; d++) busy += r->busy[d];
+    x->c->bound = MIN(MAX(0.0, 1 - busy / (least * x->p->ndevice)), r->bubble);
 }
 
 static int
@@ -269,7 +294,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     else
         x->c->reckoned = !account_costs(x->p, x->act, x->nact, x->cost);
     mean_costs(x);
-    tell_dial(x);
+    double least = tell_dial(x);
     struct lane_rows rows;
     struct play_how how = {.share = PLAY_DEVICES};
     how.jitter.share = costs ? costs->jitter : account_jitter(x->act, x->nact, x->cost);
@@ -278,6 +303,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     how.jitter = (struct play_jitter){costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
     TRY(plan_play(x->p, x->cost, &how, x->a, &act, &nact));
     tell_run(x, act, nact, &x->c->planned);
+    tell_bound(x, &rows, least);
     return 0;
 }
 
