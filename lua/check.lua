@@ -82,13 +82,23 @@ local function sorted_keys(t)
 end
 check.sorted_keys = sorted_keys
 
--- What divides n, of what good(d) says yes to, for messages: "1, 2, 4".
+-- What divides n, of what good(d) says yes to, for messages: "1, 2, 4". n may come from a file: pairs of divisors are looked
+-- for whose smaller one is below 65536, which are all there are of an n below 2^32.
 function check.divisors(n, good)
   local list = {}
-  for d = 1, n do
-    if n % d == 0 and (not good or good(d)) then list[#list + 1] = tostring(d) end
+  for d = 1, math.min(n, 65535) do
+    if d > n // d then break end
+    if n % d == 0 then
+      list[#list + 1] = d
+      if n // d ~= d then list[#list + 1] = n // d end
+    end
   end
-  return #list > 0 and table.concat(list, ", ") or "none"
+  table.sort(list)
+  local told = {}
+  for _, d in ipairs(list) do
+    if not good or good(d) then told[#told + 1] = tostring(d) end
+  end
+  return #told > 0 and table.concat(told, ", ") or "none"
 end
 
 -- given, completed with the defaults. A default of check.none has no value but makes the name known.

@@ -185,19 +185,19 @@ tap.group("damaged config.json", function()
     new(kind):save(at)
     local whole = json.load(at .. "/config.json")
     for _, word in ipairs(require("rille.check").sorted_keys(whole)) do
-      for _, value in ipairs{"none", 0, -1, 1.5, "x", {1}, true, 7, 33, 1e99, 2000000000} do
+      for _, value in ipairs{"none", 0, -1, 1.5, "x", {1}, true, 7, 33, 1e99, 2000000000, 1 << 40} do
         rewrite(at, function(c)
           for k, v in pairs(whole) do c[k] = v end
           c[word] = value ~= "none" and value or nil
         end)
         local good, why = pcall(rille.models[kind].load, at)
         if good then loaded = loaded + 1 else refused = refused + 1 end
-        if not good and not tostring(why):find("^[^:]*models%-files.lua:%d+: ") then
+        if not good and not (tostring(why):find("^[^:]*models%-files.lua:%d+: ") and why:find(at, 1, true)) then
           wrong[#wrong + 1] = ("%s = %s: %s"):format(word, json.encode{value}, why)
         end
       end
     end
-    tap.is(wrong, {}, kind .. ": what is no config of the file's model is refused at the user's line")
+    tap.is(wrong, {}, kind .. ": what is no config of the file's model is refused at the user's line, and names the file")
     tap.ok(loaded > 0 and refused > loaded, kind .. ": some words may be others")
     rewrite(at, function(c)
       for k, v in pairs(whole) do c[k] = v end
@@ -212,6 +212,12 @@ tap.group("damaged config.json", function()
       end
     end)
     tap.fails(function() rille.models[kind].load(at) end, {"vocab_size", "positive integer", at .. "/config.json"}, kind .. ": a size that is not there is named with its file")
+    rewrite(at, function(c)
+      for k, v in pairs(whole) do c[k] = v end
+      c[kind == "llama" and "hidden_act" or "n_head"] = kind == "llama" and {} or 5
+    end)
+    tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", ": models." .. kind .. ": " .. at,
+      kind == "llama" and "hidden_act is silu, not a table" or "does not divide into 5 heads; 1, 2"}, kind .. ": and so is what a layer refuses")
     os.execute(("rm -rf '%s'"):format(at))
   end
 end)

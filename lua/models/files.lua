@@ -104,6 +104,17 @@ local function is_file(path)
   return first ~= nil or why == nil
 end
 
+-- What fn gives; its complaints name the file, of which what they are about was read.
+local function of_file(kind, path, fn, ...)
+  local good, result = check.try(fn, ...)
+  if good then return result end
+  if type(result) ~= "string" or result:find(path, 1, true) then error(result, 0) end
+  local why = result:gsub("^[^:]*:%d+: ", "")
+  local own = "models." .. kind.name
+  if why:sub(1, #own) == own then why = why:sub(#own + 1):gsub("^:[%a_]*:? ?", "") end
+  check.fail("%s: %s: %s", own, path, why)
+end
+
 local function read_folder(kind, path, options, complete)
   local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
   if dir == path and is_file(dir .. "/model.safetensors") then path = dir .. "/model.safetensors" end
@@ -114,7 +125,7 @@ local function read_folder(kind, path, options, complete)
     if value == json.null then theirs[name] = nil end
   end
   check_words(kind, theirs, dir .. "/config.json")
-  local config = complete(kind.from_config(theirs))
+  local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)
   return config, files.state(kind, config, rille.load(path, read_options(kind, options)), path), theirs
 end
 
@@ -135,9 +146,13 @@ function files.load(kind, path, options, complete)
     check.shown(options.quantize))
   local read = path:find("%.bin$") and kind.read_bin or read_folder
   local config, state, theirs = read(kind, path, options, complete)
-  local model = kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = options.dtype or dtype_of(state)})
+  local model = of_file(kind, path, function()
+    local where = {placement = options.placement, sbp = options.sbp, dtype = options.dtype or dtype_of(state)}
+    local made = kind.empty(config, where)
+    made:load_state_dict(state)
+    return made
+  end)
   model.theirs = theirs
-  model:load_state_dict(state)
   if options.quantize then require("rille.models.quantize")(model) end
   return model
 end

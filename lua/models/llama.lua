@@ -79,10 +79,10 @@ end
 
 local function from_config(c)
   check.that(not c.attention_bias and not c.mlp_bias, "models.llama: attention_bias and mlp_bias are not Llama's")
-  check.that(c.hidden_act == nil or c.hidden_act == "silu", "models.llama: hidden_act is silu, not %s", tostring(c.hidden_act))
+  check.that(c.hidden_act == nil or c.hidden_act == "silu", "models.llama: hidden_act is silu, not %s", check.shown(c.hidden_act))
   local size = c.hidden_size // c.num_attention_heads
   check.that(c.head_dim == nil or c.head_dim == size, "models.llama: a head_dim of %s is not hidden_size / heads, %d",
-    tostring(c.head_dim), size)
+    check.shown(c.head_dim), size)
   local rope = c.rope_parameters or {}                             -- where newer files have both
   local scaling = c.rope_scaling or (rope.rope_type and rope.rope_type ~= "default" and rope) or nil
   return {vocab = c.vocab_size, length = c.max_position_embeddings, layers = c.num_hidden_layers, heads = c.num_attention_heads,
