@@ -5,6 +5,8 @@
 #include "runtime/str.h"
 #include "sbp/rule.h"
 
+#include <string.h>
+
 static void
 print(const struct strategy *s, struct str *out)
 {
@@ -66,6 +68,77 @@ strategy_fits(const struct strategy *s, const struct call *c, const struct layou
         n++;
     }
     return true;
+}
+
+bool
+strategy_inside(const struct type *x, const int32_t *pieces, const struct call *c, struct strategy *out)
+{
+    bool any = false;
+    *out = (struct strategy){0};
+    for (int i = 0; i < c->nin; i++) {
+        if (!c->layout[i]) continue;
+        int32_t k = out->noperand++, n = c->in[i].ndim;
+        if (out->noperand > STRATEGY_OPERAND || n > x->ndim) return false;
+        out->naxis[k] = n;
+        for (int d = 0; d < n; d++) {
+            int e = d + x->ndim - n;
+            out->pieces[k][d] = c->in[i].dim[d] == x->dim[e] ? pieces[e] : 1;
+        }
+        any = any || shape_equal(&c->in[i], x);
+    }
+    return any;
+}
+
+struct cutting {
+    struct atlas *at;
+    const struct type *type;
+    const struct layout *from, *best;
+    sig_price_fn *price;
+    int64_t least;
+    int32_t left[MAX_DIM]; /* pieces into which mesh axes still have to cut */
+    struct sbp sbp[MAX_AXIS];
+};
+
+static int
+try_layout(struct cutting *w)
+{
+    const struct layout *l;
+    for (int d = 0; d < w->type->ndim; d++)
+        if (w->left[d] != 1) return 0;
+    TRY(layout_new(w->at, w->from->place, w->sbp, w->from->order, &l));
+    int64_t price = w->price(NULL, w->type, w->from, l);
+    if (w->best && w->least <= price) return 0;
+    w->best = l;
+    w->least = price;
+    return 0;
+}
+
+static int
+try_axis(struct cutting *w, int axis)
+{
+    if (axis == w->from->place->naxis) return try_layout(w);
+    int32_t n = w->from->place->axis[axis];
+    w->sbp[axis] = (struct sbp){.kind = SBP_B};
+    TRY(try_axis(w, axis + 1));
+    for (int d = 0; d < w->type->ndim && n > 1; d++) {
+        if (w->left[d] % n) continue;
+        w->left[d] /= n;
+        w->sbp[axis] = (struct sbp){.kind = SBP_S, .axis = (uint8_t)d};
+        TRY(try_axis(w, axis + 1));
+        w->left[d] *= n;
+    }
+    return 0;
+}
+
+int
+strategy_layout(struct atlas *at, const struct type *t, const struct layout *from, const int32_t *pieces,
+                sig_price_fn *price, const struct layout **out)
+{
+    struct cutting w = {.at = at, .type = t, .from = from, .price = price};
+    memcpy(w.left, pieces, sizeof *pieces * t->ndim);
+    TRY(try_axis(&w, 0));
+    *out = w.best;
+    return 0;
 }
 
 int

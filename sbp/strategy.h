@@ -5,10 +5,11 @@
 #ifndef RILLE_SBP_STRATEGY_H
 #define RILLE_SBP_STRATEGY_H
 
-#include "runtime/op.h"
+#include "sbp/sig.h"
 
 enum { STRATEGY_OPERAND = 8 };
 struct strategy {
+    int32_t group;    /* operators of which one call is made have one number; 0: it is its call's only one */
     int32_t noperand; /* tensors among the operands, in order */
     int32_t naxis[STRATEGY_OPERAND];
     int32_t pieces[STRATEGY_OPERAND][MAX_DIM];
@@ -18,6 +19,13 @@ struct strategy {
 int strategy_check(const struct strategy *s, const struct call *c);
 /* Do operands that lie so (NULL: numbers, absent) have this many pieces? */
 bool strategy_fits(const struct strategy *s, const struct call *c, const struct layout *const *layout);
+/* How an operator is cut that takes part in a call on x, which is cut into these pieces: each operand along the axes of
+ * x that it has. False: x's shape is none of its operands'. */
+bool strategy_inside(const struct type *x, const int32_t *pieces, const struct call *c, struct strategy *out);
+/* The layout on the placement of `from` that cuts a tensor into these pieces and takes the least to come to; NULL:
+ * there is none. */
+int strategy_layout(struct atlas *at, const struct type *t, const struct layout *from, const int32_t *pieces,
+                    sig_price_fn *price, const struct layout **out);
 /* E_SBP: no signature on this placement fits. */
 int strategy_fail(const struct strategy *s, const struct call *c, const struct place *p);
 

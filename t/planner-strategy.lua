@@ -1,5 +1,6 @@
 -- planner-strategy.lua - a strategy is its operator's own, whatever its operands are, however layouts are chosen: the operator
--- lies as asked and gives the numbers of one device. What its operands are made of again below a move has none.
+-- lies as asked and gives the numbers of one device. What its operands are made of again below a move has none; what a call in
+-- parts is made of is cut as its operand.
 
 local rille = require "rille"
 local tap = dofile("t/tap.lua")
@@ -63,5 +64,83 @@ for _, mode in ipairs(modes) do
   for _, op in ipairs(step:explain().ops) do
     if op.name == "matmul" then tap.is(op.inputs, {"S(1)", "S(0)"}, "autocast, " .. mode[1]) end
   end
+end
+
+-- A strategy that cuts the axis along which a call normalises makes the call in parts, each of which is cut so, whatever would
+-- be cheaper; one that does not makes it in one piece.
+local GRID <const> = rille.placement("cpu", {{0, 1}, {2, 3}})
+local W, C = whole({256}, "B") / 4, whole({256}, "B")
+local norms = {
+  softmax = function(x, s) return x:softmax(1, {strategy = s and {s}}) end,
+  log_softmax = function(x, s) return x:log_softmax(1, {strategy = s and {s}}) end,
+  rms_norm = function(x, s, w) return x:rms_norm(w, {strategy = s and {s, w and {s[2]}}}) end,
+  layer_norm = function(x, s, w, c) return x:layer_norm(w, c, {strategy = s and {s, w and {s[2]}, c and {1}}}) end,
+}
+local cuts = {
+  {P, {"S(1)", "S(0)", "B"}, {{1, 4}, {4, 1}, {1, 1}}},
+  {GRID, {{"S(0)", "S(1)"}, {"B", "S(1)"}}, {{2, 2}, {1, 2}, {1, 4}}},
+}
+
+-- In how many pieces a layout cuts the axis.
+local function pieces(place, text, axis)
+  local n, at = 1, 0
+  for entry in text:gmatch("[%u][^,%s%)]*%)?") do
+    at = at + 1
+    if entry == ("S(%d)"):format(axis) then n = n * place.shape[at] end
+  end
+  return n
+end
+
+for name, f in pairs(norms) do
+  for _, cut in ipairs(cuts) do
+    local place, weighted = cut[1], {false}
+    local alike = place == GRID and {"B", "B"} or "B"
+    if name:find("norm") and name ~= "log_softmax" then weighted[2] = true end
+    for _, sbp in ipairs(cut[2]) do
+      for _, s in ipairs(cut[3]) do
+        for _, with in ipairs(weighted) do
+          local x = whole({8, 256}, "B"):to_global{placement = place, sbp = sbp}:detach():requires_grad_()
+          local w = with and W:to_global{placement = place, sbp = alike} or nil
+          local c = with and name == "layer_norm" and C:to_global{placement = place, sbp = alike} or nil
+          local function run(s)
+            local y = f(x, s, w, c)
+            local g = rille.grad((y * y * y):sum(), x)
+            return y, g
+          end
+          local want, slope = run()
+          local function near(a, b) return (a - b):abs():max():item() <= 1e-4 * (1 + b:abs():max():item()) end
+          for m = 0, #modes do
+            local what = ("%s of %s%s, %s, {%d, %d}: "):format(name, type(sbp) == "table" and table.concat(sbp, ", ") or sbp,
+              with and " with a weight" or "", m == 0 and "eager" or modes[m][1], s[1], s[2])
+            local good, y, g = pcall(m == 0 and run or rille.graph(function() return run(s) end, modes[m][2]), s)
+            tap.ok(good and near(y, want) and near(g, slope), what .. "its numbers, and its gradient", y)
+            if m > 0 then
+              local step, wrong = rille.graph(function() return f(x:detach(), s, w, c) end, modes[m][2]), nil
+              step()
+              for _, op in ipairs(step:explain().ops) do
+                if op.results[1].shape[2] == 256 then
+                  for d = 1, 2 do
+                    if pieces(place, op.inputs[1], d - 1) ~= s[d] then wrong = op.name .. " reads " .. op.inputs[1] end
+                  end
+                end
+                if (op.name == name) ~= (s[2] == 1) then wrong = "there is " .. op.name end
+              end
+              tap.ok(not wrong, what .. "it is cut so", wrong)
+            end
+          end
+        end
+      end
+    end
+  end
+end
+
+do
+  local x = whole({8, 256}, "S(1)")
+  tap.fails(function() return x:softmax(1, {strategy = {{1, 3}}}) end, "strategy {{1, 3}} fits no layouts", "nobody cuts in three")
+  tap.fails(function() return x:softmax(1, {strategy = {{1, 4}, {1}}}) end, "one list for each operand", "lists are as many as operands")
+  local step = rille.graph(function() return x:softmax(1, {strategy = {{1, 4}}}) end, {auto_parallel = true})
+  step()
+  tap.is(#step:hints(), 1, "the strategy of a call in parts is one hint")
+  tap.is(step:hints()[1].what, "softmax strategy", "which names the call")
 end
 tap.done()

@@ -448,6 +448,70 @@ add_split_form(struct rille_session *s, const struct op *op, int nin, struct val
     return 0;
 }
 
+/* An operator of which a call in parts is made is cut as the call's operand is. */
+static void
+cut_inside(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+{
+    const struct inside *w = s->inside;
+    struct strategy own;
+    struct called c;
+    if (!w || s->strategy || nin > STRATEGY_OPERAND) return;
+    call_of(op, nin, in, attr, &c);
+    if (!strategy_inside(w->type, w->pieces, &c.call, &own)) return;
+    own.group = w->group;
+    s->strategy = must_copy(&own, sizeof own);
+}
+
+/* Must no operand but the first be there? Then what a call in parts makes of it has its shape, or its lines'. */
+static bool
+is_of_one(const struct op *op)
+{
+    for (int i = 1; i < OP_OPERAND && op->in[i].name; i++)
+        if (!(op->in[i].flags & IN_OPTIONAL)) return false;
+    return true;
+}
+
+/* Operands cut as the strategy says; *all: there are such layouts. */
+static int
+cut_operands(struct rille_session *s, const struct strategy *strategy, int nin, struct val *const *in,
+             struct val **moved, bool *all)
+{
+    *all = true;
+    for (int i = 0, k = 0; i < nin; i++) {
+        const struct layout *l;
+        moved[i] = in[i];
+        if (!in[i] || !in[i]->layout) continue;
+        TRY(strategy_layout(s->atlas, &in[i]->type, in[i]->layout, strategy->pieces[k++], price_move, &l));
+        *all = *all && l;
+        if (!*all) return 0;
+        if (l != in[i]->layout) TRY(build_to_global(s, in[i], l, &moved[i]));
+    }
+    return 0;
+}
+
+/* The call in parts, where its strategy cuts an axis that has to stay whole in one piece; out[0] stays NULL where it
+ * does not, or that cannot be. */
+static int
+add_asked_parts(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+                struct val **out)
+{
+    struct called c;
+    struct val *moved[IN_MAX];
+    bool all = false;
+    call_of(op, nin, in, attr, &c);
+    TRY(strategy_check(s->strategy, &c.call));
+    struct strategy *strategy = build_take_strategy(s);
+    struct inside inside = {&in[0]->type, strategy->pieces[0], ++s->ninside};
+    int status = cut_operands(s, strategy, nin, in, moved, &all);
+    s->inside = &inside;
+    if (!status && all) status = compose(s, op->split_form, op, nin, moved, attr, out);
+    s->inside = NULL;
+    free(s->strategy); /* of an operator that failed */
+    s->strategy = strategy;
+    if (!status && out[0]) free(build_take_strategy(s));
+    return status;
+}
+
 static int
 add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
               struct val **out)
@@ -455,7 +519,14 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     const struct layout *want[IN_MAX];
     struct derived made = {.want = want};
     const struct derived *d;
-    TRY(derived_of(s, op, nin, in, attr, &made, &d));
+    cut_inside(s, op, nin, in, attr);
+    int status = derived_of(s, op, nin, in, attr, &made, &d);
+    if (status == E_SBP && s->strategy && !s->inside && op->split_form && is_of_one(op)) {
+        TRY(add_asked_parts(s, op, nin, in, attr, out));
+        if (out[0]) return (err_clear(), 0);
+        status = derived_of(s, op, nin, in, attr, &made, &d); /* which tells why not */
+    }
+    TRY(status);
     if (op->split_form && d->bytes > 0 && !s->strategy && !rounds_whole(s)) {
         TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
         if (out[0]) return 0;

@@ -5,6 +5,7 @@
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
 #include "runtime/clock.h"
+#include "sbp/strategy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,13 @@ where(struct arena *a, const struct line *l)
     if (!l || !l->file) return arena_strdup(a, "?");
     snprintf(text, sizeof text, "%s:%d", l->file, l->line);
     return arena_strdup(a, text);
+}
+
+/* Are they operators of one call, which was given one strategy? */
+static bool
+is_with(const struct prog_node *x, const struct prog_node *y)
+{
+    return x->strategy && y->strategy && x->strategy->group && x->strategy->group == y->strategy->group;
 }
 
 /* The program as it was traced, without node's hint or with the leaf free (-1: none), planned. */
@@ -47,7 +55,7 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
     o.memory_limit = g->assigned->net.memory_limit;
     planned_freedom(g, &q, leaf, leaves, roots);
     for (int32_t i = 0; node >= 0 && i < q.nnode; i++)
-        if (i == node || q.node[i].again == node + 1) {
+        if (i == node || q.node[i].again == node + 1 || is_with(&q.node[i], &g->traced->node[node])) {
             q.node[i].asked = false;
             q.node[i].strategy = NULL;
         }
@@ -73,6 +81,15 @@ add(struct pricing *w, const char *what, const struct line *line, int32_t node, 
     return 0;
 }
 
+/* Does an operator before node i have the same strategy? */
+static bool
+is_told(const struct program *p, int32_t i)
+{
+    for (int32_t k = 0; k < i; k++)
+        if (is_with(&p->node[k], &p->node[i])) return true;
+    return false;
+}
+
 static int
 price_nodes(struct pricing *w)
 {
@@ -82,6 +99,7 @@ price_nodes(struct pricing *w)
         const struct prog_node *n = &p->node[i];
         struct str what = {0};
         if ((!n->asked && !n->strategy) || (n->again && n->again != i + 1)) continue;
+        if (is_told(p, i)) continue;
         str_addf(&what, "%s ", n->name);
         if (n->asked)
             layout_print(n->layout[0], &what);

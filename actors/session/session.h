@@ -104,6 +104,12 @@ struct trace;
 struct rounds;
 struct cluster;
 struct snapshot;
+/* A call in parts whose strategy cuts its operand so: what it is made of is cut alike. */
+struct inside {
+    const struct type *type;
+    const int32_t *pieces;
+    int32_t group; /* as strategy.h has it */
+};
 struct rille_session {
     const void *owner;            /* the thread that opened it (face.h) */
     struct rille_tensor *tensors; /* all that have handles; so the two below */
@@ -136,11 +142,13 @@ struct rille_session {
     bool grad_on, poison;
     /* The backward pass computes again what calls add now, as this region; 0: the forward pass keeps it. */
     int32_t region, nregion;
-    struct strategy *strategy; /* of the next call, owned; or NULL */
-    enum dtype autocast;       /* DT_NONE: calls take their operands as they are */
-    bool tf32;                 /* products get the attribute of that name */
-    struct arena scratch;      /* of one call: the outermost one resets it when it is over */
-    struct val **fresh;        /* values that the call in progress made */
+    struct strategy *strategy;   /* of the next call, owned; or NULL */
+    const struct inside *inside; /* of the call in the making, or NULL */
+    int32_t ninside;
+    enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
+    bool tf32;            /* products get the attribute of that name */
+    struct arena scratch; /* of one call: the outermost one resets it when it is over */
+    struct val **fresh;   /* values that the call in progress made */
     int32_t nfresh, fresh_capacity;
     struct memo memo;
     struct cache cache;
