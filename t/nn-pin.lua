@@ -48,6 +48,13 @@ tap.group("placements", function()
 end)
 
 tap.group("failure", function()
+  local mesh, m2 = rille.placement("cpu", {{0, 1}, {2, 3}}), Look()
+  m2.weight = nn.Parameter(rille.tensor({{1, 2}, {3, 4}}, {placement = mesh, sbp = {"S(0)", "B"}}))
+  for _, sbp in ipairs{{"S(0)", "B"}, "(S(0), B)", "(S(0), S(0)) order (1, 0)"} do
+    pin.of[m2] = {input = sbp}
+    tap.fails(function() m2(input()) end, {"matmul", "different placements", "cpu[0, 1]", tostring(mesh)},
+      "an input that is not where the layer is: both places are told")
+  end
   local m = Look()
   pin.of[m] = {use = {weight = "B"}}
   tap.fails(function() m(input(), true) end, {"asked to fail"}, "an error inside comes through")

@@ -16,9 +16,17 @@ local panels = require "rille.nn.panels"
 
 local pin = {of = setmetatable({}, {__mode = "k"})}
 
+-- Of how many mesh axes a layout speaks.
+local function axes_of(sbp)
+  if type(sbp) == "table" then return #sbp end
+  return select(2, sbp:gsub("order.*", ""):gsub(",", "")) + 1
+end
+
 -- t on the placement (its own when nil) as sbp (whole ranks when nil and t must go elsewhere).
 local function laid(t, placement, sbp, move)
   if not layout.is_tensor(t) then return t end
+  -- On a mesh that the layout is not of, t is where the layer is not: its operators tell of both places.
+  if not placement and axes_of(sbp) ~= #t.placement.shape then return t end
   placement = placement or t.placement
   if not sbp and placement == t.placement then return t end
   sbp = sbp or #placement.shape == #t.placement.shape and t.sbp or layout.whole(placement)
