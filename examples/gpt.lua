@@ -16,7 +16,7 @@ local optim = rille.optim
 local o = rille.args(arg, {text = "", bpe = 0, recipe = "single", layers = 4, heads = 4, width = 128, length = 64, batch = 16,
   ["micro-batches"] = 1, steps = 1400, minutes = 4.0, lr = 2e-3, warmup = 40, seed = 1, every = 100, prompt = "The ", write = 400,
   temperature = 0.5, plot = "", log = "", checkpoint = "", resume = false, bf16 = false, dropout = 0.0})
-for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0} do -- told before anything is learned
+for name, least in pairs{steps = 1, every = 1, length = 2, temperature = 0, minutes = 0, bpe = 0, write = 0} do -- told before anything is learned
   if not (o[name] >= least) then error(("--%s is at least %g, not %g"):format(name, least, o[name]), 0) end
 end
 rille.manual_seed(o.seed)
