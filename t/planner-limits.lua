@@ -123,4 +123,40 @@ do
   tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "without scratch"},
     "what cannot be met is told, and the least")
 end
+
+-- Also where a plan is found at once, when no clock helps: what is told as a bound is one.
+tap.group("a bound within a limit", function()
+  local P, layouts, sizes = rille.placement("cpu", {0, 1, 2, 3}), {"S(0)", "S(1)", "B", "auto"}, {16, 32, 64}
+  local met, vain = 0, nil
+  for seed = 1, 20 do
+    math.randomseed(seed)
+    local d, weights = sizes[math.random(3)], {}
+    for i = 1, math.random(1, 4) do
+      weights[i] = rille.randn({d, d}, {placement = P, sbp = layouts[math.random(4)], requires_grad = true})
+    end
+    local x = rille.randn({64, d}, {placement = P, sbp = layouts[math.random(3)]})
+    local function planned(mode, limit)
+      local step = rille.graph(function(h)
+        for _, w in ipairs(weights) do h = h:matmul(w):relu() end
+        local loss = h:square():sum()
+        loss:backward()
+        return loss
+      end, {auto_parallel = mode, memory_limit = limit})
+      local good, why = pcall(step, x)
+      return good and step:explain(), why
+    end
+    local free = planned("propagate")
+    for share = 20, 10, -2 do
+      local e = planned("propagate", free.memory * share // 20)
+      if e and e.cost > 0 then
+        met = met + 1
+        if not (e.bound > 0 and e.bound <= e.cost) then
+          vain = vain or ("SEED %d, %d/20 of its memory: cost %d, bound %d"):format(seed, share, e.cost, e.bound)
+        end
+      end
+    end
+  end
+  tap.ok(met > 40 and not vain, "propagate: above zero, and no more than the cost", vain or met)
+end)
+
 tap.done()
