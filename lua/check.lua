@@ -146,6 +146,12 @@ function check.number(who, what, value, least)
   return value
 end
 
+-- A list of parameters; a model is none, though it has one.
+function check.parameters(who, list)
+  check.that(type(list) == "table", "%s takes a list of parameters, not a %s", who, type(list))
+  check.that(type(list.parameters) ~= "function", "%s takes a list of parameters: model:parameters(), not the model", who)
+end
+
 -- The name of a file or folder. The system would take it to end at a zero byte.
 function check.path(who, what, value)
   check.that(type(value) == "string" and value ~= "", "%s: %s is wanted, not %s", who, what, value == "" and '""' or shown(value))

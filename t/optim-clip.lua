@@ -157,6 +157,12 @@ tap.group("mistakes", function()
     "without gradients there is nothing to cut")
   tap.fails(function() optim.clip_grad_norm(3, 1) end, {"list"}, "it takes a list")
   tap.fails(function() optim.clip_grad_norm({3}, 1) end, {"optim-clip.lua:", "clip_grad_norm", "parameter 1 is 3"}, "of tensors")
+  for _, model in ipairs{rille.nn.Linear(2, 2), rille.nn.Sequential(rille.nn.Linear(2, 2))} do
+    local told = {"optim-clip.lua:", "takes a list of parameters: model:parameters(), not the model"}
+    tap.fails(function() optim.clip_grad_norm(model, 1) end, told, "a model is no list")
+    tap.fails(function() optim.AdamW(model, {lr = 1}) end, told, "for an optimiser neither")
+    tap.fails(function() optim.AdamW({{params = model}}, {lr = 1}) end, told, "nor for a group")
+  end
 end)
 
 tap.done()

@@ -55,7 +55,7 @@ end
 
 -- Cuts the gradients of params so that their norm is at most max; gives the norm they had, a tensor.
 return function(params, max)
-  check.that(type(params) == "table", "optim.clip_grad_norm takes a list of parameters, not a %s", type(params))
+  check.parameters("optim.clip_grad_norm", params)
   for i, p in ipairs(params) do
     check.that(layout.is_tensor(p), "optim.clip_grad_norm: parameter %d is %s, not a tensor", i, check.shown(p))
   end

@@ -21,7 +21,7 @@ local trace = require "rille.trace"
 local methods = {}
 
 local function check_parameters(name, params, seen)
-  check.that(type(params) == "table", "%s takes a list of parameters, not a %s", name, type(params))
+  check.parameters(name, params)
   check.that(#params > 0, "%s: the list of parameters is empty", name)
   for i, p in ipairs(params) do
     check.that(layout.is_tensor(p), "%s: parameter %d is a %s, not a tensor", name, i, type(p))
@@ -53,7 +53,7 @@ end
 -- A list of parameters is one group; a list of tables is a list of groups.
 local function groups_of(opt, given)
   local name, groups, seen = opt.kind.name, {}, {}
-  check.that(type(given) == "table", "%s takes a list of parameters, not a %s", name, type(given))
+  check.parameters(name, given)
   if type(given[1]) ~= "table" then given = {{params = given}} end
   for i, g in ipairs(given) do
     check.that(type(g) == "table" and g.params ~= nil, "%s: group %d is {params = list, ...}, not %s", name, i, check.shown(g))
