@@ -241,6 +241,8 @@ tap.group("stop and on_token", function()
   end
   line({"takes ids, integers", "f32"}, function() m:generate(rille.ones{1, 2}) end)
   line({"takes ids, integers", "bool"}, function() m:generate(rille.zeros({1, 2}, {dtype = "bool"})) end)
+  local wide = rille.models.gpt2.new{vocab = 257, length = 8, layers = 1, heads = 1, width = 4}
+  line({"u8", "257", "i32 and i64"}, function() wide:generate(rille.zeros({1, 2}, {dtype = "u8"}), {max_new_tokens = 1}) end)
   line({"takes ids, integers", "1 dimensions"}, function() m:generate(ids{1, 2}) end)
   tap.is(go({{1.0, 2.0}}), go{{1, 2}}, "whole numbers are ids, however they are written")
   local greedy = go(text, {temperature = 0})
