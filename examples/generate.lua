@@ -37,6 +37,7 @@ local prompt = tokens and tokens:encode(o.prompt) or {}
 for word in o.ids:gmatch("[^%s,]+") do
   prompt[#prompt + 1] = math.tointeger(tonumber(word)) or error(("--ids: '%s' is no id"):format(word), 0)
 end
+wanted(#prompt > 0, "something to begin with is wanted: --prompt or --ids")
 local function say(ids)
   io.write(tokens and tokens:decode(ids) or " " .. table.concat(ids, " "))
   io.flush()

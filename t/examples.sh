@@ -65,6 +65,7 @@ ok "generate.lua: what is out of range is an error: --top-k" told generate "$dir
 ok "--top-p" told generate "$dir/new --ids 3 --top-p 0" "--top-p is above 0"
 ok "--temperature" told generate "$dir/new --ids 3 --temperature -1" "--temperature is not below 0"
 ok "--count" told generate "$dir/new --ids 3 --count -1" "--count is 0 or more"
+ok "and no beginning" told generate "$dir/new" "--prompt or --ids"
 ok "and two beginnings" told generate "$dir/new --ids 3 --prompt a" "one of them is wanted"
 ok "finetune.lua: two texts are one too many" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "not --ids and --tokens"
 ok "and none is too few" told finetune "$dir/new $dir/x" "--text, --ids or --tokens"
