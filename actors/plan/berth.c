@@ -1,18 +1,19 @@
 /* berth.c - where each use of a register lies.
  *
  * A result that is made for each piece has nreg registers, one behind the other
- * (arena.c): two of them share bytes register by register, for all pieces alike.
- * So what has two registers lies beside what has three, and a queue from stage to
- * stage keeps its bytes while it is empty. Here each use - what one act writes,
- * until the last reader has read it - has an address of its own, its berth.
+ * (arena.c): two of them share bytes register by register, for all pieces
+ * alike. So what has two registers lies beside what has three, and a queue from
+ * stage to stage keeps its bytes while it is empty. Here each use - what one
+ * act writes, until the last reader has read it - has an address of its own,
+ * its berth.
  *
- * Who may follow whom is known by counting: going back from the task that writes,
- * an edge leads to the same piece, and a register of which there are n to its
- * readers n pieces before. The least sum on a way to a reader says how many pieces
- * earlier that has certainly ended. Two uses share bytes only if one has ended so
- * before the other begins; no order is added, whatever the arena becomes. Where they
- * lie is berth_place.c's. Where even that takes too many looks, pieces take turns in
- * berths. */
+ * Who may follow whom is known by counting: going back from the task that
+ * writes, an edge leads to the same piece, and a register of which there are n
+ * to its readers n pieces before. The least sum on a way to a reader says how
+ * many pieces earlier that has certainly ended. Two uses share bytes only if
+ * one has ended so before the other begins; no order is added, whatever the
+ * arena becomes. Where they lie is berth_place.c's. Where even that takes too
+ * many looks, pieces take turns in berths. */
 #include "actors/plan/berth.h"
 
 #include "actors/plan/berth_place.h"
@@ -41,7 +42,8 @@ struct waiting {
 };
 /* ---- who has ended ---- */
 
-/* Does the edge count pieces one by one, or lie between what is done once and all of them? */
+/* Does the edge count pieces one by one, or lie between what is done once and
+ * all of them? */
 static bool
 is_plain(const struct plan *p, const struct task *t, const struct in_port *in)
 {
@@ -54,10 +56,10 @@ is_plain(const struct plan *p, const struct task *t, const struct in_port *in)
 }
 
 static void
-add_back(struct berths *b, int32_t task, int32_t to, int32_t lag)
+add_back(struct backs *l, int32_t task, int32_t to, int32_t lag)
 {
-    b->back[b->nback] = (struct back){to, lag, b->first_back[task]};
-    b->first_back[task] = b->nback++;
+    l->of[l->n] = (struct back){to, lag, l->first[task]};
+    l->first[task] = l->n++;
 }
 
 /* False: the plan has edges of another kind. */
@@ -74,23 +76,23 @@ static void
 list_back(struct berths *b)
 {
     const struct plan *p = b->plan;
-    b->nback = 0;
-    for (int32_t i = 0; i < p->ntask; i++) b->first_back[i] = -1;
+    b->all.n = 0;
+    for (int32_t i = 0; i < p->ntask; i++) b->all.first[i] = -1;
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             const struct in_port *in = &p->task[i].in[k];
             const struct out_port *o = &p->task[in->task].out[in->out];
-            add_back(b, i, in->task, 0);
-            if (!o->once) add_back(b, in->task, i, o->nreg);
+            add_back(&b->all, i, in->task, 0);
+            if (!o->once) add_back(&b->all, in->task, i, o->nreg);
         }
 }
 
 /* Tasks behind x, which has ended `lag` acts earlier, wait for their turn. */
 static int32_t
-look_back(struct berths *b, int32_t x, int32_t lag, int32_t n)
+look_back(struct berths *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
 {
-    for (int32_t e = b->first_back[x]; e >= 0; e = b->back[e].next) {
-        int32_t y = b->back[e].task, sum = lag + b->back[e].lag;
+    for (int32_t e = l->first[x]; e >= 0; e = l->of[e].next) {
+        int32_t y = l->of[e].task, sum = lag + l->of[e].lag;
         if (sum >= b->plan->pieces || b->lag[y] <= sum) continue;
         b->lag[y] = sum;
         b->waiting[n] = (struct waiting){y, b->bucket[sum]};
@@ -99,25 +101,92 @@ look_back(struct berths *b, int32_t x, int32_t lag, int32_t n)
     return n;
 }
 
-/* By how many acts each task has ended before one of `from` begins, at least (Dijkstra; lags are small). */
-static void
-find_lags(struct berths *b, int32_t from)
+/* By how many acts each task has ended before one of `from` begins, at least
+ * (Dijkstra; lags are small); `outside`: on ways through tasks that are not
+ * near. Returns how many of b->waiting name a task that was met. */
+static int32_t
+find_lags(struct berths *b, const struct backs *l, int32_t from, bool outside)
 {
     int32_t pieces = b->plan->pieces;
-    for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
     for (int32_t lag = 0; lag < pieces; lag++) b->bucket[lag] = -1;
-    int32_t n = look_back(b, from, 0, 0);
+    int32_t n = look_back(b, l, from, 0, 0);
     for (int32_t lag = 0; lag < pieces; lag++)
         while (b->bucket[lag] >= 0) {
             const struct waiting *w = &b->waiting[b->bucket[lag]];
             int32_t x = w->task;
             b->bucket[lag] = w->next;
-            if (b->lag[x] == lag) n = look_back(b, x, lag, n);
+            if (b->lag[x] == lag && !(outside && b->is_near[x])) n = look_back(b, l, x, lag, n);
         }
+    return n;
 }
 
-/* From a reader of one tenant to the writer of another, from which lags were found: what is done once counts as the
- * first act where others follow it, and as the last where it follows them. */
+static void
+forget_lags(struct berths *b, int32_t nmet)
+{
+    for (int32_t i = 0; i < nmet; i++) b->lag[b->waiting[i].task] = FAR;
+}
+
+/* ---- what is near ---- */
+
+static void
+find_near(struct berths *b, int32_t device)
+{
+    const struct plan *p = b->plan;
+    for (int32_t i = 0; i < p->ntask; i++) b->is_near[i] = p->task[i].device == device;
+    for (int32_t i = 0; i < b->ntenant; i++) {
+        const struct out_port *o = berth_port(b, &b->tenant[i]);
+        b->is_near[b->tenant[i].task] = true;
+        for (int32_t f = 0; f < o->nfan; f++)
+            for (int32_t r = 0; r < o->fan[f].nreader; r++) b->is_near[o->fan[f].reader[r].task] = true;
+    }
+}
+
+/* Ways from a portal through tasks that are not near, each as one step to where
+ * they come near again. False: they are too many. */
+static bool
+step_over(struct berths *b, int32_t portal)
+{
+    int32_t n = find_lags(b, &b->all, portal, true);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t y = b->waiting[i].task;
+        if (b->is_near[y] && b->lag[y] < FAR) {
+            if (b->local.n == b->nback) return false;
+            add_back(&b->local, portal, y, b->lag[y]);
+        }
+        b->lag[y] = FAR;
+    }
+    return true;
+}
+
+/* Steps back among tasks that are near and the portals right before them: a
+ * search that keeps to these finds the same lags. False: there are as many
+ * portals as it would spare searches, or so. */
+static bool
+list_near(struct berths *b, int32_t device)
+{
+    const struct plan *p = b->plan;
+    b->local.n = b->nportal = 0;
+    find_near(b, device);
+    for (int32_t i = 0; i < p->ntask; i++) b->local.first[i] = -1;
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t e = b->is_near[i] ? b->all.first[i] : -1; e >= 0; e = b->all.of[e].next) {
+            int32_t y = b->all.of[e].task;
+            add_back(&b->local, i, y, b->all.of[e].lag);
+            if (!b->is_near[y] && b->lag[y] == FAR) {
+                b->portal[b->nportal++] = y;
+                b->lag[y] = 0;
+            }
+        }
+    for (int32_t i = 0; i < b->nportal; i++) b->lag[b->portal[i]] = FAR;
+    if (b->nportal > b->ntenant / 4) return false;
+    for (int32_t i = 0; i < b->nportal; i++)
+        if (!step_over(b, b->portal[i])) return false;
+    return true;
+}
+
+/* From a reader of one tenant to the writer of another, from which lags were
+ * found: what is done once counts as the first act where others follow it, and
+ * as the last where it follows them. */
 static int32_t
 after_reader(const struct berths *b, const struct tenant *x, int32_t reader, const struct tenant *y)
 {
@@ -140,11 +209,17 @@ after_readers(const struct berths *b, const struct tenant *x, const struct tenan
 }
 
 static void
-find_after(struct berths *b)
+find_after(struct berths *b, int32_t device)
 {
-    int32_t n = b->ntenant;
+    int32_t n = b->ntenant, nmet = 0;
+    for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
+    const struct backs *l = list_near(b, device) ? &b->local : &b->all;
+    for (int32_t i = 0; i < b->plan->ntask; i++) b->lag[i] = FAR;
     for (int32_t y = 0; y < n; y++) {
-        if (y == 0 || b->tenant[y].task != b->tenant[y - 1].task) find_lags(b, b->tenant[y].task);
+        if (y == 0 || b->tenant[y].task != b->tenant[y - 1].task) {
+            forget_lags(b, nmet);
+            nmet = find_lags(b, l, b->tenant[y].task, false);
+        }
         for (int32_t x = 0; x < n; x++) b->after[x * n + y] = after_readers(b, &b->tenant[x], &b->tenant[y]);
     }
 }
@@ -165,7 +240,8 @@ last_use(const struct berths *b, int32_t x)
     return b->tenant[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* What is in use at a moment when of each tenant so many uses have begun, and no more has ended than must have. */
+/* What is in use at a moment when of each tenant so many uses have begun, and
+ * no more has ended than must have. */
 static int64_t
 bytes_at(const struct berths *b, const int32_t *begun)
 {
@@ -180,7 +256,8 @@ bytes_at(const struct berths *b, const int32_t *begun)
     return bytes;
 }
 
-/* The moment, of those up to `from` in which use i of x has not ended, in which all has begun that may. */
+/* The moment, of those up to `from` in which use i of x has not ended, in which
+ * all has begun that may. */
 static void
 moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
 {
@@ -188,7 +265,8 @@ moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from,
     for (int32_t y = 0; y < b->ntenant; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Is the heaviest moment up to b->from in which one of some uses more has not ended heavier than that? */
+/* Is the heaviest moment up to b->from in which one of some uses more has not
+ * ended heavier than that? */
 static bool
 find_heavier(struct berths *b, int32_t step, bool first, int64_t *most)
 {
@@ -207,8 +285,10 @@ find_heavier(struct berths *b, int32_t step, bool first, int64_t *most)
     return *most > was;
 }
 
-/* No arena is smaller than this, and the smallest seldom larger: the heaviest moment that is found when one use after
- * the other is chosen that shall not have ended. Of many tenants only some are tried, so that it takes no longer. */
+/* No arena is smaller than this, and the smallest seldom larger: the heaviest
+ * moment that is found when one use after the other is chosen that shall not
+ * have ended. Of many tenants only some are tried, so that it takes no longer.
+ */
 static int64_t
 find_bound(struct berths *b)
 {
@@ -237,7 +317,8 @@ find_late(struct berths *b)
         }
 }
 
-/* In use from when the tenant is written in the first piece or, `last`, the last, until its last reader has read it. */
+/* In use from when the tenant is written in the first piece or, `last`, the
+ * last, until its last reader has read it. */
 static void
 add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *change)
 {
@@ -254,7 +335,8 @@ add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *chang
     change[until + 1] -= where_stride(o->bytes);
 }
 
-/* The most bytes in use where all tasks act in the order of their list, once for each piece: no arena is smaller. */
+/* The most bytes in use where all tasks act in the order of their list, once
+ * for each piece: no arena is smaller. */
 static int64_t
 bytes_in_order(struct berths *b)
 {
@@ -301,7 +383,8 @@ list_tenants(struct berths *b, int32_t device)
     return nagain;
 }
 
-/* One for each piece, or fewer. Is that enough for those of one result to take turns? */
+/* One for each piece, or fewer. Is that enough for those of one result to take
+ * turns? */
 static bool
 count_berths(struct berths *b, int32_t nagain)
 {
@@ -317,8 +400,9 @@ count_berths(struct berths *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* Results have the registers that their readers ask for; or, again, those that packing gave them, for a place in each
- * room of their stage. Who has berths wants no more: each register is a piece more to which others may be ahead. */
+/* Results have the registers that their readers ask for; or, again, those that
+ * packing gave them, for a place in each room of their stage. Who has berths
+ * wants no more: each register is a piece more to which others may be ahead. */
 static void
 set_registers(struct berths *b, bool asked)
 {
@@ -398,11 +482,11 @@ find_reach(struct berths *b)
 
 /* False: registers that take turns are as good. */
 static bool
-find_berths(struct berths *b, struct plan_device *d)
+find_berths(struct berths *b, struct plan_device *d, int32_t device)
 {
     list_back(b);
     b->after = ARENA_ARRAY(&b->of_device, int32_t, b->ntenant * b->ntenant);
-    find_after(b);
+    find_after(b, device);
     if (!takes_turns(b)) return false;
     int64_t bound = find_bound(b);
     if (d->scratch <= bound + MAX(bound / BERTHS_GOOD, LEAST_BYTES)) return false;
@@ -424,7 +508,7 @@ pack_device(struct berths *b, struct plan_device *d, int32_t device)
     int64_t least = bytes_in_order(b);
     if (d->scratch <= least + MAX(least / BERTHS_GOOD, LEAST_BYTES)) return;
     set_registers(b, true);
-    if (!find_berths(b, d)) {
+    if (!find_berths(b, d, device)) {
         set_registers(b, false);
         return;
     }
@@ -443,10 +527,15 @@ make_tables(struct berths *b)
         nresult += p->task[i].nresult;
     }
     b->tenant = ARENA_ARRAY(a, struct tenant, nresult + 1);
-    b->first_back = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->nback = 2 * nin;
+    b->all.first = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->all.of = ARENA_ARRAY(a, struct back, b->nback + 1);
+    b->local.first = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    b->local.of = ARENA_ARRAY(a, struct back, b->nback + 1);
+    b->is_near = ARENA_ARRAY(a, bool, p->ntask + 1);
+    b->portal = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     b->lag = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     b->bucket = ARENA_ARRAY(a, int32_t, p->pieces + 1);
-    b->back = ARENA_ARRAY(a, struct back, 2 * nin + 1);
     b->waiting = ARENA_ARRAY(a, struct waiting, 2 * nin + 2);
 }
 

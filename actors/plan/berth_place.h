@@ -39,15 +39,22 @@ struct point {
 
 struct back;
 struct waiting;
+/* What has ended before tasks begin, as lists by task. */
+struct backs {
+    int32_t *first; /* by task, -1 */
+    struct back *of;
+    int32_t n;
+};
 struct berths {
     struct plan *plan;
     const int32_t *first_out, *asked; /* as berth_registers() is told */
     struct arena arena, of_device;
-    int32_t *first_back; /* by task, -1 */
-    struct back *back;
-    int32_t nback;
-    bool *late;            /* by task: it acts once, behind some that act for each piece */
-    int32_t *lag, *bucket; /* by task: the least, FAR; by lag: the first that waits, -1 */
+    int32_t nback;            /* at most, in each of: */
+    struct backs all, local;  /* of all tasks; of those near the device at hand */
+    bool *is_near;            /* by task: it is of the device, or reads what lies there */
+    int32_t *portal, nportal; /* others that come right before one of those */
+    bool *late;               /* by task: it acts once, behind some that act for each piece */
+    int32_t *lag, *bucket;    /* by task: the least, FAR; by lag: the first that waits, -1 */
     struct waiting *waiting;
     /* Of the device at hand. */
     struct tenant *tenant;
