@@ -8,6 +8,7 @@
 #include "actors/plan/rewrite.h"
 #include "actors/plan/stage.h"
 #include "kernels/op/table.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -163,11 +164,13 @@ layout_aside(struct bringer *b, const struct layout *l, const struct layout **ou
     struct str text = {0};
     int status = 0;
     for (int32_t i = 0; i < own->nrank; i++) rank[i] = aside->rank[(own->rank[0] + i) % aside->nrank];
-    if (own->nrank <= aside->nrank) status = place_new(b->at, aside->kind, own->naxis, own->axis, rank, &place);
-    if (!status && (own->nrank > aside->nrank || stages_meet(place, own))) {
+    bool few = own->nrank > aside->nrank, empty = aside->kind == DEV_META && own->kind != DEV_META;
+    if (!few) status = place_new(b->at, aside->kind, own->naxis, own->axis, rank, &place);
+    if (!status && (few || empty || stages_meet(place, own))) {
         place_print(own, &text);
-        str_add(&text, own->nrank > aside->nrank ? " want as many devices aside; there are only those of "
-                                                 : " want other devices aside than their own, not ");
+        str_add(&text, few     ? " want as many devices aside; there are only those of "
+                       : empty ? " want devices aside that keep values, not "
+                               : " want other devices aside than their own, not ");
         place_print(aside, &text);
         status = fail(E_ARG, "graph: offload: values on %s", str_text(&text));
         str_free(&text);
