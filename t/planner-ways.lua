@@ -98,4 +98,36 @@ for _, gradient in ipairs{false, true} do
   tap.ok(step:explain().cost <= all, "all calls together cost no more than one by one" .. with)
   tap.ok(near(got, (run(ONE, calls, gradient))), "and have the values of one device")
 end
+
+-- So also where results are computed again for the backward pass, in micro-batches, and within a memory limit.
+do
+  local function pair(place, options)
+    rille.manual_seed(8)
+    local at = {placement = place, sbp = place == P and "S(1)" or "B"}
+    local x, y = rille.randn({2, 128}, at), rille.randn({2, 65536}, at)
+    at.sbp = place == P and "S(0)" or "B"
+    local v, w, traces = rille.randn({128}, at):requires_grad_(), rille.randn({65536}, at):requires_grad_(), 0
+    local step = rille.graph(function(x, y)
+      traces = traces + 1
+      v.grad, w.grad = nil, nil
+      local loss = (x * v):softmax(1):square():mean() + (y * w):rms_norm():exp():mean()
+      loss:backward()
+      return loss
+    end, options)
+    return {step(x, y), v.grad, w.grad}, step, traces
+  end
+  local want = pair(ONE, {})
+  local _, free = pair(P, {auto_parallel = true, time_limit = 600})
+  for name, options in pairs{["computed again"] = {recompute = true}, ["in micro-batches"] = {micro_batches = 2},
+    ["within a memory limit"] = {memory_limit = math.floor(0.98 * free:explain().memory)}} do
+    options.auto_parallel, options.time_limit = true, 600
+    local got, step, traces = pair(P, options)
+    local ways = {}
+    for _, op in ipairs(step:explain().ops) do
+      if op.call then ways[#ways + 1] = {op.call, op.in_parts} end
+    end
+    tap.ok(near(got, want), name .. ": the values of one device")
+    if options.micro_batches then tap.is({traces, ways}, {3, {{"softmax", false}, {"rms_norm", true}}}, name .. ": each call has its own way") end
+  end
+end
 tap.done()
