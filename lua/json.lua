@@ -1,4 +1,4 @@
--- json.lua - JSON as Lua values: objects and arrays are tables, null is json.null, whole numbers stay integers (RFC 8259).
+-- json.lua - JSON as Lua values: objects and arrays are tables, null is json.null, 3 stays an integer and 3.0 none (RFC 8259).
 --
 -- An empty array cannot be told from an empty object; both are written {}, unless json.array made the table.
 
@@ -138,7 +138,8 @@ local function number_text(v)
   check.that(v == v and v ~= math.huge and v ~= -math.huge, "json: %s is no number in JSON", tostring(v))
   if math.type(v) == "integer" then return tostring(v) end
   local short = ("%.15g"):format(v)
-  return tonumber(short) == v and short or ("%.17g"):format(v)
+  local text = tonumber(short) == v and short or ("%.17g"):format(v)
+  return text:find("[.e]") and text or text .. ".0"
 end
 
 -- Objects by sorted names, two spaces a level.

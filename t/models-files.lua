@@ -253,6 +253,9 @@ end)
 tap.group("rope_parameters", function()
   local m, at = new("llama"), dir .. "rope"
   m:save(at)
+  local said = json.load(at .. "/config.json")
+  tap.is({math.type(said.rope_theta), math.type(said.rope_scaling.factor), math.type(said.rope_scaling.original_max_position_embeddings)},
+    {"float", "float", "integer"}, "factors are written with a point, as some readers want them")
   rewrite(at, function(c)
     c.rope_parameters = c.rope_scaling
     c.rope_parameters.rope_theta, c.rope_theta, c.rope_scaling = c.rope_theta, nil, nil

@@ -392,6 +392,8 @@ tap.group("json", function()
     local text = json.encode(json.decode(s))
     tap.is(json.encode(json.decode(text)), text, "goes round: " .. s)
   end
+  tap.is(json.encode{a = 8.0, b = 8, c = 1e300, d = -0.0}, '{\n  "a": 8.0,\n  "b": 8,\n  "c": 1e+300,\n  "d": -0.0\n}',
+    "a float has a point or an exponent: it comes back as one")
   tap.is(json.encode(json.decode('{"b": [1, 2.5, "x"], "a": null, "c": []}')),
     '{\n  "a": null,\n  "b": [\n    1,\n    2.5,\n    "x"\n  ],\n  "c": []\n}', "names are sorted")
   tap.is({json.decode('"\\u00e9\\t"'), math.type(json.decode("3")), math.type(json.decode("3.0"))}, {"é\t", "integer", "float"},

@@ -90,11 +90,20 @@ local function from_config(c)
     theta = c.rope_theta or rope.rope_theta, tied = c.tie_word_embeddings, rope_scaling = scaling}
 end
 
+-- Some readers of config.json want factors with a point.
+local function with_points(scaling)
+  local t = {}
+  for word, value in pairs(scaling or {}) do
+    t[word] = type(value) == "number" and (word:find("factor") or word == "rope_theta") and value + 0.0 or value
+  end
+  return scaling and t
+end
+
 local function to_config(c)
   return {model_type = "llama", architectures = {"LlamaForCausalLM"}, vocab_size = c.vocab, max_position_embeddings = c.length,
     hidden_size = c.width, intermediate_size = c.hidden, num_hidden_layers = c.layers, num_attention_heads = c.heads,
-    num_key_value_heads = c.kv_heads, rms_norm_eps = c.eps, rope_theta = c.theta, hidden_act = "silu",
-    tie_word_embeddings = c.tied, rope_scaling = c.rope_scaling, attention_bias = false, mlp_bias = false}
+    num_key_value_heads = c.kv_heads, rms_norm_eps = c.eps, rope_theta = c.theta + 0.0, hidden_act = "silu",
+    tie_word_embeddings = c.tied, rope_scaling = with_points(c.rope_scaling), attention_bias = false, mlp_bias = false}
 end
 
 return language.kind{
