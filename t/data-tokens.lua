@@ -164,6 +164,13 @@ tap.group("text files", function()
   local path = write("a.csv", 'a,"b c",d\r\n1,2.5,-3\r\n\r\n4,"5",6e2\r\n')
   local t, names = data.csv(path, {header = true})
   tap.is({t:totable(), names}, {{{1, 2.5, -3}, {4, 5, 600}}, {"a", "b c", "d"}}, "csv: a tensor, and the names of its columns")
+  for _, by in ipairs{"\t", " "} do
+    local quoted = write("q.csv", ('"a"|"b c"|d\n1|"2"|3\n'):gsub("|", by))
+    t, names = data.csv(quoted, {header = true, separator = by})
+    tap.is({t:totable(), names}, {{{1, 2, 3}}, {"a", "b c", "d"}}, "csv: quotes beside separators that are spaces")
+    tap.fails(function() data.csv(write("e.csv", ('1||"2"\n'):gsub("|", by)), {separator = by}) end, {"e.csv:1", "column 2", "''"},
+      "a field that is empty is one")
+  end
   tap.fails(function() data.csv(path) end, {"a.csv:1", "'a'", "header"}, "a line that is no numbers is named")
   tap.fails(function() data.csv(write("b.csv", "1,2\n3\n")) end, {"b.csv:2", "1 columns", "2"}, "so is one of other columns")
   tap.fails(function() data.csv(write("b.csv", "a,b\n1,2,3\n"), {header = true}) end, {"b.csv:2", "3 columns", "header names 2", "data-tokens.lua"},

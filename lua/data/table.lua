@@ -32,19 +32,20 @@ end
 
 local BYTE_ORDER_MARK = "\xEF\xBB\xBF"
 
--- Where what begins with a quote at `at` ends, behind the quote and spaces; nil: it does not.
-local function quoted_end(line, at)
-  local first = line:match('^%s*"()', at)
+-- Where what begins with a quote at `at` ends, behind the quote and spaces, of which a separator is none; nil: it does not.
+local function quoted_end(line, at, separator)
+  local spaces = separator == " " and "\t*" or separator == "\t" and " *" or "%s*"
+  local first = line:match("^" .. spaces .. '"()', at)
   local quote = first and line:find('"', first, true)
   while quote and line:sub(quote + 1, quote + 1) == '"' do quote = line:find('"', quote + 2, true) end
-  if quote then return line:match("^%s*()", quote + 1), line:sub(first, quote - 1):gsub('""', '"') end
+  if quote then return line:match("^" .. spaces .. "()", quote + 1), line:sub(first, quote - 1):gsub('""', '"') end
 end
 
 -- The fields of a line; what stands in quotes may have separators in it, and quotes as two.
 local function fields(line, separator)
   local list, at = {}, 1
   while true do
-    local last, field = quoted_end(line, at)
+    local last, field = quoted_end(line, at, separator)
     if not last or last <= #line and line:sub(last, last) ~= separator then
       last = line:find(separator, at, true) or #line + 1
       field = line:sub(at, last - 1)
