@@ -63,6 +63,17 @@ machine_level(void)
 #endif
 }
 
+/* Does a core fetch far enough ahead of what it reads by itself? Asking it for more then costs more than it brings. */
+INLINE int
+machine_fetches_ahead(void)
+{
+#ifdef X86_LEVELS
+    return __builtin_cpu_is("amd") != 0;
+#else
+    return 0;
+#endif
+}
+
 INLINE uint32_t
 bits_of(float f)
 {
