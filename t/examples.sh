@@ -70,6 +70,7 @@ ok "and two beginnings" told generate "$dir/new --ids 3 --prompt a" "one of them
 ok "finetune.lua: two texts are one too many" told finetune "$dir/new $dir/x --ids $dir/ids --tokens t.bin" "not --ids and --tokens"
 ok "and none is too few" told finetune "$dir/new $dir/x" "--text, --ids or --tokens"
 ok "finetune.lua: recipes that are there are told" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
+ok "finetune.lua: a number of steps that is none is told" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps is at least 1, not -1"
 for recipe in sp 2d 2.5d 3d pp pp-tp; do
   ok "finetune.lua: --recipe $recipe learns as one device does" alike "$recipe"
 done
