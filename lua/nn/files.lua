@@ -18,7 +18,7 @@ function files.load(module, path)
   check.that(type(path) == "string", "%s:load: the name of a file is wanted, not %s", module.__name, check.shown(path))
   local state, shapes = module:state_dict(), {}
   check.that(not path:find("%.npy$"), "%s:load: %s: a .npy file holds one tensor without a name, not a module", module.__name, path)
-  for _, entry in ipairs(rille.io.contents(path)) do shapes[entry.name] = entry.shape end
+  for _, entry in ipairs((rille._contents(path, nil, module.__name .. ":load"))) do shapes[entry.name] = entry.shape end
   -- One that does not fit is told when all are there, so it may lie anywhere meanwhile.
   local function fits(name) return state[name] and #shapes[name] == state[name].ndim end
   return module:__take("load: " .. path, rille.load(path, {
