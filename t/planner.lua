@@ -141,6 +141,29 @@ do
   tap.ok(not good and tostring(why):find("/dev/zero is no text: byte 0", 1, true), "what has no end is no certificate: " .. tostring(why))
 end
 
+-- What a search says after its bound was last raised by a whole nanosecond is no part of the certificate.
+do
+  local P = rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})
+  local function weight(...) return rille.ones({...}, {placement = P, sbp = {"B", "B"}, requires_grad = true}) end
+  local first, up, down = weight(20), weight(20, 16), weight(20, 20)
+  local step = rille.graph(function(x)
+    local y = (x * first):matmul(down):tanh():matmul(down:transpose(0, 1))
+    local loss = y:matmul(up):softmax(1):square():mean()
+    loss:backward()
+    for _, w in ipairs{first, up, down} do
+      w:sub_(w.grad * 0.1)
+      w.grad = nil
+    end
+    return loss
+  end, {auto_parallel = "greedy"})
+  step(rille.ones({48, 20}, {placement = P, sbp = {"S(0)", "S(0)"}}))
+  local path = os.tmpname()
+  step:certify(path)
+  local good, said = pcall(rille.certificate, path)
+  tap.ok(good, "a bound that rises by less at the end is proven: " .. tostring(said))
+  os.remove(path)
+end
+
 -- What a hint costs is what the step costs less without it.
 do
   local P = place("line")
