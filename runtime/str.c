@@ -84,6 +84,13 @@ str_text(const struct str *s)
 }
 
 void
+str_cut(struct str *s, size_t len)
+{
+    s->len = len;
+    if (s->text) s->text[len] = 0;
+}
+
+void
 str_clear(struct str *s)
 {
     s->len = 0;

@@ -18,6 +18,7 @@ void str_add_plain(struct str *s, const char *text); /* of a stranger: what is n
 void str_pad(struct str *s, size_t column);          /* spaces up to column, counted from the last newline */
 const char *str_text(const struct str *s);           /* never NULL */
 void str_clear(struct str *s);                       /* keeps its capacity */
+void str_cut(struct str *s, size_t len);             /* to what is no longer than it is */
 void str_free(struct str *s);
 /* Are the last characters of text those of end? */
 bool text_ends(const char *text, const char *end);

@@ -224,11 +224,8 @@ explore(struct explore *s, struct cfn *c)
     bool closed = look(s, c, &bound);
     s->top = NULL;
     int64_t least = closed || bound > s->best ? s->best : bound;
-    if (s->trail.text && s->shown > 0 &&
-        whole(s, s->shown) >= whole(s, least)) { /* the checker takes no step after what shows the claim */
-        s->trail.text->len = s->enough;
-        if (s->trail.text->text) s->trail.text->text[s->enough] = 0;
-    }
+    if (s->trail.text && s->shown > 0 && whole(s, s->shown) >= whole(s, least))
+        str_cut(s->trail.text, s->enough); /* the checker takes no step after what shows the claim */
     s->work += c->work;
     trail_cut(&s->trail, 0);
     free(s->value);
