@@ -1,19 +1,18 @@
 /* berth.c - where each use of a register lies.
  *
  * A result that is made for each piece has nreg registers, one behind the other
- * (arena.c): two of them share bytes register by register, for all pieces
- * alike. So what has two registers lies beside what has three, and a queue from
- * stage to stage keeps its bytes while it is empty. Here each use - what one
- * act writes, until the last reader has read it - has an address of its own,
- * its berth.
+ * (arena.c): two of them share bytes register by register, for all pieces alike.
+ * So what has two registers lies beside what has three, and a queue from stage to
+ * stage keeps its bytes while it is empty. Here each use - what one act writes,
+ * until the last reader has read it - has an address of its own, its berth.
  *
- * Who may follow whom is known by counting: going back from the task that
- * writes, an edge leads to the same piece, and a register of which there are n
- * to its readers n pieces before. The least sum on a way to a reader says how
- * many pieces earlier that has certainly ended. Two uses share bytes only if
- * one has ended so before the other begins; no order is added, whatever the
- * arena becomes. Where they lie is berth_place.c's. Where even that takes too
- * many looks, pieces take turns in berths. */
+ * Who may follow whom is known by counting: going back from the task that writes,
+ * an edge leads to the same piece, and a register of which there are n to its
+ * readers n pieces before. The least sum on a way to a reader says how many pieces
+ * earlier that has certainly ended. Two uses share bytes only if one has ended so
+ * before the other begins; no order is added, whatever the arena becomes. Where they
+ * lie is berth_place.c's. Where even that takes too many looks, pieces take turns in
+ * berths. */
 #include "actors/plan/berth.h"
 
 #include "actors/plan/berth_place.h"
@@ -42,8 +41,7 @@ struct waiting {
 };
 /* ---- who has ended ---- */
 
-/* Does the edge count pieces one by one, or lie between what is done once and
- * all of them? */
+/* Does the edge count pieces one by one, or lie between what is done once and all of them? */
 static bool
 is_plain(const struct plan *p, const struct task *t, const struct in_port *in)
 {
@@ -101,9 +99,8 @@ look_back(struct berths *b, const struct backs *l, int32_t x, int32_t lag, int32
     return n;
 }
 
-/* By how many acts each task has ended before one of `from` begins, at least
- * (Dijkstra; lags are small); `outside`: on ways through tasks that are not
- * near. Returns how many of b->waiting name a task that was met. */
+/* By how many acts each task has ended before one of `from` begins, at least (Dijkstra; lags are small); `outside`: on
+ * ways through tasks that are not near. Returns how many of b->waiting name a task that was met. */
 static int32_t
 find_lags(struct berths *b, const struct backs *l, int32_t from, bool outside)
 {
@@ -141,8 +138,8 @@ find_near(struct berths *b, int32_t device)
     }
 }
 
-/* Ways from a portal through tasks that are not near, each as one step to where
- * they come near again. False: they are too many. */
+/* Ways from a portal through tasks that are not near, each as one step to where they come near again. False: they are
+ * too many. */
 static bool
 step_over(struct berths *b, int32_t portal)
 {
@@ -158,9 +155,8 @@ step_over(struct berths *b, int32_t portal)
     return true;
 }
 
-/* Steps back among tasks that are near and the portals right before them: a
- * search that keeps to these finds the same lags. False: there are as many
- * portals as it would spare searches, or so. */
+/* Steps back among tasks that are near and the portals right before them: a search that keeps to these finds the same
+ * lags. False: there are as many portals as it would spare searches, or so. */
 static bool
 list_near(struct berths *b, int32_t device)
 {
@@ -184,9 +180,8 @@ list_near(struct berths *b, int32_t device)
     return true;
 }
 
-/* From a reader of one tenant to the writer of another, from which lags were
- * found: what is done once counts as the first act where others follow it, and
- * as the last where it follows them. */
+/* From a reader of one tenant to the writer of another, from which lags were found: what is done once counts as the
+ * first act where others follow it, and as the last where it follows them. */
 static int32_t
 after_reader(const struct berths *b, const struct tenant *x, int32_t reader, const struct tenant *y)
 {
@@ -240,8 +235,7 @@ last_use(const struct berths *b, int32_t x)
     return b->tenant[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* What is in use at a moment when of each tenant so many uses have begun, and
- * no more has ended than must have. */
+/* What is in use at a moment when of each tenant so many uses have begun, and no more has ended than must have. */
 static int64_t
 bytes_at(const struct berths *b, const int32_t *begun)
 {
@@ -256,8 +250,7 @@ bytes_at(const struct berths *b, const int32_t *begun)
     return bytes;
 }
 
-/* The moment, of those up to `from` in which use i of x has not ended, in which
- * all has begun that may. */
+/* The moment, of those up to `from` in which use i of x has not ended, in which all has begun that may. */
 static void
 moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
 {
@@ -265,8 +258,7 @@ moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from,
     for (int32_t y = 0; y < b->ntenant; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Is the heaviest moment up to b->from in which one of some uses more has not
- * ended heavier than that? */
+/* Is the heaviest moment up to b->from in which one of some uses more has not ended heavier than that? */
 static bool
 find_heavier(struct berths *b, int32_t step, bool first, int64_t *most)
 {
@@ -285,10 +277,8 @@ find_heavier(struct berths *b, int32_t step, bool first, int64_t *most)
     return *most > was;
 }
 
-/* No arena is smaller than this, and the smallest seldom larger: the heaviest
- * moment that is found when one use after the other is chosen that shall not
- * have ended. Of many tenants only some are tried, so that it takes no longer.
- */
+/* No arena is smaller than this, and the smallest seldom larger: the heaviest moment that is found when one use after
+ * the other is chosen that shall not have ended. Of many tenants only some are tried, so that it takes no longer. */
 static int64_t
 find_bound(struct berths *b)
 {
@@ -317,8 +307,7 @@ find_late(struct berths *b)
         }
 }
 
-/* In use from when the tenant is written in the first piece or, `last`, the
- * last, until its last reader has read it. */
+/* In use from when the tenant is written in the first piece or, `last`, the last, until its last reader has read it. */
 static void
 add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *change)
 {
@@ -335,8 +324,7 @@ add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *chang
     change[until + 1] -= where_stride(o->bytes);
 }
 
-/* The most bytes in use where all tasks act in the order of their list, once
- * for each piece: no arena is smaller. */
+/* The most bytes in use where all tasks act in the order of their list, once for each piece: no arena is smaller. */
 static int64_t
 bytes_in_order(struct berths *b)
 {
@@ -383,8 +371,7 @@ list_tenants(struct berths *b, int32_t device)
     return nagain;
 }
 
-/* One for each piece, or fewer. Is that enough for those of one result to take
- * turns? */
+/* One for each piece, or fewer. Is that enough for those of one result to take turns? */
 static bool
 count_berths(struct berths *b, int32_t nagain)
 {
@@ -400,9 +387,8 @@ count_berths(struct berths *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* Results have the registers that their readers ask for; or, again, those that
- * packing gave them, for a place in each room of their stage. Who has berths
- * wants no more: each register is a piece more to which others may be ahead. */
+/* Results have the registers that their readers ask for; or, again, those that packing gave them, for a place in each
+ * room of their stage. Who has berths wants no more: each register is a piece more to which others may be ahead. */
 static void
 set_registers(struct berths *b, bool asked)
 {
