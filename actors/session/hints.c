@@ -99,7 +99,7 @@ price_nodes(struct pricing *w)
         const struct prog_node *n = &p->node[i];
         struct str what = {0};
         if ((!n->asked && !n->strategy) || (n->again && n->again != i + 1)) continue;
-        if (is_told(p, i)) continue;
+        if (n->strategy && is_told(p, i)) continue;
         str_addf(&what, "%s ", n->name);
         if (n->asked)
             layout_print(n->layout[0], &what);

@@ -105,8 +105,8 @@ local function is_file(path)
 end
 
 -- What fn gives; its complaints name the file, of which what they are about was read.
-local function of_file(kind, path, fn, ...)
-  local good, result = check.try(fn, ...)
+local function of_file(kind, path, fn)
+  local good, result = check.try(fn)
   if good then return result end
   if type(result) ~= "string" or result:find(path, 1, true) then error(result, 0) end
   local why = result:gsub("^[^:]*:%d+: ", "")
