@@ -70,8 +70,12 @@ test_places(uint64_t seed)
     for (uint64_t i = 0; i < TIMES; i++) {
         uint64_t r = rng_key(seed, i);
         if (r % 4 == 0)
-            at = (struct batch_at){r >> 8 & 3, r >> 10 & 3, (int64_t)(r >> 12 & 3), 1 + (int64_t)(r >> 14 & 3),
-                                   1 + (int64_t)(r >> 16 & 31)};
+            at = (struct batch_at){r >> 8 & 3,
+                                   r >> 10 & 3,
+                                   (int64_t)(r >> 12 & 3),
+                                   1 + (int64_t)(r >> 14 & 3),
+                                   1 + (int64_t)(r >> 16 & 31),
+                                   0};
         right += is_right(a, &at);
         at = next(NULL, &at);
     }
