@@ -112,7 +112,7 @@ tokenizer_special(struct tokenizer *t, const char *name, const struct special *s
 {
     if (s->n == 0) return fail(E_ARG, "%s: a special token is empty", name);
     if (!bpe_add(&t->bpe, s->id, s->text, s->n, false))
-        return fail(E_ARG, "%s: two tokens have the id %u", name, (unsigned)s->id);
+        return fail(E_ARG, "%s: two tokens have the id %u; one is '%.100s'", name, (unsigned)s->id, s->text);
     GROW(t->special, t->nspecial + 1, t->special_capacity);
     struct str normal = {0};
     if (s->normalized) normalize(t, (const uint8_t *)s->text, s->n, &normal);
@@ -262,7 +262,8 @@ trim_left(const uint8_t *text, size_t n)
 }
 
 /* Special tokens of the one sort are ids, what lies between them goes on to next. A token is found where the text has
- * it, also if the one before it takes white space along with which it begins. */
+ * it, also if the one before it takes white space along with which it begins; one that takes white space itself begins
+ * behind what was taken, and is none where nothing is left of it. */
 static int
 encode_around(const struct encoding *e, bool normalized, const uint8_t *text, size_t n,
               int (*next)(const struct encoding *e, const uint8_t *text, size_t n))
@@ -273,9 +274,10 @@ encode_around(const struct encoding *e, bool normalized, const uint8_t *text, si
         if (s && s->left) plain = trim_right(text + done, plain);
         if (plain) TRY(next(e, text + done, plain));
         if (!s) return 0;
-        ids_add(e->out, s->id);
-        done = at += s->n;
-        if (s->right) done += trim_left(text + at, n - at);
+        size_t begin = s->left ? done + plain : at;
+        at += s->n;
+        done = s->right ? at + trim_left(text + at, n - at) : at;
+        if (begin < done) ids_add(e->out, s->id);
     }
 }
 

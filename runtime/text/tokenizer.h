@@ -17,7 +17,7 @@ struct special {
     size_t n;
     uint32_t id;
     bool control;     /* "special" in tokenizer.json: not part of plain text */
-    bool normalized;  /* the encoder looks for it in the text's normal form, after the others */
+    bool normalized;  /* the encoder looks for its normal form in the text's, after the others; the first of equals */
     bool left, right; /* takes the white space before it, behind it, along */
     bool word;        /* is one only where no word goes on before it or behind it */
 };

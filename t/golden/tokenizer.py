@@ -108,6 +108,11 @@ BLOCKS = [(32, 95), (9, 5), (48, 10), (97, 26), (65, 26), (160, 96), (0x100, 128
           (0x1F300, 300), (0x1F600, 80), (0x20000, 500), (0x2F800, 200), (0xE0100, 16), (0x10FFF0, 8), (0x180E, 1), (0x85, 1), (0x17F, 1), (0x212A, 1)]
 BITS = ["'s", "'LL", "'ve", "'re ", "<|endoftext|>", " <mask> ", "<|e\u0301|>", "\r\n", "   ", "\n\n\n", " the", "hello", "12345", "don't",
         "_", "=", " \t ", "!!!", "\u3000", "a\u0323\u0307", "\u212b"]
+# Added tokens of every manner: case k gives token i the flags of (k + 11 i) % 32. What texts are made of, besides them.
+MANNERS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+ADDED_TEXTS = ["   ", " <m> ", "ab", "1", "\n", "e\u0301x", "\u3000"]
+ADDED_BITS = [*ADDED_TEXTS, " ", "  ", " ", "a", "<m>", "_", "\u00e9x", "\u2460", ".", "\u0301"]
+ADDED_COUNT = 150
 STRAY = b"\xc0\xc1\xc3\xed\xf5\xf8\xff"
 SKIPPED = []
 
@@ -172,6 +177,34 @@ def digests(encode):
         if (seed + 1) % EACH == 0:
             out.append(h)
     return out
+
+
+def added_string(seed):
+    draw = generator(seed)
+    return "".join(ADDED_BITS[draw(len(ADDED_BITS))] for _ in range(draw(12)))
+
+
+def added_ids(root):
+    ids, vocab = [], root["model"]["vocab"]
+    for text in ADDED_TEXTS:
+        ids.append(vocab.get(text, 600 + sum(i >= 600 for i in ids)))
+    return ids
+
+
+def manners(root, form):
+    """Per case: a digest, and the strings at which tokenizers panics, since what a token takes along ends before it begins."""
+    for k in range(32):
+        tokens = [added(text, id, **{m: bool((k + 11 * i) % 32 >> b & 1) for b, m in enumerate(MANNERS)})
+                  for i, (text, id) in enumerate(zip(ADDED_TEXTS, added_ids(root)))]
+        tok = Tokenizer.from_str(json.dumps({**root, "normalizer": FORM.get(form), "pre_tokenizer": byte_level(True), "post_processor": None, "added_tokens": tokens}))
+        h, without = 1469598103934665603, []
+        for seed in range(ADDED_COUNT):
+            try:
+                h = digest(tok.encode(added_string(seed), add_special_tokens=False).ids, h)
+            except BaseException as e:
+                assert "bad split" in str(e), e
+                without.append(seed)
+        yield h, without
 
 
 def bytes_to_chars():
@@ -272,6 +305,13 @@ def main():
         parts = {k: full[k] for k in ("normalizer", "pre_tokenizer", "post_processor", "added_tokens")}
         fields = ", ".join(f"{k} = {text_of(v)}" for k, v in parts.items())
         lines.append(f"    {{name = \"{name}\", {fields}, whole = {str(case.get('whole', False)).lower()},\n     template = {{{', '.join(map(str, around))}}}, ids = {number(digests(encode))}}},")
+    def quoted(s): return '"' + "".join(chr(b) if 31 < b < 127 else f"\\x{b:02x}" for b in s.encode()) + '"'
+    lines += ["  },", "  added = {", f"    count = {ADDED_COUNT}, manners = {{{', '.join(map(quoted, MANNERS))}}},",
+              f"    texts = {{{', '.join(map(quoted, ADDED_TEXTS))}}}, ids = {{{', '.join(map(str, added_ids(root)))}}},", f"    bits = {{{', '.join(map(quoted, ADDED_BITS))}}},"]
+    for form in (None, "NFC", "NFKD"):
+        lines.append(f"    {{form = {quoted(form) if form else 'nil'},")
+        lines += [f"      {{ids = 0x{h:016x}, without = {{{', '.join(map(str, without))}}}}}," for h, without in manners(root, form)]
+        lines.append("    },")
     write("tokenizer.lua", "\n".join(lines + ["  },", "}"]) + "\n")
 
 
