@@ -12,6 +12,7 @@
 #include "runtime/arena.h"
 #include "runtime/device_cuda.h"
 #include "runtime/error.h"
+#include "runtime/pages.h"
 #include "runtime/stream.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) (UNUSED(p), UNUSED(n))
 #endif
 
-enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS, HUGE_PAGE = 2 << 20 };
+enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
 static const size_t idle_floor = (size_t)64 << 20; /* so much may always lie idle */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };      /* blocks given back; a part of the crest */
 
@@ -41,41 +42,30 @@ static const size_t mapped = SIZE_MAX;
 static const size_t mapped = 128 << 10;
 #endif
 
-/* Memory of the system that begins at a multiple of `align`, which is one of pages. */
-static void *
-map_aligned(size_t bytes, size_t align)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), extra = align - MIN(page, align),
-           size = (bytes + page - 1) / page * page;
-    char *p = mmap(NULL, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    size_t before = (align - (uintptr_t)p % align) % align;
-    if (before) munmap(p, before);
-    if (extra - before) munmap(p + before + size, extra - before);
-    return p + before;
-}
-
 /* Blocks of so many bytes are copied to GPUs and back while these compute, where there are any. */
 enum { PINNED = 128 << 10 };
 
-/* Large blocks lie on huge pages where the host has them: one fault for 2 MiB, and an entry of the TLB reaches as far.
- */
+static size_t
+whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
 static void *
-take_pages(size_t bytes)
+take_host(size_t bytes)
 {
     void *p = NULL;
     if (bytes < mapped) return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
-    p = map_aligned(bytes, bytes < HUGE_PAGE ? ALIGN : HUGE_PAGE);
-#ifdef MADV_HUGEPAGE
-    if (p && bytes >= HUGE_PAGE) madvise(p, bytes, MADV_HUGEPAGE);
-#endif
-    return p;
+    if (bytes >= HUGE_PAGE) return pages_take(bytes);
+    p = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
 }
 
 static void *
 host_take(int device, size_t bytes)
 {
-    void *p = take_pages(bytes);
+    void *p = take_host(bytes);
     UNUSED(device);
     if (p && bytes >= PINNED) cuda_pin(p, bytes);
     return p;
@@ -84,13 +74,14 @@ host_take(int device, size_t bytes)
 static void
 host_give(int device, void *p, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     UNUSED(device);
     if (p && bytes >= PINNED) cuda_unpin(p);
     if (bytes < mapped)
         free(p);
+    else if (bytes >= HUGE_PAGE)
+        pages_give(p, bytes);
     else
-        munmap(p, (bytes + page - 1) / page * page);
+        munmap(p, whole_pages(bytes));
 }
 
 static int
