@@ -142,4 +142,42 @@ tap.group("rotary tables", function()
   tap.ok(good, "the angle is position * base^(-2i / size)")
 end)
 
+-- Positions that are given cost what is used of the table, also where none could be.
+tap.group("rotary positions", function()
+  local P = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local scaling = {rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_max_position_embeddings = 8}
+  local q, k = rille.randn{2, 4, 5, 8}, rille.randn{2, 2, 5, 8}
+  local places = {0, 1, 2, 3, 4}
+  for _, sbp in ipairs{{"B", "B"}, {"S(0)", "B"}, {"S(0)", "S(1)"}, {"S(1)", "S(0)"}} do
+    for _, dtype in ipairs{"f32", "bf16"} do
+      local function at(x) return x:to(dtype):to_global{placement = P, sbp = sbp} end
+      for _, options in ipairs{{}, {base = 500}, {scaling = scaling}} do
+        local turn = nn.Rotary(6, 8, options)
+        local a, b = turn:turn(at(q), at(k))
+        local ids = rille.tensor({places, places}, {dtype = "i64", placement = P, sbp = {"B", "B"}})
+        for name, way in pairs{eager = turn.turn, compiled = rille.graph(function(...) return turn:turn(...) end)} do
+          local c, d
+          if name == "eager" then c, d = way(turn, at(q), at(k), ids) else c, d = way(at(q), at(k), ids) end
+          tap.near({c:totable(), d:totable()}, {a:totable(), b:totable()}, ("%s, %s, %s: the places given are those meant otherwise"):format(
+            name, table.concat(sbp, " "), dtype), dtype == "f32" and 1e-6 or 2e-2, dtype == "f32" and 1e-6 or 2e-2)
+        end
+      end
+    end
+  end
+  local huge = nn.Rotary(10 ^ 13 // 1 | 0, 8)
+  local far = 9999999999999
+  local one = rille.ones{1, 1, 1, 8}
+  local turned = huge:turn(one, one, rille.tensor({{far}}, {dtype = "i64"}))
+  local want = {}
+  for i = 0, 3 do
+    local angle = far * 10000.0 ^ (-2 * i / 8)
+    want[i + 1], want[i + 5] = math.cos(angle) - math.sin(angle), math.cos(angle) + math.sin(angle)
+  end
+  tap.near(turned:totable()[1][1][1], want, "the last of 10^13 positions needs no table", 1e-3, 1e-3)
+  for _, bad in ipairs{-1, 6} do
+    tap.fails(function() nn.Rotary(6, 8):turn(one, one, rille.tensor({{bad}}, {dtype = "i64"})):totable() end,
+      {tostring(bad), "6"}, "position " .. bad .. " of 6 is refused")
+  end
+end)
+
 tap.done()

@@ -66,10 +66,7 @@ function MultiheadAttention:forward(q, k, v, mask, cache)
   local at = cache and cache:positions()
   q, k = split_heads(self.q_proj(q), self.heads), split_heads(self.k_proj(k), self.kv_heads)
   v = split_heads(self.v_proj(v), self.kv_heads)
-  if self.rotary then
-    local most = cache and cache.room
-    q, k = self.rotary:turn(q, at, most), self.rotary:turn(k, at, most)
-  end
+  if self.rotary then q, k = self.rotary:turn(q, k, at) end
   local is_causal = self.is_causal
   if cache then k, v, mask, is_causal = cache:keep(self, k, v) end
   local times = self.heads // self.kv_heads

@@ -3,7 +3,8 @@
 -- nn.rotary_tables gives the tables of rille.rotary: cos, sin of position * frequency, each (length, size / 2), where
 -- frequency i is base^(-2i / size). Angles are computed in f64: at large positions f32 has no digits left for them.
 -- nn.Rotary keeps the tables on each placement where they were wanted, of as many positions as were, so that a model's
--- blocks share them and a long context costs what is used of it; they are constants and no part of a model's state.
+-- blocks share them and a long context costs what is used of it; they are constants and no part of a model's state. Of
+-- positions that are given, angles are computed one by one.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -46,6 +47,7 @@ local function check_scaling(who, what, scaling)
   return kind
 end
 
+-- {1, size / 2}, f64
 local function frequencies(size, options)
   local list = {}
   local scaling = options.scaling or {rope_type = "default"}
@@ -54,8 +56,11 @@ local function frequencies(size, options)
     local f = options.base ^ (-2 * i / size)
     list[i + 1] = f * factor(scaling, f)
   end
-  return list
+  local place = options.placement
+  return rille.tensor({list}, {dtype = "f64", placement = place, sbp = place and layout.whole(place)})
 end
+
+local function turns(angle, dtype) return angle:cos():to(dtype), angle:sin():to(dtype) end
 
 local function tables(length, size, options)
   check.count("nn.rotary_tables", "the length", length)
@@ -64,11 +69,10 @@ local function tables(length, size, options)
   options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
     scaling = check.none})
   check.positive("nn.rotary_tables", "base", options.base)
-  local place = options.placement
-  local where = {dtype = "f64", placement = place, sbp = place and layout.whole(place)}
-  local frequency = rille.tensor(frequencies(size, options), where)
-  local angle = rille.arange(length, where):reshape{length, 1} * frequency:reshape{1, size // 2}
-  return angle:cos():to(options.dtype):detach(), angle:sin():to(options.dtype):detach()
+  local frequency = frequencies(size, options)
+  local where = {dtype = "f64", placement = frequency.placement, sbp = frequency.sbp}
+  local cos, sin = turns(rille.arange(length, where):reshape{length, 1} * frequency, options.dtype)
+  return cos:detach(), sin:detach()
 end
 
 local Rotary = {}
@@ -76,34 +80,46 @@ Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
 
 local LEAST <const> = 64 -- positions of a table
 
--- Constants are made outside of a trace: a compiled step reads them as they are, also when others have longer ones.
-function Rotary:tables(placement, positions)
-  local at = #self.kept + 1
-  for i, kept in ipairs(self.kept) do
-    if kept.placement == placement then
-      if kept.length >= positions then return kept.cos, kept.sin end
-      at = i
-    end
+-- What is kept on a placement. Constants are made outside of a trace: a compiled step reads them as they are, also when
+-- others have longer ones.
+function Rotary:on(placement)
+  for _, kept in ipairs(self.kept) do
+    if kept.placement == placement then return kept end
   end
-  local kept = {placement = placement, length = LEAST}
-  while kept.length < positions do kept.length = 2 * kept.length end
-  kept.length = math.min(kept.length, self.length)
-  kept.cos, kept.sin = trace.outside(tables, kept.length, self.size,
-    {base = self.base, scaling = self.scaling, placement = placement})
-  self.kept[at] = kept
+  local where = {base = self.base, scaling = self.scaling, placement = placement}
+  local kept = {placement = placement, length = 0, where = where, frequency = trace.outside(frequencies, self.size, where),
+    -- No column, and a row for each position there is: who looks one up that is not there is told.
+    there = trace.outside(rille.zeros, {self.length, 0}, {dtype = "f64", placement = placement, sbp = layout.whole(placement)})}
+  table.insert(self.kept, kept)
+  return kept
+end
+
+function Rotary:tables(placement, positions)
+  local kept = self:on(placement)
+  if kept.length < positions then
+    local length = math.max(kept.length, LEAST)
+    while length < positions do length = 2 * length end
+    kept.length = math.min(length, self.length)
+    kept.cos, kept.sin = trace.outside(tables, kept.length, self.size, kept.where)
+  end
   return kept.cos, kept.sin
 end
 
--- x: (batch, heads, n, size), turned by its place; at: i64 (batch, n), all below most, or nil for 0, 1, 2...
-function Rotary:turn(x, at, most)
-  local cos, sin = self:tables(x.placement, math.min(self.length, at and (most or self.length) or x.shape[3]))
-  if not at then return rille.rotary(x, cos, sin) end
-  at = layout.beside(at, x)
-  local batch, n, half = at.shape[1], at.shape[2], self.size // 2
-  cos = rille.embedding(at, cos):reshape{batch, 1, n, half}
-  sin = rille.embedding(at, sin):reshape{batch, 1, n, half}
-  local a, b = x:slice(3, 0, half), x:slice(3, half, 2 * half)
-  return rille.concat({a * cos - b * sin, b * cos + a * sin}, 3):to(x.dtype)
+-- q and k, each (batch, heads, n, size), turned by their places; at: i64 (batch, n), or nil for 0, 1, 2...
+function Rotary:turn(q, k, at)
+  if not at then
+    local cos, sin = self:tables(q.placement, math.min(self.length, q.shape[3]))
+    return rille.rotary(q, cos, sin), rille.rotary(k, cos, sin)
+  end
+  at = layout.beside(at, q)
+  local kept, batch, n, half = self:on(at.placement), at.shape[1], at.shape[2], self.size // 2
+  local angle = rille.concat({at:to("f64"):reshape{batch, n, 1} * kept.frequency, rille.embedding(at, kept.there)}, 2)
+  local cos, sin = turns(angle:reshape{batch, 1, n, half}, "f32")
+  local function turned(x)
+    local a, b = x:slice(3, 0, half), x:slice(3, half, 2 * half)
+    return rille.concat({a * cos - b * sin, b * cos + a * sin}, 3):to(x.dtype)
+  end
+  return turned(q), turned(k)
 end
 
 local function new(length, size, options)
