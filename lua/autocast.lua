@@ -1,8 +1,9 @@
 -- autocast.lua - rille.autocast("bf16", fn, ...): what fn gives, with its products in 16 bits.
 --
--- Parameters stay as they are. matmul, conv2d and attention take f32 operands in bf16 and give bf16; norms, softmax,
--- losses, sums and powers take what has 16 bits as f32. Casts are operators of their own, so what is moved afterwards is
--- half as large; gradients pass through them. A compiled step keeps what was on when it was traced.
+-- Parameters stay as they are. matmul, conv2d and attention take f32 operands in bf16 and give bf16, and so do layers
+-- with a bias (nn/linear.lua); norms, softmax, losses, sums and powers take what has 16 bits as f32. Casts are operators
+-- of their own, so what is moved afterwards is half as large; gradients pass through them. A compiled step keeps what
+-- was on when it was traced.
 -- A coroutine that yields takes it along (shell/coroutine.c).
 
 local rille = require "rille"

@@ -172,4 +172,51 @@ tap.group("views", function()
   end, "a view made before a trace stays as it was")
 end)
 
+-- A bias is part of the product that it is added to, as in PyTorch's linear: it takes the product's 16 bits, split or not.
+tap.group("layers", function()
+  local Q = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local ids = rille.randn{4, 4, 8}
+  local function int8(bias) return require "rille.nn.int8_linear"(nn.Linear(8, 8, {bias = bias})) end
+  local layers = {
+    Linear = {function(bias) return nn.Linear(8, 8, {bias = bias}) end, ids, {weight = {"B", "S(0)", "S(1)"}, bias = {"B", "S(0)", "B"}}},
+    Int8Linear = {int8, ids, {}},
+    Conv2d = {function(bias) return nn.Conv2d(8, 4, 1, {bias = bias}) end, ids:reshape{2, 8, 2, 4}, {weight = {"B", "S(0)"}, bias = {"B", "S(0)"}}},
+    MultiheadAttention = {function(bias) return nn.MultiheadAttention(8, 2, {bias = bias}) end, ids, {}},
+  }
+  for name, layer in pairs(layers) do
+    for _, bias in ipairs{true, false} do
+      for way = 1, #(layer[3].weight or {1}) do
+        for _, rows in ipairs{"B", "S(0)"} do
+          for _, compiled in ipairs{false, true} do
+            local m = layer[1](bias)
+            m:to_global{placement = Q, sbp = {"B", "B"}}
+            for part, ways in pairs(layer[3]) do
+              if m[part] then m[part]:to_global_{placement = Q, sbp = {"B", ways[way]}} end
+            end
+            local input = layer[2]:to_global{placement = Q, sbp = {rows, "B"}}
+            local function run(how)
+              local function forward(a)
+                local y, learned = how(m, a), m:parameters()
+                if #learned == 0 then return y end
+                return y, rille.grad(y:to("f32"):square():sum(), learned)
+              end
+              local out = {(compiled and rille.graph(forward) or forward)(input)}
+              local values, dtypes = {}, {}
+              for i, t in ipairs(out) do values[i], dtypes[i] = t:to("f32"):totable(), t.dtype end
+              return values, dtypes
+            end
+            local want = run(function(f, a) return f(a) end)
+            local got, dtypes = run(under)
+            local called = ("%s, bias %s, way %d, rows %s, compiled %s"):format(name, bias, way, rows, compiled)
+            local expected = {"bf16"}
+            for i = 2, #dtypes do expected[i] = "f32" end
+            tap.is(dtypes, expected, called .. ": gives bf16, gradients are f32")
+            tap.near(got, want, called .. ": the numbers but for rounding", 2e-2, 0.3)
+          end
+        end
+      end
+    end
+  end
+end)
+
 tap.done()

@@ -31,7 +31,7 @@ function Int8Linear:forward(x)
   else
     y = rille.matmul(x, (self.weight:to(x.dtype) - 128):transpose(0, 1)) * self.scale
   end
-  return self.bias and y + self.bias or y
+  return self.bias and y + self.bias:to(y.dtype) or y
 end
 
 function Int8Linear:describe()

@@ -1,4 +1,6 @@
 -- linear.lua - y = x w^T + b; x: (..., in), w: (out, in), b: (out).
+--
+-- The bias is part of the product: it takes the product's dtype, 16 bits under rille.autocast.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -17,7 +19,7 @@ end
 
 function Linear:forward(x)
   local y = rille.matmul(x, self.weight:transpose(0, 1))
-  return self.bias and y + self.bias or y
+  return self.bias and y + self.bias:to(y.dtype) or y
 end
 
 function Linear:describe()

@@ -53,7 +53,7 @@ local function forward(m, _, ...) return m:forward(...) end
 
 local function in_panels(m, p, x)
   local y = panels.product(x, m.weight, p.use and p.use.weight or m.weight.sbp, p.panels)
-  return m.bias and y + m.bias or y
+  return m.bias and y + m.bias:to(y.dtype) or y
 end
 
 -- Calls m with what its pin says. around(f, ...) gives what f(...) gives: it is for the part in which parameters are used.

@@ -11,7 +11,7 @@ return {
   autocast = {
     first = "bf16|f16",
     sign = 'rille.autocast("bf16", fn, ...)',
-    text = "what fn gives; its products take and give 16 bits",
+    text = "what fn gives; its products take and give 16 bits, a layer's with its bias",
     code = "x = rille.ones(2, 2)",
     shows = "rille.autocast('bf16', function() return x:matmul(x).dtype end)",
     gives = "bf16",
