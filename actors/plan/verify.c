@@ -441,10 +441,10 @@ check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen)
 }
 
 static int
-check_edges(const struct proof *v)
+check_edges(struct proof *v)
 {
     const struct plan *p = v->plan;
-    bool *seen = ARENA_ARRAY((struct arena *)&v->tmp, bool, MAX(1, v->first_in[p->ntask]));
+    bool *seen = ARENA_ARRAY(&v->tmp, bool, v->first_in[p->ntask] + 1);
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nout; k++) {
             TRY(check_out(v, i, k));
@@ -454,6 +454,27 @@ check_edges(const struct proof *v)
         for (int32_t k = 0; k < p->task[i].nin; k++)
             if (!seen[v->first_in[i] + k]) return proof_fail(v, i, "nobody gives to its port %d", (int)k);
     return 0;
+}
+
+/* The ends of edges, dense: who follows them need not go through the ports, which lie far apart. */
+static void
+list_edges(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int64_t nin = v->first_in[p->ntask], nout = v->first_out[p->ntask], in = 0, out = 0, n = 0;
+    v->from = ARENA_ARRAY(&v->tmp, int32_t, nin + 1);
+    v->first_reader = ARENA_ARRAY(&v->tmp, int64_t, nout + 1);
+    v->reader = ARENA_ARRAY(&v->tmp, struct reader, nin + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        for (int32_t k = 0; k < t->nin; k++) v->from[in++] = t->in[k].task;
+        for (int32_t k = 0; k < t->nout; k++) {
+            const struct out_port *o = &t->out[k];
+            for (int32_t f = 0; f < o->nfan; f++)
+                for (int32_t r = 0; r < o->fan[f].nreader; r++) v->reader[n++] = o->fan[f].reader[r];
+            v->first_reader[++out] = n;
+        }
+    }
 }
 
 /* The balance of an edge: what a run puts on it is what a run takes off it. */
@@ -543,6 +564,7 @@ check_tasks(struct proof *v)
         return fail(E_PLAN, "plan: too many ports");
     TRY(check_locals(v));
     TRY(check_edges(v));
+    list_edges(v);
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) TRY(check_rate(v, i, k));
     return 0;

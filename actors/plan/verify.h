@@ -1,9 +1,9 @@
-/* verify.h - a plan under proof: the files that prove it share this, and nothing else includes it.
+/* verify.h - a plan under proof: the files that prove it share this, and nothing but their test includes it.
  *
  *   verify_program.c  the program is legal: operands, types, signatures
  *   verify.c          indices and counts are in range, ports and readers agree
  *   verify_token.c    every edge means "happens before", whatever the streams
- *   verify_run.c      it runs to its end: one greedy run of tokens
+ *   verify_run.c      it runs to its end: round by round, or in one greedy run of tokens
  *   verify_channel.c  so it does together with the parts of other memories
  *   verify_value.c    every task reads and writes the bytes that the program means (with verify_part.c, verify_move.c)
  *   verify_berth.c    the same where each act has a berth
@@ -24,9 +24,14 @@ struct proof {
     struct arena tmp;
     struct mines mines;
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask] is how many there are */
+    int32_t *from;                 /* by in-port: the task whose result it reads */
+    int64_t *first_reader;         /* by out-port, and behind the last: number of the first who reads it */
+    struct reader *reader;         /* all of them, those of an out-port one after the other */
     bool *shares;                  /* by node: replica_updates */
     bool *checks;                  /* by node: program_checks */
     int32_t *sums;                 /* by node: program_sums; NULL: nobody asked */
+    bool *late;                    /* by task: its only act is in the last round (verify_run.c) */
+    int32_t no_round;              /* the first task that acts for each piece and waits for the last, -1 */
 };
 
 /* E_PLAN: "task 12, matmul (a.lua:3) on cpu:1: ". */
@@ -47,6 +52,8 @@ int prove_program(struct proof *v);
 int prove_tokens(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
+/* What proves it where rounds do not: in as much time as there are acts. */
+int proof_run_greedily(struct proof *v);
 /* verify_channel.c */
 int prove_channels(struct proof *v);
 /* verify_value.c */

@@ -123,38 +123,15 @@ check_gates(struct proof *v)
 
 /* ---- rounds ---- */
 
-/* The round of what an edge brings to an act of the first round: 0, or the last. A task that acts once a piece acts in
- * every round; once a batch, in the first (0) or the last. */
-struct rounds {
-    const struct proof *v;
-    bool *late; /* by task: its only act is in the last round */
-};
-
-static bool
-comes_late(const struct rounds *r, const struct in_port *in)
-{
-    const struct task *from = &r->v->plan->task[in->task];
-    const struct out_port *o = &from->out[in->out];
-    if (from->nact == 1) return r->late[in->task];
-    return o->control ? in->need > 1 : o->every > 1;
-}
-
+/* The round of a channel's end is the one that its channel says. */
 static int
-check_task(struct rounds *r, int32_t i)
+check_round(const struct proof *v, const struct channel *c)
 {
-    const struct plan *p = r->v->plan;
-    const struct task *t = &p->task[i];
-    const struct channel *c = t->channel >= 0 ? &p->channel[t->channel] : NULL;
-    bool late = false;
-    for (int32_t k = 0; k < t->nin; k++) {
-        if (t->in[k].task >= i) return proof_fail(r->v, i, "reads task %d, which is behind it", (int)t->in[k].task);
-        late = late || comes_late(r, &t->in[k]);
-    }
-    if (late && t->nact > 1) return proof_fail(r->v, i, "acts for each piece, and waits for the last");
-    if (c && c->sends && late && !c->late)
-        return proof_fail(r->v, i, "comes after the last piece, its channel says otherwise");
-    if (c && c->late && t->nact > 1) return proof_fail(r->v, i, "acts for each piece, its channel once");
-    r->late[i] = late || (c && c->late);
+    bool late = v->late[c->task];
+    if (c->late && v->plan->task[c->task].nact > 1)
+        return proof_fail(v, c->task, "acts for each piece, its channel once");
+    if (c->sends && late && !c->late)
+        return proof_fail(v, c->task, "comes after the last piece, its channel says otherwise");
     return 0;
 }
 
@@ -162,13 +139,12 @@ int
 prove_channels(struct proof *v)
 {
     const struct plan *p = v->plan;
-    struct rounds r = {.v = v, .late = ARENA_ARRAY(&v->tmp, bool, p->ntask + 1)};
     if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
         return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
     if (p->nchannel == 0 && p->nmemory == 1) return 0; /* alone: verify_run.c says all */
     TRY(check_order(v));
     TRY(check_gates(v));
-    for (int32_t i = 0; i < p->ntask; i++) TRY(check_task(&r, i));
-    return 0;
+    for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));
+    return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
 }

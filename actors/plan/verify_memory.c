@@ -41,7 +41,8 @@ struct memory {
 static void
 find_rows(struct memory *m)
 {
-    const struct plan *p = m->v->plan;
+    const struct proof *v = m->v;
+    const struct plan *p = v->plan;
     struct arena *a = &m->v->tmp;
     int32_t *togo = ARENA_ARRAY(a, int32_t, p->ntask + 1), *next = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     m->row = ARENA_ARRAY(a, int32_t, p->ntask + 1);
@@ -53,16 +54,16 @@ find_rows(struct memory *m)
     m->met = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     for (int32_t i = 0; i < p->ntask; i++) next[i] = -1;
     for (int32_t b = p->ntask - 1; b >= 0; b--)
-        for (int32_t k = 0; k < p->task[b].nin; k++) {
-            int32_t x = p->task[b].in[k].task;
+        for (int64_t k = v->first_in[b]; k < v->first_in[b + 1]; k++) {
+            int32_t x = v->from[k];
             if (next[x] >= 0 && togo[b] < togo[x]) continue;
             next[x] = b;
             togo[x] = togo[b] + 1;
         }
     for (int32_t b = 0; b < p->ntask; b++) {
         m->row[b] = b;
-        for (int32_t k = 0; k < p->task[b].nin; k++) {
-            int32_t x = p->task[b].in[k].task;
+        for (int64_t k = v->first_in[b]; k < v->first_in[b + 1]; k++) {
+            int32_t x = v->from[k];
             if (next[x] != b || m->seat[x] < m->seat[b]) continue;
             m->row[b] = m->row[x];
             m->seat[b] = m->seat[x] + 1;
@@ -76,7 +77,7 @@ find_rows(struct memory *m)
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
-    const struct plan *p = m->v->plan;
+    const struct proof *v = m->v;
     int32_t stamp = ++m->stamp, first = INT32_MAX, left = 0, nqueue = 0;
     for (int32_t i = 0; i < n; i++) {
         int32_t row = m->row[a[i]];
@@ -90,10 +91,11 @@ not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
     }
     m->queue[nqueue++] = b;
     for (int32_t at = 0; at < nqueue && left > 0; at++) {
-        const struct task *t = &p->task[m->queue[at]];
-        for (int32_t k = 0; k < t->nin && left > 0; k++) {
-            int32_t x = t->in[k].task, row = m->row[x];
+        int32_t y = m->queue[at];
+        for (int64_t k = v->first_in[y]; k < v->first_in[y + 1] && left > 0; k++) {
+            int32_t x = v->from[k];
             if (x < first || m->seen[x] == stamp) continue;
+            int32_t row = m->row[x];
             m->seen[x] = stamp;
             m->queue[nqueue++] = x;
             if (m->asked[row] != stamp || m->met[row] >= m->seat[x]) continue;
@@ -116,21 +118,11 @@ before(struct memory *m, int32_t a, int32_t b)
 
 struct block {
     int64_t lo, hi;
-    int32_t task, out, slot;
+    int32_t task, out, slot, nreg;
+    bool repeats; /* it is written once a piece: again and again */
+    bool shared;  /* others write it, too */
+    bool once;    /* no register of it is filled twice */
 };
-
-static const struct out_port *
-port_of(const struct memory *m, const struct block *b)
-{
-    return &m->v->plan->task[b->task].out[b->out];
-}
-
-/* Written once a piece: again and again. */
-static bool
-repeats(const struct memory *m, const struct block *b)
-{
-    return m->v->plan->task[b->task].nact > 1 && port_of(m, b)->every == 1;
-}
 
 /* The registers that a device holds, in task order. */
 static int32_t
@@ -143,9 +135,16 @@ blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *
             const struct out_port *o = &t->out[k];
             if (o->where.kind != IN_ARENA || o->bytes == 0) continue;
             int64_t bytes = (o->bytes + ALIGN - 1) & ~(int64_t)(ALIGN - 1), at = o->where.offset;
-            for (int32_t r = 0; r < o->nreg; r++) {
-                int64_t lo = at + r * o->where.stride;
-                block[nblock++] = (struct block){lo, lo + bytes, task[i], k, r};
+            struct block b = {.task = task[i],
+                              .out = k,
+                              .nreg = o->nreg,
+                              .repeats = t->nact > 1 && o->every == 1,
+                              .shared = o->shared,
+                              .once = o->once};
+            for (; b.slot < o->nreg; b.slot++) {
+                b.lo = at + b.slot * o->where.stride;
+                b.hi = b.lo + bytes;
+                block[nblock++] = b;
             }
         }
     }
@@ -195,18 +194,21 @@ add_user(struct memory *m, int32_t task)
     m->user[m->nuser++] = task;
 }
 
-static void
-add_readers(struct memory *m, const struct out_port *o)
+/* Returns whether there are any. */
+static bool
+add_readers(struct memory *m, int32_t task, int32_t out)
 {
-    for (int32_t f = 0; f < o->nfan; f++)
-        for (int32_t r = 0; r < o->fan[f].nreader; r++) add_user(m, o->fan[f].reader[r].task);
+    const struct proof *v = m->v;
+    int64_t o = v->first_out[task] + out;
+    for (int64_t r = v->first_reader[o]; r < v->first_reader[o + 1]; r++) add_user(m, v->reader[r].task);
+    return v->first_reader[o] < v->first_reader[o + 1];
 }
 
 /* The next who writes the block, -1. */
 static int32_t
 writer_after(const struct memory *m, const struct block *a, int32_t writer)
 {
-    return port_of(m, a)->shared ? m->next_writer[writer] : -1;
+    return a->shared ? m->next_writer[writer] : -1;
 }
 
 /* Who writes or reads the block. Writers come before who reads what they wrote: those that somebody reads are listed
@@ -214,23 +216,19 @@ writer_after(const struct memory *m, const struct block *a, int32_t writer)
 static void
 list_users(struct memory *m, const struct block *a)
 {
-    const struct plan *p = m->v->plan;
     m->nuser = 0;
     m->stamp++;
-    for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w)) {
-        const struct out_port *o = w == a->task ? port_of(m, a) : &p->task[w].out[0];
-        add_readers(m, o);
-        if (o->nfan == 0) add_user(m, w);
-    }
+    for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w))
+        if (!add_readers(m, w, w == a->task ? a->out : 0)) add_user(m, w);
     m->nlast = m->nuser;
     for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w)) add_user(m, w);
 }
 
 /* Two blocks that are both written for each piece: register for register. */
 static bool
-in_step(const struct memory *m, const struct block *a, const struct block *b)
+in_step(const struct block *a, const struct block *b)
 {
-    return port_of(m, a)->nreg == port_of(m, b)->nreg && a->slot == b->slot;
+    return a->nreg == b->nreg && a->slot == b->slot;
 }
 
 /* b is written when nobody needs a any more: everybody who writes it comes after all who use that, and what is over
@@ -239,10 +237,10 @@ static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
     const struct plan *p = m->v->plan;
-    bool repeating = repeats(m, b), sum = p->task[b->task].nact > 1 && !repeating;
-    if (repeats(m, a) && (sum || (repeating && !in_step(m, a, b)))) return shared(m, a, b, a->task);
+    bool sum = p->task[b->task].nact > 1 && !b->repeats;
+    if (a->repeats && (sum || (b->repeats && !in_step(a, b)))) return shared(m, a, b, a->task);
     list_users(m, a);
-    for (int32_t i = 0; i < m->nuser && !repeats(m, a) && p->task[b->task].nact > 1; i++)
+    for (int32_t i = 0; i < m->nuser && !a->repeats && p->task[b->task].nact > 1; i++)
         if (p->task[m->user[i]].nact > 1) return shared(m, a, b, m->user[i]);
     for (int32_t w = b->task; w >= 0; w = writer_after(m, b, w)) {
         if (!(p->task[w].kind->flags & KIND_WRITES)) continue;
@@ -261,12 +259,12 @@ waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
     for (int32_t k = 0; k < t->nout; k++) {
         const struct out_port *o = &t->out[k];
         if (o->control || o->every != 1 || o->nreg > nreg) continue;
-        for (int32_t f = 0; f < o->nfan; f++)
-            for (int32_t r = 0; r < o->fan[f].nreader; r++) {
-                const struct reader *to = &o->fan[f].reader[r];
-                bool piece = p->task[to->task].nact == t->nact && p->task[to->task].in[to->port].hold == 1;
-                if (piece && (to->task == reader || before(m, reader, to->task))) return true;
-            }
+        int64_t at = m->v->first_out[task] + k;
+        for (int64_t r = m->v->first_reader[at]; r < m->v->first_reader[at + 1]; r++) {
+            const struct reader *to = &m->v->reader[r];
+            bool piece = p->task[to->task].nact == t->nact && p->task[to->task].in[to->port].hold == 1;
+            if (piece && (to->task == reader || before(m, reader, to->task))) return true;
+        }
     }
     return false;
 }
@@ -275,16 +273,14 @@ waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
 static int
 check_return(struct memory *m, const struct block *last, const struct block *first)
 {
-    const struct out_port *o = port_of(m, last);
-    int32_t nreg = port_of(m, first)->nreg;
+    int32_t nreg = first->nreg;
     if (last->task == first->task && last->out == first->out) return 0;
-    if (o->once && in_step(m, last, first)) return 0; /* there is no next period */
-    if (!in_step(m, last, first) || !waits_for(m, first->task, nreg, last->task))
+    if (last->once && in_step(last, first)) return 0; /* there is no next period */
+    if (!in_step(last, first) || !waits_for(m, first->task, nreg, last->task))
         return shared(m, last, first, last->task);
-    for (int32_t f = 0; f < o->nfan; f++)
-        for (int32_t r = 0; r < o->fan[f].nreader; r++)
-            if (!waits_for(m, first->task, nreg, o->fan[f].reader[r].task))
-                return shared(m, last, first, o->fan[f].reader[r].task);
+    int64_t at = m->v->first_out[last->task] + last->out;
+    for (int64_t r = m->v->first_reader[at]; r < m->v->first_reader[at + 1]; r++)
+        if (!waits_for(m, first->task, nreg, m->v->reader[r].task)) return shared(m, last, first, m->v->reader[r].task);
     return 0;
 }
 
@@ -316,7 +312,7 @@ check_blocks(struct memory *m, const struct block *block, int32_t n, struct cuts
             if (c->owner[k] >= 0 && c->owner[k] != was) TRY(check_heir(m, &block[c->owner[k]], &block[b]));
             was = c->owner[k];
             c->owner[k] = b;
-            if (!repeats(m, &block[b])) continue;
+            if (!block[b].repeats) continue;
             c->last[k] = b;
             if (c->first[k] < 0) c->first[k] = b;
         }
@@ -487,11 +483,10 @@ struct checks {
 };
 
 static void
-count_checks(const struct plan *p, struct checks *c, int32_t i)
+count_checks(const struct proof *v, struct checks *c, int32_t i)
 {
-    const struct task *t = &p->task[i];
-    for (int32_t k = 0; k < t->nin; k++) {
-        int32_t a = t->in[k].task, at = c->done[a];
+    for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++) {
+        int32_t a = v->from[k], at = c->done[a];
         c->done[i] = MAX(c->done[i], at);
         /* A check knows its own number by those before it. */
         int32_t lo = 0, hi = c->n;
@@ -541,7 +536,7 @@ check_updates(struct memory *m)
         }
         if (t->updates && !over) return proof_fail(m->v, i, "is marked as an update and writes over nothing");
         if (t->updates && t->nact != 1) return proof_fail(m->v, i, "updates %d times", (int)t->nact);
-        count_checks(p, &c, i);
+        count_checks(m->v, &c, i);
         const struct channel *joined = t->kind->flags & KIND_ORDER && t->channel >= 0 ? &p->channel[t->channel] : NULL;
         if (over || (joined && joined->sends)) TRY(check_checked(m, &c, i));
         if ((task_op(p, t) && m->v->checks[t->node]) || (joined && !joined->sends)) c.task[c.n++] = i;

@@ -1,18 +1,88 @@
-/* verify_run.c - the plan runs to its end: one greedy run of tokens, without bytes.
+/* verify_run.c - the plan runs to its end: by its rounds, or by one greedy run of tokens, without bytes.
  *
  * An actor acts when every in-port has its tokens and every result a free
  * register; that is all that can hold it up, and acting never takes away what
  * another one waits for (a token has one reader, a register one writer). So if
- * one order of events reaches the end, every order does, and one run decides.
+ * one order of events reaches the end, every order does, and one decides.
  * Tasks of a collective act together, since the work of each waits for all.
  * At the end every register must have been given back: the next run starts as
  * this one did.
+ *
+ * One such order is that of rounds: go through the list once for each piece, and
+ * let each task act that has an act in this round. A task that acts for each
+ * piece has one in every round; one that acts once, in the first round, or in the
+ * last, if what it reads is known only then: it is late. Nothing waits in it where
+ * no task that acts for each piece reads what is late. For edges point forward in
+ * the list, and as many tokens go in as come out (verify.c). So between two tasks
+ * that act for each piece one token goes in each round, or the reader would be
+ * late; what acts once and early gives the one token that its reader keeps to
+ * the end, or takes; and a late one has all that comes in n rounds. No register is
+ * filled twice in a round, and one that is filled for each piece is given back in
+ * its round, since all who read it act in it. The last act takes the last token
+ * and gives the last register back. That is one look at each edge, however many
+ * the pieces; other plans, and those of which it is not true, take the run.
+ *
  * Persistence of such nets: Commoner et al. 1971; one run deciding for rates:
  * Ghamarian et al. 2006. */
 #include "actors/plan/deadlock.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"
+
+/* ---- rounds ---- */
+
+/* What an edge brings to the first act of its reader is known only in the last round. */
+static bool
+comes_late(const struct proof *v, const struct in_port *in)
+{
+    const struct task *from = &v->plan->task[in->task];
+    const struct out_port *o = &from->out[in->out];
+    if (from->nact == 1) return v->late[in->task];
+    return o->control ? in->need > 1 : o->every > 1;
+}
+
+static void
+find_rounds(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    v->no_round = -1;
+    v->late = ARENA_ARRAY(&v->tmp, bool, p->ntask + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        bool late = t->channel >= 0 && p->channel[t->channel].late;
+        for (int32_t k = 0; k < t->nin && !late; k++) late = comes_late(v, &t->in[k]);
+        v->late[i] = late;
+        if (late && t->nact > 1 && v->no_round < 0) v->no_round = i;
+    }
+}
+
+/* Those of a collective act where the last of them stands: in one round, and before all who read what they fill. */
+static bool
+seat_keeps_order(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    int32_t one = task_partner(t, i, 0), last = task_partner(t, i, t->move.of->by->size - 1);
+    if (p->task[one].nact != t->nact || v->late[one] != v->late[i]) return false;
+    for (int32_t k = 0; k < t->nout; k++)
+        for (int32_t f = 0; f < t->out[k].nfan; f++)
+            for (int32_t r = 0; r < t->out[k].fan[f].nreader; r++)
+                if (t->out[k].fan[f].reader[r].task <= last) return false;
+    return true;
+}
+
+static bool
+runs_by_rounds(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    find_rounds(v);
+    bool all = v->no_round < 0;
+    for (int32_t i = 0; i < p->ntask && all; i++)
+        if (p->task[i].kind->flags & KIND_COLLECTS) all = seat_keeps_order(v, i);
+    return all;
+}
+
+/* ---- tokens ---- */
 
 /* What an actor's ports hold now; flat, by port number. */
 struct tokens {
@@ -192,7 +262,7 @@ check_rest(const struct tokens *s, int32_t task)
 }
 
 int
-prove_run(struct proof *v)
+proof_run_greedily(struct proof *v)
 {
     struct tokens s;
     tokens_init(&s, v);
@@ -206,4 +276,10 @@ prove_run(struct proof *v)
     TRY(check_finished(&s));
     for (int32_t i = 0; i < v->plan->ntask; i++) TRY(check_rest(&s, i));
     return 0;
+}
+
+int
+prove_run(struct proof *v)
+{
+    return runs_by_rounds(v) ? 0 : proof_run_greedily(v);
 }

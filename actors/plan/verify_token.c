@@ -12,10 +12,10 @@
 static bool
 keeps(const struct plan *p, const struct task *from, const struct task *to, uint8_t token)
 {
+    if (token == TOKEN_DONE) return true;
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     bool streams = device_kind(a->kind)->stream_new && device_kind(b->kind)->stream_new;
     switch (token) {
-    case TOKEN_DONE: return true;
     case TOKEN_ISSUED: return streams && from->device == to->device && from->stream == to->stream;
     case TOKEN_EVENT:
         return streams && a->kind == b->kind && a->thread == b->thread && !(from->kind->flags & KIND_COLLECTS);
@@ -45,8 +45,8 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     const struct task *from = &p->task[in->task];
     if (!keeps(p, from, t, in->token))
         return proof_fail(v, task, "port %d goes on before the work of task %d is done", (int)k, (int)in->task);
-    if ((t->updates || from->out[in->out].control) && task_op(p, from) && v->checks[from->node] &&
-        in->token != TOKEN_DONE)
+    if (in->token != TOKEN_DONE && (t->updates || from->out[in->out].control) && task_op(p, from) &&
+        v->checks[from->node])
         return proof_fail(v, task, "goes on before it is known whether task %d refuses its data", (int)in->task);
     return 0;
 }
