@@ -20,6 +20,13 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
+/* Is it what a rank holds elements of this type in? l NULL: of a number. */
+static bool
+is_held(const struct type *held, const struct type *t, const struct layout *l)
+{
+    return held->dtype == (l ? layout_dtype(l, (enum dtype)t->dtype) : t->dtype) && shape_equal(held, t);
+}
+
 static int
 check_call(const struct values *s, int32_t task, const struct prog_node *n, const struct call *c)
 {
@@ -30,12 +37,13 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
     for (int k = 0, nattr = op_nattr(n->op); k < nattr; k++)
         if (!c->attr != !n->attr || (n->attr && !proof_same_attr(&c->attr[k], &n->attr[k])))
             return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
-    const struct call *want = program_call(s->v->plan->program, n, &s->v->tmp);
-    for (int32_t i = 0; i < n->nin; i++)
-        if (!type_equal(&c->in[i], &want->in[i]) || c->in[i].weak != want->in[i].weak)
+    for (int32_t i = 0; i < n->nin; i++) {
+        struct type t = ref_type(s->v->plan->program, n->in[i]);
+        if (!is_held(&c->in[i], &t, n->want[i]) || c->in[i].weak != t.weak)
             return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
+    }
     for (int32_t k = 0; k < n->nout; k++)
-        if (!type_equal(&c->out[k], &want->out[k]))
+        if (!is_held(&c->out[k], &n->type[k], n->layout[k]))
             return proof_fail(s->v, task, "its kernel was made for another type of result %d", (int)k);
     return 0;
 }

@@ -11,13 +11,16 @@
 struct view
 value_part(const struct layout *l, const struct type *t, int pos)
 {
-    struct type local = layout_shard(l, t, pos);
-    struct view v = view_dense(&local, NULL);
+    struct view v = {.dtype = (uint8_t)layout_dtype(l, (enum dtype)t->dtype), .ndim = t->ndim};
     struct box b;
+    int64_t stride = 1;
     layout_box(l, t, pos, &b);
-    for (int d = 0; d < t->ndim; d++) {
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        v.dim[d] = b.hi[d] - b.lo[d];
         v.offset[d] = b.lo[d];
         v.global[d] = t->dim[d];
+        v.stride[d] = stride;
+        stride *= v.dim[d];
     }
     return v;
 }

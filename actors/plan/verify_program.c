@@ -10,6 +10,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MOST_OPERANDS = 64 };
 
@@ -86,20 +87,30 @@ operand_range(const struct op *op, int *least, int *most)
     }
 }
 
+/* It has an operator, and operands that exist. Of all nodes before more is asked of any. */
+static int
+check_refs(const struct program *g, int32_t i)
+{
+    const struct prog_node *n = &g->node[i];
+    int least, most;
+    if (!n->op) return fail(E_PLAN, "plan: node %d has no operator", (int)i);
+    operand_range(n->op, &least, &most);
+    if (n->nin < least || n->nin > most) return node_fail(g, i, "nin is %d", (int)n->nin);
+    if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "nout is %d", (int)n->nout);
+    for (int32_t k = 0; k < n->nin; k++)
+        if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);
+    return 0;
+}
+
 static int
 check_operands(const struct program *g, int32_t i)
 {
     const struct prog_node *n = &g->node[i];
-    int least, most;
-    operand_range(n->op, &least, &most);
-    if (n->nin < least || n->nin > most) return node_fail(g, i, "nin is %d", (int)n->nin);
-    if (n->nout != MAX(1, n->op->nout)) return node_fail(g, i, "nout is %d", (int)n->nout);
     if (n->phase > PHASE_BATCH) return node_fail(g, i, "phase is %d", n->phase);
     if (n->again < 0 || n->again > i + 1) return node_fail(g, i, "again is %d", (int)n->again);
     if (n->recompute < 0 || n->recompute > g->nnode) return node_fail(g, i, "recompute is %d", (int)n->recompute);
     if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
     for (int32_t k = 0; k < n->nin; k++) {
-        if (!ref_sound(g, n->in[k], i)) return node_fail(g, i, "operand %d names what does not exist", (int)k);
         if (is_tensor(n->in[k]) && !(n->op->flags & OP_MOVE)) {
             struct type t = ref_type(g, n->in[k]);
             if (!n->want[k] || layout_fits(n->want[k], &t)) return node_fail(g, i, "operand %d has no layout", (int)k);
@@ -159,10 +170,55 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-static int
-check_call(struct proof *v, struct arena *a, int32_t i)
+/* A call that was derived. What follows from a call does not change, so that one which is the same operand for operand
+ * - operator, types, attributes, layouts - is as legal, and has results of the same types. */
+struct derived {
+    struct call call;
+    bool sums; /* halves that a sum over pieces adds up give f32 */
+    struct type in[MOST_OPERANDS], out[OP_OUT];
+    const struct layout *layout[MOST_OPERANDS + OP_OUT];
+};
+struct derivations {
+    struct proof *v;
+    struct arena scratch;
+    struct derived *lately[64]; /* by operator, layout of the first result, and sums */
+};
+
+static bool
+is_derived(const struct derived *d, const struct call *c, bool sums)
 {
-    const struct program *g = v->plan->program;
+    bool same = d && d->call.op == c->op && d->call.nin == c->nin && d->call.nout == c->nout && d->sums == sums;
+    for (int32_t i = 0; same && i < c->nin; i++)
+        same = type_equal(&d->in[i], &c->in[i]) && d->in[i].weak == c->in[i].weak;
+    for (int32_t i = 0; same && i < c->nin + c->nout; i++) same = d->layout[i] == c->layout[i];
+    same = same && !d->call.attr == !c->attr;
+    for (int k = 0; same && c->attr && k < op_nattr(c->op); k++) same = proof_same_attr(&d->call.attr[k], &c->attr[k]);
+    return same;
+}
+
+static struct derived **
+derived_at(struct derivations *s, const struct call *c, bool sums)
+{
+    uint64_t key = (uintptr_t)c->op / sizeof(struct op) * 64 + (uintptr_t)c->layout[c->nin]->id * 2 + sums;
+    return &s->lately[key * 0x9e3779b97f4a7c15u >> 58];
+}
+
+static void
+remember(struct derivations *s, const struct call *c, bool sums)
+{
+    struct derived **at = derived_at(s, c, sums), *d = *at ? *at : ARENA_NEW(&s->v->tmp, struct derived);
+    d->call = *c;
+    d->sums = sums;
+    memcpy(d->in, c->in, sizeof *c->in * (size_t)c->nin);
+    memcpy(d->out, c->out, sizeof *c->out * (size_t)c->nout);
+    memcpy(d->layout, c->layout, sizeof *c->layout * (size_t)(c->nin + c->nout));
+    *at = d;
+}
+
+static int
+check_call(struct derivations *s, int32_t i)
+{
+    const struct program *g = s->v->plan->program;
     const struct prog_node *n = &g->node[i];
     struct type in[MOST_OPERANDS] = {0}, out[OP_OUT] = {0};
     const struct layout *layout[MOST_OPERANDS + OP_OUT] = {0};
@@ -173,13 +229,19 @@ check_call(struct proof *v, struct arena *a, int32_t i)
     for (int32_t k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
     struct call c = {
         .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr, .layout = layout};
+    bool sums = n->type[0].dtype == DT_F32 && proof_sum(s->v, i) >= 0;
+    const struct derived *d = *derived_at(s, &c, sums);
+    if (is_derived(d, &c, sums)) return same_types(g, i, d->out);
     struct rule rule;
-    int status = call_infer(a, &c, &rule);
-    bool wide = !status && dtype_is_half((enum dtype)out[0].dtype) && n->type[0].dtype == DT_F32;
-    if (wide && proof_sum(v, i) >= 0) out[0].dtype = DT_F32;
+    int status = call_infer(&s->scratch, &c, &rule);
+    if (!status && sums && dtype_is_half((enum dtype)out[0].dtype)) out[0].dtype = DT_F32;
     if (!status) TRY(same_types(g, i, out));
-    if (!status) status = sig_check(a, &c, &rule, layout);
-    if (!status) return 0;
+    if (!status) status = sig_check(&s->scratch, &c, &rule, layout);
+    arena_reset(&s->scratch);
+    if (!status) {
+        remember(s, &c, sums);
+        return 0;
+    }
     char text[1024];
     snprintf(text, sizeof text, "%s", err_text());
     return node_fail(g, i, "%s", text);
@@ -224,11 +286,10 @@ check_recomputed(const struct program *g, int32_t i)
 }
 
 static int
-check_node(struct proof *v, struct arena *a, int32_t i)
+check_node(struct derivations *s, int32_t i)
 {
-    const struct program *g = v->plan->program;
+    const struct program *g = s->v->plan->program;
     const struct prog_node *n = &g->node[i];
-    if (!n->op) return fail(E_PLAN, "plan: node %d has no operator", (int)i);
     TRY(check_operands(g, i));
     for (int32_t k = 0; k < n->nout; k++)
         if (!value_sound(&n->type[k], n->layout[k]) || n->layout[k]->place != n->layout[0]->place)
@@ -241,7 +302,7 @@ check_node(struct proof *v, struct arena *a, int32_t i)
         return is_tensor(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
     }
     /* A source is given its shape, and any layout fits what it makes. */
-    return n->op->flags & OP_SOURCE ? 0 : check_call(v, a, i);
+    return n->op->flags & OP_SOURCE ? 0 : check_call(s, i);
 }
 
 static int
@@ -289,13 +350,11 @@ prove_program(struct proof *v)
         return fail(E_PLAN, "plan: a program of %d leaves, %d nodes, %d roots, %d numbers is larger than its memory",
                     (int)g->nleaf, (int)g->nnode, (int)g->nroot, (int)g->nnumber);
     TRY(check_leaves(g));
-    struct arena a = {0};
+    for (int32_t i = 0; i < g->nnode; i++) TRY(check_refs(g, i));
+    struct derivations s = {.v = v};
     int status = 0;
-    for (int32_t i = 0; i < g->nnode && !status; i++) {
-        status = check_node(v, &a, i);
-        arena_reset(&a);
-    }
-    arena_fini(&a);
+    for (int32_t i = 0; i < g->nnode && !status; i++) status = check_node(&s, i);
+    arena_fini(&s.scratch);
     for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_root(g, k);
     if (status || v->plan->nmemory < 2) return status; /* 0: bytes that were read, no plan yet */
