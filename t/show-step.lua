@@ -102,6 +102,29 @@ tap.group("the picture", function()
   tap.ok(plain:find("idle %(as given%)"), "costs that were given are told to be")
   tap.ok(plain:find("27.3 %%"), "theory says (p - 1) / (m + p - 1)")
   tap.ok(plain:find("cpu:0 0"), "device 0 begins with piece 0")
+  local rows, less = 0, {}
+  for _, pieces in ipairs{4, 16, 32} do
+    local step = pipeline(4, pieces, "1f1b")
+    for _, move in ipairs{0, 1, 5, 20, 80} do
+      local costs = {forward = 1, backward = 2, move = move}
+      local run = step:chart(costs).planned
+      for _, width in ipairs{40, 80, 160} do
+        local at = 0
+        for row in drawn(step, width, false, costs):gmatch("\n  cpu:%d ([^\n]+)") do
+          at = at + 1
+          if at > #run.devices then break end
+          local idle = select(2, row:gsub("·", ""))
+          local cells = utf8.len(row)
+          rows = rows + 1
+          if cells - idle <= run.devices[at].busy / run.time * cells - 1 then
+            less[#less + 1] = ("%d pieces, move %d, width %d, device %d: %d of %d"):format(pieces, move, width, at - 1, cells - idle, cells)
+          end
+        end
+      end
+    end
+  end
+  tap.is(less, {}, rows .. " rows of a terminal: none shows less work than its device has, short as acts may be")
+  tap.is(rows, 3 * 5 * 3 * 4, "of all devices")
   local path = os.tmpname()
   pipeline(2, 4, "1f1b"):show(path .. ".svg")
   local f = assert(io.open(path .. ".svg"))

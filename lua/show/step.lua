@@ -72,9 +72,10 @@ end
 local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
 
 -- What each cell shows, as runs {what =, piece =, stage =, from =, to =} in cells, without those that are idle: the kind of
--- work and the piece that take most of a cell; a cell that is mostly idle shows that.
+-- work and the piece that take most of a cell; a cell that is mostly idle shows that, but where so much that was not shown
+-- makes up a cell: acts much shorter than cells are seen as often as they take time.
 local function runs_of(spans, time, columns)
-  local cells, runs = {}, {}
+  local cells, runs, unseen = {}, {}, 0
   for _, s in ipairs(spans) do
     local from, to = s.from / time * columns, s.to / time * columns
     for k = math.floor(from), math.min(columns - 1, math.ceil(to) - 1) do
@@ -88,7 +89,10 @@ local function runs_of(spans, time, columns)
   end
   for k = 0, columns - 1 do
     local cell, last = cells[k], runs[#runs]
-    if cell and cell.busy >= 0.5 then
+    local busy = cell and math.min(cell.busy, 1) or 0
+    local seen = busy >= 0.5 or busy > 0 and unseen + busy >= 1
+    unseen = unseen + busy - (seen and 1 or 0)
+    if seen then
       if last and last.to == k and last.key == cell.key then last.to = k + 1
       else runs[#runs + 1] = {key = cell.key, what = cell.most.what, piece = cell.most.piece, stage = cell.most.stage, from = k, to = k + 1} end
     end
