@@ -1,13 +1,12 @@
 /* Tests of actors/verify*.c: valid plans pass; a plan with one number changed is refused, or computes the same bytes.
  *
- * A copy of each random plan is changed in one field at a time. What the proof lets pass is run on the simulator with
- * poisoned registers, on buffers of exactly the promised size, and compared; and its rounds beside one run of tokens.
- */
+ * A copy of each random plan is changed in one field at a time. What passes is run on the simulator with poisoned
+ * registers, on buffers of exactly the promised size, and compared; and its rounds beside one run of tokens. */
 #include "t/plans.h"
 
-#include "actors/plan/verify.h"
 #include "kernels/op/table.h"
 #include "t/collecting.h"
+#include "t/greedy.h"
 
 #include <unistd.h>
 
@@ -475,22 +474,6 @@ changed(const struct slot *s, enum change c, int64_t v)
     case ZERO: return 0;
     default: return large[s->bytes];
     }
-}
-
-/* Does one greedy run of tokens reach its end? Of a plan that is proved: what rounds say, it must say. */
-static bool
-runs_greedily(const struct plan *p)
-{
-    struct proof v = {.plan = p};
-    v.first_in = ARENA_ARRAY(&v.tmp, int64_t, p->ntask + 1);
-    v.first_out = ARENA_ARRAY(&v.tmp, int64_t, p->ntask + 1);
-    for (int32_t i = 0; i < p->ntask; i++) {
-        v.first_in[i + 1] = v.first_in[i] + p->task[i].nin;
-        v.first_out[i + 1] = v.first_out[i] + p->task[i].nout;
-    }
-    bool fine = proof_run_greedily(&v) == 0;
-    arena_fini(&v.tmp);
-    return fine;
 }
 
 /* False when the mutant passed and did not compute the same. */
