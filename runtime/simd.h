@@ -41,6 +41,16 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
+/* Vector x is in a register from here on. What is used several times gcc would read anew for each use, as an operand in
+ * memory, though a core may load fewer vectors than it multiplies. */
+#if defined(__x86_64__)
+#define IN_REGISTER(x) __asm__("" : "+v"(x))
+#elif defined(__aarch64__)
+#define IN_REGISTER(x) __asm__("" : "+w"(x))
+#else
+#define IN_REGISTER(x) UNUSED(x)
+#endif
+
 /* Loops whose vectors must have the width of the machine's registers are compiled for each level by themselves, and
  * pick one when they run. */
 #if defined(__x86_64__) && defined(__GNUC__)

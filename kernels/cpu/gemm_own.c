@@ -140,15 +140,16 @@ gemm_few_run(const struct kcall *k, const void *state)
 
 /* ---- small products ---- */
 
-/* So few products of numbers that a call of oneDNN's takes longer, which costs 0.3 us: one core, us, so and by oneDNN,
- * 16^3 0.17, 0.44; 32^3 0.52, 0.84; 64^3 3.1, 3.4; 12 of 5 x 8 x 16 0.55, 0.83; 384 of 64^3 1,390, 1,370. */
+/* Products as small as these oneDNN computes no faster, and a call of its own costs 0.3 us. One core of a Zen 4, us, so
+ * and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x 1024 x 64 4,130, 5,550; 48 of 64 x 64 x 1024
+ * 4,070, 4,140; 8 x 512 x 512 36, 58; with a turned 256 x 64 x 64 18.5, 20.0; but 96 of 32^3 63, 60. */
 static bool
 small_goes_on(const struct gemm *g)
 {
-    enum { MOST = 1 << 18 };
+    enum { MOST = 1 << 22 };
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) && b->cols % SMALL_COLS == 0 &&
-           batch_count(g) * c->rows * c->cols * a->cols <= MOST;
+           c->rows * c->cols * a->cols <= MOST;
 }
 
 /* The product, or its transpose, which then is computed. */
@@ -179,20 +180,44 @@ contract_small_accepts(const struct kcall *k)
     return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of_contract(k, &g) && small_settle(&g, &swapped);
 }
 
+/* Products, cut into squares of c that are worth a thread: column by column of them, since one's b serves all. */
+struct small_batch {
+    struct gemm g;
+    const float *a, *b;
+    float *c;
+    int64_t down, across; /* squares of one product */
+};
+enum { SIDE = 64 };
+
+static void
+small_squares(void *arg, int64_t lo, int64_t hi)
+{
+    const struct small_batch *all = arg;
+    const struct matrix *x = all->g.x;
+    int64_t each = all->down * all->across, skip[NMATRIX];
+    for (int64_t end; lo < hi && !stop_now(); lo = end) {
+        int64_t row = lo % all->down * SIDE, col = lo % each / all->down * SIDE;
+        int64_t down = MIN(hi - lo, all->down - lo % all->down);
+        end = lo + down;
+        batch_skip(&all->g, lo / each, skip);
+        struct small_operand a = {all->a + skip[A] + row * x[A].row, x[A].row, x[A].col};
+        gemm_small(MIN(down * SIDE, x[C].rows - row), MIN(SIDE, x[C].cols - col), x[A].cols, a, all->b + skip[B] + col,
+                   x[B].row, false, all->c + skip[C] + row * x[C].row + col, x[C].row);
+    }
+}
+
 static int
 small_run(const struct kcall *k, struct gemm g)
 {
+    enum { GRAIN = 1 << 18 }; /* products that are worth a thread */
     bool swapped;
     small_settle(&g, &swapped);
-    const struct matrix *x = g.x;
-    const float *a = k->in[swapped].data, *b = k->in[!swapped].data;
-    float *c = k->out[0].data;
-    int64_t n = batch_count(&g), skip[NMATRIX];
-    for (int64_t r = 0; r < n; r++) {
-        batch_skip(&g, r, skip);
-        gemm_small(x[C].rows, x[C].cols, x[A].cols, (struct small_operand){a + skip[A], x[A].row, x[A].col},
-                   b + skip[B], x[B].row, false, c + skip[C], x[C].row);
-    }
+    const struct matrix *c = &g.x[C];
+    struct small_batch all = {.g = g, .a = k->in[swapped].data, .b = k->in[!swapped].data, .c = k->out[0].data};
+    all.down = (c->rows + SIDE - 1) / SIDE;
+    all.across = (c->cols + SIDE - 1) / SIDE;
+    int64_t work = MIN(c->rows, SIDE) * MIN(c->cols, SIDE) * g.x[A].cols;
+    team_run(k->threads, batch_count(&g) * all.down * all.across, 1 + GRAIN / MAX(work, 1), small_squares, &all);
     return 0;
 }
 
