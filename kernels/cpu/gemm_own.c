@@ -146,10 +146,10 @@ gemm_few_run(const struct kcall *k, const void *state)
 static bool
 small_goes_on(const struct gemm *g)
 {
-    enum { MOST = 1 << 22 };
+    enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 }; /* b of few rows is read from memory, in its order */
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) && b->cols % SMALL_COLS == 0 &&
-           c->rows * c->cols * a->cols <= MOST;
+           c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);
 }
 
 /* The product, or its transpose, which then is computed. */
