@@ -16,14 +16,14 @@ static double wire_ns_per_byte; /* of the programs of parts: 0, and no sum is ha
 
 enum { MOST_PARTS = 4, NOBODY = 99 /* the process of the simulator itself */ };
 
-/* How devices 0, 1, ... are cut: memory m has n[m] of them. */
+/* How devices 0, 1, ... of each kind are cut: memory m has n[m] of them. */
 struct cut {
     int nmemory, n[MOST_PARTS];
 };
 
 struct parts {
     int n;
-    struct plan_range range[MOST_PARTS + 1];
+    struct plan_range range[2 * MOST_PARTS];
     struct plan_map map[MOST_PARTS];
     struct plan *plan[MOST_PARTS];
     struct channel_far *far[MOST_PARTS];
@@ -53,14 +53,18 @@ static void
 parts_map(struct parts *x, const struct cut *cut)
 {
     x->n = cut->nmemory;
-    for (int m = 0, first = 0; m < x->n; first += cut->n[m++])
-        x->range[m] = (struct plan_range){
-            .kind = DEV_CPU, .first = first, .n = cut->n[m], .nslot = MIN(cut->n[m], 2), .memory = m};
-    if (other_kind != DEV_CPU) /* all of them in memory 0 */
-        x->range[x->n] = (struct plan_range){.kind = other_kind, .n = NDEV, .nslot = x->range[0].nslot, .memory = 0};
+    int nrange = other_kind == DEV_CPU ? x->n : 2 * x->n;
+    for (int i = 0, first = 0; i < nrange; first += cut->n[i++ % x->n]) {
+        int m = i % x->n;
+        if (m == 0) first = 0;
+        x->range[i] = (struct plan_range){.kind = i < x->n ? DEV_CPU : other_kind,
+                                          .first = first,
+                                          .n = cut->n[m],
+                                          .nslot = MIN(cut->n[m], 2),
+                                          .memory = m};
+    }
     for (int m = 0; m < x->n; m++)
-        x->map[m] = (struct plan_map){
-            .nrange = x->n + (other_kind != DEV_CPU), .nslot = x->range[m].nslot, .memory = m, .range = x->range};
+        x->map[m] = (struct plan_map){.nrange = nrange, .nslot = x->range[m].nslot, .memory = m, .range = x->range};
 }
 
 /* The parts of the program with these bytes. */

@@ -9,6 +9,7 @@
 
 #include "actors/session/session.h"
 #include "kernels/op/table.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "t/tap.h"
 
@@ -218,7 +219,7 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 
 /* ---- running a plan by itself ---- */
 
-/* A heap of whole pages, which can be locked (parts.h). */
+/* A heap of whole pages, which can be locked (parts.h), of what host code reads. */
 struct heap {
     char *base;
     size_t used;
@@ -243,7 +244,7 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     const struct device_kind *k = device_kind(kind);
     void *p = NULL;
     if (bytes == 0) return NULL;
-    if (b->heap) {
+    if (b->heap && k->flags & HOST_READS) {
         p = b->heap->base + b->heap->used;
         b->heap->used += (size_t)where_stride(bytes);
         assert(b->heap->used <= HEAP_BYTES);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef FAULT /* t/actors-sim.c compiles this file once more, with mistakes */
+#ifndef FAULT /* t/faults.h compiles this file once more, with mistakes */
 #define FAULT(mistake) false
 #endif
 

@@ -41,6 +41,34 @@ list_memories(struct plan *p, const struct mines *m, const struct devices *s)
     p->nmemory = sorted_once(p->memories, s->n);
 }
 
+static int
+by_device(const void *a, const void *b)
+{
+    const struct plan_device *x = a, *y = b;
+    return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
+}
+
+/* The cpu devices through whose memory goes what host code does not read, where there are other memories. */
+static int
+add_hosts(struct plan *p, const struct mines *m)
+{
+    int32_t own = p->ndevice, n = 0;
+    for (int32_t i = 0; i < own; i++) {
+        const struct plan_device *of = &p->device[i];
+        if (p->nmemory == 1 || device_kind(of->kind)->flags & HOST_READS) continue;
+        struct plan_device d = {.kind = DEV_CPU, .rank = mines_host(m, of->kind, of->rank)};
+        if (d.rank < 0) continue;
+        TRY(plan_thread(m, &d, 0));
+        p->device[p->ndevice++] = d;
+    }
+    if (p->ndevice == own) return 0;
+    qsort(p->device, (size_t)p->ndevice, sizeof *p->device, by_device);
+    for (int32_t i = 0; i < p->ndevice; i++)
+        if (n == 0 || by_device(&p->device[n - 1], &p->device[i])) p->device[n++] = p->device[i];
+    p->ndevice = n;
+    return 0;
+}
+
 /* Those of the program's devices that lie in the part's memory. */
 static int
 own_devices(struct plan *p, const struct mines *m, const struct devices *s)
@@ -48,7 +76,7 @@ own_devices(struct plan *p, const struct mines *m, const struct devices *s)
     const struct program *g = p->program;
     p->memory = mines_own(m);
     p->nthread = g->map ? g->map->nslot : p->nshare;
-    p->device = ARENA_ARRAY(&p->arena, struct plan_device, s->n);
+    p->device = ARENA_ARRAY(&p->arena, struct plan_device, 2 * s->n);
     for (int i = 0; i < s->n; i++) {
         struct plan_device d = {.kind = (uint8_t)s->device[i].kind, .rank = s->device[i].rank};
         TRY(plan_thread(m, &d, i % p->nthread));
@@ -66,6 +94,7 @@ plan_devices(struct plan *p, const struct mines *m)
     devices_of(p->program, &s);
     int status = own_devices(p, m, &s);
     if (!status) list_memories(p, m, &s);
+    if (!status) status = add_hosts(p, m);
     devices_free(&s);
     return status;
 }

@@ -46,6 +46,17 @@ mines_memory(const struct mines *m, int kind, int32_t rank)
     return h ? h->memory : -1;
 }
 
+/* Devices of a memory take its first cpu devices in turns. */
+int32_t
+mines_host(const struct mines *m, int kind, int32_t rank)
+{
+    const struct plan_range *own = mines_range(m, kind, rank);
+    for (int i = 0; own && i < m->map->nrange; i++)
+        if (m->range[i]->kind == DEV_CPU && m->range[i]->memory == mines_own(m))
+            return m->range[i]->first + (rank - own->first) % m->range[i]->n;
+    return -1;
+}
+
 static struct mine *
 find_mine(struct mines *m, const struct place *p)
 {

@@ -33,6 +33,9 @@ const struct plan_range *mines_range(const struct mines *m, int kind, int32_t ra
 /* Returns the memory of a device: its range's, 0 where there is no map; a device that only stands for its layout (meta)
  * is in every memory. */
 int32_t mines_memory(const struct mines *m, int kind, int32_t rank);
+/* Returns the rank of the cpu device, of the memory of a device that lies in this one, through which what host code
+ * does not read of it goes to other memories, and comes from there; -1: the memory has no cpu devices. */
+int32_t mines_host(const struct mines *m, int kind, int32_t rank);
 /* Returns the memory that the part is of. */
 static inline int32_t
 mines_own(const struct mines *m)

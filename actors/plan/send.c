@@ -7,7 +7,10 @@
  *
  * the three in the middle once for each level of stages (what comes from another space of this memory is transferred
  * where it would be received), so that each SEND stands before its RECV wherever the two lists are put together
- * (verify_run.c needs that). */
+ * (verify_run.c needs that).
+ *
+ * Host code sends and receives. What it does not read is transferred to a cpu device's memory right before its SEND,
+ * and from there right behind its RECV: both are work of a stream, and the edges between say when it is done. */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -88,87 +91,156 @@ reader_place(const struct mover *m, const struct cross_channel *c)
     return (c->to_side == SIDE_STAGE ? m->b->from : m->b->to)->place;
 }
 
+/* ---- from one space to another ---- */
+
+/* A device by what it is. */
+struct end {
+    int kind;
+    int32_t rank;
+};
+
+/* What a channel carries, as one row. */
+static struct view
+row_of(const struct mover *m, const struct cross_channel *c)
+{
+    struct type t = type_of(cross_dtype(m->cross, c), 1, &c->numel);
+    return view_dense(&t, NULL);
+}
+
+/* A task that brings what a channel carries from one device's memory to another's; its steps are still to be said. */
+static int
+carry_task(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t nstep, int32_t *id)
+{
+    struct lower *l = m->l;
+    int kind = device_carrier(from.kind, to.kind);
+    if (kind < 0)
+        return fail(E_PLACE, "a value does not go from %s to %s devices at once: work of neither reaches both memories",
+                    device_kind_text(from.kind), device_kind_text(to.kind));
+    int32_t rank = kind == to.kind ? to.rank : from.rank;
+    struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->piece, id);
+    d->task.move = (struct task_move){.of = m->move, .nstep = nstep};
+    d->task.move.step = ARENA_ARRAY(&l->plan->arena, struct box_move, nstep);
+    d->task.name = kind_transfer.name;
+    d->task.nresult = 1;
+    draft_out(l, d, c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c)), 1);
+    d->out[0].where.index = draft_device(l, to.kind, to.rank);
+    draft_args(l, *id, 1);
+    return 0;
+}
+
+/* A step that copies one window. */
+static struct box_move
+copy_step(struct mover *m, const struct view *src, int64_t skip, const struct view *dst, int64_t at)
+{
+    int64_t width = (int64_t)dtype_bytes(src->dtype);
+    struct box_from from = {.skip = skip * width, .view = intern_view(m->l, src)};
+    return (struct box_move){.verb = BOX_COPY,
+                             .nfrom = 1,
+                             .from = arena_dup(&m->l->plan->arena, &from, sizeof from),
+                             .skip = at * width,
+                             .view = intern_view(m->l, dst)};
+}
+
+/* The slices of a channel, from where they lie here to one row. */
+static int
+carry_slices(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t *id)
+{
+    struct part part;
+    TRY(carry_task(m, c, from, to, c->nslice, id));
+    struct box_move *step = m->l->draft[*id].task.move.step;
+    for (int32_t i = 0; i < c->nslice; i++) {
+        int64_t skip, at;
+        struct view src = window_of(m, c, i, &part, &skip), dst = mover_received(m, c, i, &at);
+        step[i] = copy_step(m, &src, skip, &dst, at);
+    }
+    return draft_reads(m->l, *id, &part, 0, false);
+}
+
+/* The row of a task, to another memory. */
+static int
+carry_row(struct mover *m, const struct cross_channel *c, int32_t of, struct end from, struct end to, int32_t *id)
+{
+    struct view row = row_of(m, c);
+    struct part part = {.kind = ARG_REG, .index = of, .view = &row};
+    TRY(carry_task(m, c, from, to, 1, id));
+    m->l->draft[*id].task.move.step[0] = copy_step(m, &row, 0, &row, 0);
+    return draft_reads(m->l, *id, &part, 0, false);
+}
+
+static int
+transfer_task(struct mover *m, int32_t channel)
+{
+    const struct cross_channel *c = &m->cross->in[channel];
+    const struct place *from = m->b->from->place, *to = reader_place(m, c);
+    return carry_slices(m, c, (struct end){from->kind, from->rank[cross_from(m->cross, c)]},
+                        (struct end){to->kind, to->rank[cross_to(m->cross, c)]}, &m->recv[channel]);
+}
+
+/* ---- to and from another memory ---- */
+
+/* Where host code, which sends and receives, finds bytes of a device: there, or in a cpu device's memory. */
+static int
+host_end(const struct mover *m, struct end device, struct end *out)
+{
+    *out = device;
+    if (device_kind(device.kind)->flags & HOST_READS) return 0;
+    *out = (struct end){DEV_CPU, mines_host(&m->l->mines, device.kind, device.rank)};
+    if (out->rank >= 0) return 0;
+    return fail(E_PLACE,
+                "%s:%d: what goes to other memories goes through that of a cpu device of its worker, which "
+                "has none",
+                device_kind_text(device.kind), (int)device.rank);
+}
+
+/* Of a row that lies in host memory: it whole; of what host code reads, slice by slice. */
 static int
 send_task(struct mover *m, const struct cross_channel *c)
 {
     struct lower *l = m->l;
-    const struct place *from = m->b->from->place;
+    const struct place *place = m->b->from->place;
+    struct end from = {place->kind, place->rank[cross_from(m->cross, c)]}, host;
+    struct view row = row_of(m, c);
+    struct part part = {.kind = ARG_REG, .view = &row};
+    TRY(host_end(m, from, &host));
+    bool there = host.kind == from.kind;
+    if (!there) TRY(carry_slices(m, c, from, host, &part.index));
     struct channel made = channel_of(m, c, true);
-    struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, c->nslice);
-    struct part part;
+    made.nslice = there ? c->nslice : 1;
+    struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, made.nslice);
     int32_t id;
-    int32_t rank = from->rank[cross_from(m->cross, c)];
-    struct draft *d = draft_new(l, &kind_send, m->from->node, from->kind, rank, c->to, m->piece, &id);
+    struct draft *d = draft_new(l, &kind_send, m->from->node, host.kind, host.rank, c->to, m->piece, &id);
     d->task.move.of = m->move;
     d->task.name = kind_send.name;
-    for (int32_t i = 0; i < c->nslice; i++) {
+    if (!there) slice[0] = (struct channel_slice){0, intern_view(l, &row)};
+    for (int32_t i = 0; there && i < c->nslice; i++) {
         int64_t skip;
         struct view v = window_of(m, c, i, &part, &skip);
         slice[i] = (struct channel_slice){skip * (int64_t)dtype_bytes(v.dtype), intern_view(l, &v)};
     }
-    made.nslice = c->nslice;
     made.slice = slice;
     draft_args(l, id, 1);
     channel_add(l, id, &made);
     return draft_reads(l, id, &part, 0, false);
 }
 
-static void
+static int
 recv_task(struct mover *m, int32_t channel)
 {
     struct lower *l = m->l;
     const struct cross_channel *c = &m->cross->in[channel];
-    const struct place *to = reader_place(m, c);
+    const struct place *place = reader_place(m, c);
+    struct end to = {place->kind, place->rank[cross_to(m->cross, c)]}, host;
+    TRY(host_end(m, to, &host));
     struct channel made = channel_of(m, c, false);
-    int32_t rank = to->rank[cross_to(m->cross, c)];
-    struct draft *d = draft_new(l, &kind_recv, m->from->node, to->kind, rank, c->to, m->piece, &m->recv[channel]);
+    int32_t id;
+    struct draft *d = draft_new(l, &kind_recv, m->from->node, host.kind, host.rank, c->to, m->piece, &id);
     d->task.move.of = m->move;
     d->task.name = kind_recv.name;
     d->task.nresult = 1;
     draft_out(l, d, made.bytes, 1);
-    channel_add(l, m->recv[channel], &made);
-}
-
-/* ---- from one space to another ---- */
-
-static struct box_move
-carry_slice(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part)
-{
-    int64_t skip, at;
-    struct view src = window_of(m, c, which, part, &skip), dst = mover_received(m, c, which, &at);
-    int64_t width = (int64_t)dtype_bytes(src.dtype);
-    struct box_from from = {.skip = skip * width, .view = intern_view(m->l, &src)};
-    return (struct box_move){.verb = BOX_COPY,
-                             .nfrom = 1,
-                             .from = arena_dup(&m->l->plan->arena, &from, sizeof from),
-                             .skip = at * width,
-                             .view = intern_view(m->l, &dst)};
-}
-
-static int
-transfer_task(struct mover *m, int32_t channel)
-{
-    struct lower *l = m->l;
-    const struct cross_channel *c = &m->cross->in[channel];
-    const struct place *from = m->b->from->place, *to = reader_place(m, c);
-    int kind = device_carrier(from->kind, to->kind);
-    if (kind < 0)
-        return fail(E_PLACE, "a value does not go from %s to %s devices at once: work of neither reaches both memories",
-                    device_kind_text(from->kind), device_kind_text(to->kind));
-    int32_t holder = to->rank[cross_to(m->cross, c)];
-    int32_t rank = kind == to->kind ? holder : from->rank[cross_from(m->cross, c)];
-    struct draft *d = draft_new(l, &kind_transfer, m->from->node, kind, rank, c->to, m->piece, &m->recv[channel]);
-    struct task_move *t = &d->task.move;
-    struct part part;
-    *t = (struct task_move){.of = m->move, .nstep = c->nslice};
-    t->step = ARENA_ARRAY(&l->plan->arena, struct box_move, c->nslice);
-    for (int32_t i = 0; i < c->nslice; i++) t->step[i] = carry_slice(m, c, i, &part);
-    d->task.name = kind_transfer.name;
-    d->task.nresult = 1;
-    draft_out(l, d, c->numel * (int64_t)dtype_bytes(cross_dtype(m->cross, c)), 1);
-    d->out[0].where.index = draft_device(l, to->kind, holder);
-    draft_args(l, m->recv[channel], 1);
-    return draft_reads(l, m->recv[channel], &part, 0, false);
+    channel_add(l, id, &made);
+    m->recv[channel] = id;
+    return host.kind == to.kind ? 0 : carry_row(m, c, id, host, to, &m->recv[channel]);
 }
 
 /* ---- the tasks of a hop ---- */
@@ -184,10 +256,7 @@ static int
 receive_all(struct mover *m, int32_t first, int32_t end)
 {
     for (int32_t i = first; i < end; i++)
-        if (m->cross->in[i].peer == m->l->plan->memory)
-            TRY(transfer_task(m, i));
-        else
-            recv_task(m, i);
+        TRY(m->cross->in[i].peer == m->l->plan->memory ? transfer_task(m, i) : recv_task(m, i));
     return 0;
 }
 
@@ -195,11 +264,6 @@ int
 move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to)
 {
     struct mover m;
-    int a = from->layout->place->kind, b = to->layout->place->kind;
-    bool host_reads = device_kind(a)->flags & device_kind(b)->flags & HOST_READS;
-    if (!cross_is_all(x) && !host_reads && !l->program->dry_run)
-        return fail(E_PLACE, "a value does not go from %s to %s devices of another memory: the host reads not both",
-                    device_kind_text(a), device_kind_text(b));
     mover_init(&m, l, move, x, from);
     TRY(send_all(&m, 0, x->npart));
     struct cross_level done = {.nout = x->npart};

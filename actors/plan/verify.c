@@ -67,6 +67,16 @@ add_place(struct devices *s, const struct place *p)
     for (int i = 0; i < p->nrank; i++) s->device[s->n++] = (struct plan_device){.kind = p->kind, .rank = p->rank[i]};
 }
 
+static void
+sort_devices(struct devices *s)
+{
+    int32_t n = 0;
+    if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), by_device);
+    for (int32_t i = 0; i < s->n; i++)
+        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
+    s->n = n;
+}
+
 /* The devices that the program names, sorted, each once. */
 static void
 program_devices(const struct program *g, struct devices *s)
@@ -81,11 +91,22 @@ program_devices(const struct program *g, struct devices *s)
             if (g->node[i].layout[k]->place != last) add_place(s, g->node[i].layout[k]->place);
             last = g->node[i].layout[k]->place;
         }
-    if (s->n) qsort(s->device, (size_t)s->n, sizeof(*s->device), by_device);
-    int32_t n = 0;
-    for (int32_t i = 0; i < s->n; i++)
-        if (n == 0 || by_device(&s->device[n - 1], &s->device[i])) s->device[n++] = s->device[i];
-    s->n = n;
+    sort_devices(s);
+}
+
+/* Where there are other memories, what host code does not read of a device has a cpu device of this one to go through.
+ */
+static void
+add_hosts(const struct mines *m, struct devices *s)
+{
+    int32_t own = s->n;
+    GROW(s->device, 2 * own, s->capacity);
+    for (int32_t i = 0; i < own; i++) {
+        const struct plan_device *d = &s->device[i];
+        int32_t host = device_kind(d->kind)->flags & HOST_READS ? -1 : mines_host(m, d->kind, d->rank);
+        if (host >= 0) s->device[s->n++] = (struct plan_device){.kind = DEV_CPU, .rank = host};
+    }
+    sort_devices(s);
 }
 
 /* The plan lists the memories of all devices; those of its own are left in s. */
@@ -127,6 +148,7 @@ check_devices(struct proof *v)
     int status = 0, most = 0;
     program_devices(p->program, &s);
     status = check_memories(v, &s);
+    if (!status && p->nmemory > 1) add_hosts(&v->mines, &s);
     if (!status && p->ndevice != s.n)
         status = fail(E_PLAN, "plan: %d devices, the program names %d", (int)p->ndevice, (int)s.n);
     for (int32_t i = 0; !status && i < s.n; i++) {

@@ -54,6 +54,7 @@ value_begin_move(struct values *s, int32_t task)
     const struct plan_move *b = p->task[task].move.of;
     s->box++;
     s->box_task = 0;
+    s->halfway = false;
     s->box_version = NULL;
     if (s->box >= p->nmove || p->move[s->box] != b)
         return proof_fail(s->v, task, "its move is not number %d of the plan", (int)s->box);

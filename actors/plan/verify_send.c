@@ -83,7 +83,6 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
     TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, cross_dtype(s->cross, x)));
     TRY(proof_same(s->v, task, "bytes of its channel", c->bytes,
                    x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x))));
-    TRY(proof_same(s->v, task, "slices of its channel", c->nslice, sends ? x->nslice : 0));
     return proof_same(s->v, task, "content of its channel", (int64_t)c->what,
                       (int64_t)cross_what(s->cross, s->box_ref, x));
 }
@@ -115,14 +114,95 @@ check_window(struct values *s, int32_t task, const struct cross_channel *x, int3
                       (skip + more) * (int64_t)dtype_bytes(view.dtype));
 }
 
-/* The next task of a move: it is its turn; which of those. */
+/* The next task of a move. */
+static int
+begin_task(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    bool first = task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of;
+    return first ? value_begin_move(s, task) : 0;
+}
+
+/* It is its turn; which of those. */
 static int
 begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 {
     const struct task *t = &s->v->plan->task[task];
-    if (task == 0 || task_hop(&s->v->plan->task[task - 1]) != t->move.of) TRY(value_begin_move(s, task));
+    TRY(begin_task(s, task));
     if (value_turn(s, which) != turn) return proof_fail(s->v, task, "it is not its turn to %s", t->kind->name);
     return value_moves(s, task);
+}
+
+/* ---- through host memory ----
+ *
+ * Where host code does not read a device's bytes, a channel's end is two tasks that follow one another: a transfer to
+ * a cpu device and the SEND, or the RECV and a transfer from there. The second of them has the turn; what the first
+ * gives holds nothing for anybody else. */
+
+/* A device by what it is. */
+struct end {
+    int kind;
+    int32_t rank;
+};
+
+/* Where host code finds what lies at a device, and whether that is elsewhere. */
+static int
+find_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
+{
+    *elsewhere = !(device_kind(at.kind)->flags & HOST_READS);
+    *host = *elsewhere ? (struct end){DEV_CPU, mines_host(&s->v->mines, at.kind, at.rank)} : at;
+    return host->rank >= 0 ? 0 : proof_fail(s->v, task, "no host memory is there to send from");
+}
+
+/* The first of the two tasks: the turn is still to come. */
+static int
+hold_turn(struct values *s, int32_t task)
+{
+    const struct plan *p = s->v->plan;
+    const struct plan_move *of = p->task[task].move.of;
+    if (s->halfway || task + 1 == p->ntask || task_hop(&p->task[task + 1]) != of)
+        return proof_fail(s->v, task, "what goes halfway goes no further");
+    s->halfway = true;
+    s->box_task--;
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = -1, .received = true, .box = of};
+    return 0;
+}
+
+/* The second of them, if it is one: it reads what the task before it gave, from its start. */
+static int
+take_turn(struct values *s, int32_t task, bool second)
+{
+    const struct task *t = &s->v->plan->task[task];
+    if (s->halfway != second) return proof_fail(s->v, task, "what goes through host memory does not go by two tasks");
+    s->halfway = false;
+    if (!second) return 0;
+    bool reads = t->narg == 1 && t->arg[0].kind == ARG_REG && t->in[t->arg[0].index].task == task - 1 &&
+                 t->in[t->arg[0].index].out == 0;
+    if (!reads) return proof_fail(s->v, task, "does not read what went halfway before it");
+    return proof_same(s->v, task, "skip of an argument", t->arg[0].skip, 0);
+}
+
+/* All that a channel carries, one element behind the other. */
+static bool
+is_row(const struct values *s, const struct cross_channel *x, const struct view *view)
+{
+    struct type row = type_of(cross_dtype(s->cross, x), 1, &x->numel);
+    struct view dense = view_dense(&row, NULL);
+    return view_same(view, &dense);
+}
+
+static struct end
+source_end(const struct values *s, const struct cross_channel *x)
+{
+    const struct place *p = s->cross->own->from->place;
+    return (struct end){p->kind, p->rank[cross_from(s->cross, x)]};
+}
+
+static struct end
+reader_end(const struct values *s, const struct cross_channel *x)
+{
+    const struct place *p = (x->to_side == SIDE_STAGE ? s->cross->own->from : s->cross->own->to)->place;
+    return (struct end){p->kind, p->rank[cross_to(s->cross, x)]};
 }
 
 int
@@ -130,27 +210,36 @@ value_send(struct values *s, int32_t task)
 {
     const struct task *t = &s->v->plan->task[task];
     int32_t which;
+    struct end host;
+    bool elsewhere;
     TRY(begin_turn(s, task, SEND_ALL, &which));
     const struct cross_channel *x = &s->cross->out[which];
-    const struct place *from = s->cross->own->from->place;
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(value_on(s, task, from->kind, from->rank[cross_from(s->cross, x)]));
+    TRY(find_host(s, task, source_end(s, x), &host, &elsewhere));
+    TRY(take_turn(s, task, elsewhere));
+    TRY(value_on(s, task, host.kind, host.rank));
     TRY(check_channel(s, task, x, true));
-    const struct channel_slice *slice = s->v->plan->channel[t->channel].slice;
-    for (int32_t i = 0; i < x->nslice; i++) TRY(check_window(s, task, x, i, slice[i].view, slice[i].skip));
+    const struct channel *c = &s->v->plan->channel[t->channel];
+    TRY(proof_same(s->v, task, "slices of its channel", c->nslice, elsewhere ? 1 : x->nslice));
+    if (elsewhere && (!is_row(s, x, c->slice[0].view) || c->slice[0].skip))
+        return proof_fail(s->v, task, "does not send all that lies in host memory");
+    for (int32_t i = 0; !elsewhere && i < x->nslice; i++)
+        TRY(check_window(s, task, x, i, c->slice[i].view, c->slice[i].skip));
     return value_end_move(s, task);
 }
 
-/* What comes in is next, by a task of this kind; its register then holds it. */
+/* Result 0 of the task has room for what a channel carries. */
 static int
-next_in(struct values *s, int32_t task, const struct cross_channel **x, const struct place **to)
+check_room(const struct values *s, int32_t task, const struct cross_channel *x)
 {
-    int32_t which;
-    TRY(begin_turn(s, task, RECV_ALL, &which));
-    *x = &s->cross->in[which];
-    *to = ((*x)->to_side == SIDE_STAGE ? s->cross->own->from : s->cross->own->to)->place;
-    TRY(proof_same(s->v, task, "bytes of a result", s->v->plan->task[task].out[0].bytes,
-                   (*x)->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, *x))));
+    return proof_same(s->v, task, "bytes of a result", s->v->plan->task[task].out[0].bytes,
+                      x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x)));
+}
+
+/* The register holds what came by a channel. */
+static int
+has_come(struct values *s, int32_t task, int32_t which)
+{
     *value_result(s, task, 0) =
         (struct content){.ref = s->box_ref, .pos = which, .received = true, .box = s->v->plan->task[task].move.of};
     return value_end_move(s, task);
@@ -159,59 +248,123 @@ next_in(struct values *s, int32_t task, const struct cross_channel **x, const st
 int
 value_recv(struct values *s, int32_t task)
 {
-    const struct cross_channel *x;
-    const struct place *to;
-    TRY(next_in(s, task, &x, &to));
+    int32_t which;
+    struct end host;
+    bool elsewhere;
+    TRY(begin_turn(s, task, RECV_ALL, &which));
+    const struct cross_channel *x = &s->cross->in[which];
+    TRY(check_room(s, task, x));
     TRY(proof_same(s->v, task, "narg", s->v->plan->task[task].narg, 0));
-    TRY(value_on(s, task, to->kind, to->rank[cross_to(s->cross, x)]));
-    return check_channel(s, task, x, false);
+    TRY(find_host(s, task, reader_end(s, x), &host, &elsewhere));
+    TRY(value_on(s, task, host.kind, host.rank));
+    TRY(check_channel(s, task, x, false));
+    TRY(proof_same(s->v, task, "slices of its channel", s->v->plan->channel[s->v->plan->task[task].channel].nslice, 0));
+    if (elsewhere) return hold_turn(s, task);
+    TRY(take_turn(s, task, false));
+    return has_come(s, task, which);
 }
 
 /* ---- from one space to another ---- */
+
+/* A step copies one window, of argument 0, to this place. */
+static int
+check_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
+{
+    TRY(proof_same(s->v, task, "verb of a move", m->verb, BOX_COPY));
+    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, RED_NONE));
+    TRY(proof_same(s->v, task, "nfrom", m->nfrom, 1));
+    TRY(proof_same(s->v, task, "the argument that it carries", m->from[0].arg, 0));
+    if (!view_same(m->view, dst)) return proof_fail(s->v, task, "what it carries does not lie dense");
+    return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
+}
 
 /* Step i takes slice i, and puts it behind those before it. */
 static int
 check_carried(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
 {
-    const struct task *t = &s->v->plan->task[task];
-    const struct box_move *m = &t->move.step[i];
+    const struct box_move *m = &s->v->plan->task[task].move.step[i];
     struct type type = s->cross->own->type;
     type.dtype = (uint8_t)cross_dtype(s->cross, x);
     for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
     struct view dense = view_dense(&type, NULL);
-    TRY(proof_same(s->v, task, "verb of a move", m->verb, BOX_COPY));
-    TRY(proof_same(s->v, task, "reduce of a move", m->reduce, RED_NONE));
-    TRY(proof_same(s->v, task, "nfrom", m->nfrom, 1));
-    TRY(proof_same(s->v, task, "the argument that it carries", m->from[0].arg, 0));
-    if (!view_same(m->view, &dense)) return proof_fail(s->v, task, "what it carries does not lie dense");
-    TRY(proof_same(s->v, task, "skip of a destination", m->skip,
-                   x->offset[i] * (int64_t)dtype_bytes((enum dtype)type.dtype)));
+    TRY(check_copy(s, task, m, &dense, x->offset[i]));
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
+}
+
+/* The task carries between these two, by the stream of the one that reaches both. */
+static int
+check_ends(const struct values *s, int32_t task, const struct cross_channel *x, struct end from, struct end to)
+{
+    const struct plan *p = s->v->plan;
+    const struct task *t = &p->task[task];
+    const struct plan_device *holder = &p->device[task_holder(t)];
+    int kind = device_carrier(from.kind, to.kind);
+    TRY(value_on(s, task, kind, kind == to.kind ? to.rank : from.rank));
+    if (holder->kind != to.kind || holder->rank != to.rank)
+        return proof_fail(s->v, task, "carries to another device than rank %d of the program", (int)to.rank);
+    TRY(proof_same(s->v, task, "pos", t->pos, x->to));
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "stage", t->move.stage, false));
+    return proof_same(s->v, task, "received", t->move.received, 0);
+}
+
+static int
+check_slices(struct values *s, int32_t task, const struct cross_channel *x, struct end from, struct end to)
+{
+    TRY(check_ends(s, task, x, from, to));
+    TRY(check_room(s, task, x));
+    TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, x->nslice));
+    for (int32_t i = 0; i < x->nslice; i++) TRY(check_carried(s, task, x, i));
+    return 0;
+}
+
+/* What goes out goes halfway, to where host code reads it. */
+static int
+value_lift(struct values *s, int32_t task, const struct cross_channel *x)
+{
+    struct end from = source_end(s, x), host;
+    bool elsewhere;
+    TRY(find_host(s, task, from, &host, &elsewhere));
+    if (!elsewhere) return proof_fail(s->v, task, "carries what host code reads where it lies");
+    TRY(check_slices(s, task, x, from, host));
+    return hold_turn(s, task);
+}
+
+/* What came halfway goes on to its reader. */
+static int
+value_land(struct values *s, int32_t task, const struct cross_channel *x, int32_t which)
+{
+    const struct box_move *step = s->v->plan->task[task].move.step;
+    struct end to = reader_end(s, x), host;
+    struct type row = type_of(cross_dtype(s->cross, x), 1, &x->numel);
+    struct view dense = view_dense(&row, NULL);
+    bool elsewhere;
+    TRY(find_host(s, task, to, &host, &elsewhere));
+    if (!elsewhere) return proof_fail(s->v, task, "carries what came from memory %d to where it lies", (int)x->peer);
+    TRY(take_turn(s, task, true));
+    TRY(check_ends(s, task, x, host, to));
+    TRY(check_room(s, task, x));
+    TRY(proof_same(s->v, task, "nstep", s->v->plan->task[task].move.nstep, 1));
+    TRY(check_copy(s, task, step, &dense, 0));
+    if (!is_row(s, x, step->from[0].view) || step->from[0].skip)
+        return proof_fail(s->v, task, "does not carry all that came");
+    return has_come(s, task, which);
 }
 
 int
 value_transfer(struct values *s, int32_t task)
 {
-    const struct plan *p = s->v->plan;
-    const struct task *t = &p->task[task];
-    const struct cross_channel *x;
-    const struct place *to;
-    TRY(next_in(s, task, &x, &to));
-    const struct place *from = s->cross->own->from->place;
-    const struct plan_device *holder = &p->device[task_holder(t)];
-    int kind = device_carrier(from->kind, to->kind);
-    if (x->peer != p->memory) return proof_fail(s->v, task, "carries what comes from memory %d", (int)x->peer);
-    int32_t reader = to->rank[cross_to(s->cross, x)];
-    TRY(value_on(s, task, kind, kind == to->kind ? reader : from->rank[cross_from(s->cross, x)]));
-    if (holder->kind != to->kind || holder->rank != reader)
-        return proof_fail(s->v, task, "carries to another device than rank %d of the program", (int)reader);
-    TRY(proof_same(s->v, task, "pos", t->pos, x->to));
-    TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(proof_same(s->v, task, "stage", t->move.stage, false));
-    TRY(proof_same(s->v, task, "received", t->move.received, 0));
-    TRY(proof_same(s->v, task, "nstep", t->move.nstep, x->nslice));
-    for (int32_t i = 0; i < x->nslice; i++) TRY(check_carried(s, task, x, i));
-    return 0;
+    int32_t which;
+    TRY(begin_task(s, task));
+    enum turn turn = value_turn(s, &which);
+    if (turn != SEND_ALL && turn != RECV_ALL) return proof_fail(s->v, task, "it is not its turn to transfer");
+    TRY(value_moves(s, task));
+    if (turn == SEND_ALL) return value_lift(s, task, &s->cross->out[which]);
+    const struct cross_channel *x = &s->cross->in[which];
+    if (x->peer != s->v->plan->memory) return value_land(s, task, x, which);
+    TRY(take_turn(s, task, false));
+    TRY(check_slices(s, task, x, source_end(s, x), reader_end(s, x)));
+    return has_come(s, task, which);
 }
 
 /* ---- what is received is read ---- */

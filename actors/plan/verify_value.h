@@ -26,6 +26,7 @@ struct values {
     int32_t sum;        /* the node whose sums come now */
     int32_t box;        /* index of the move that the tasks now are part of */
     int32_t box_task;   /* how many of them the proof saw */
+    bool halfway;       /* the task before took what a channel carries to or from host memory, and the next goes on */
     struct ref box_ref; /* what it moves */
     struct crosses crosses;
     const struct cross *cross; /* what it is made of here, and what crosses */
