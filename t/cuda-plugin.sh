@@ -247,6 +247,13 @@ done
 stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout 300 "$dir/t/bin/cuda-kernels" gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
 ok "and stops where the GPU is lost" stops
 
+# ---- parts of plans: GPUs in memories that do not reach each other
+
+cp "$build/t/bin/plan-parts" "$dir/t/bin"
+for devices in cuda:0x4 cuda:0,cuda:1,cuda:2,cuda:3; do
+  FAKE_CUDA_LOG=$dir/told ok "programs in parts, each with some of $devices, have the bits of one memory" env FAKE_CUDA=gpus=4,memory=4000000000 timeout 300 "$dir/t/bin/plan-parts" $devices
+done
+
 # ---- t/gpu/run.sh, likewise: an archive of it runs by itself
 
 mkdir -p "$dir/elsewhere"

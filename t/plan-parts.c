@@ -1,7 +1,7 @@
 /* plan-parts.c - parts of memories that do not reach each other give the bits of one plan in one memory.
  *
  * Random programs, and every move between layouts, are planned whole and in parts; the parts have heaps of their own,
- * and run together on one simulator in orders that a seed decides. */
+ * and run together on one simulator in orders that a seed decides. plan-parts cuda:0x4: programs with such devices. */
 #include "actors/plan/gates.h"
 #include "actors/plan/join.h"
 #include "actors/plan/play.h"
@@ -196,11 +196,11 @@ try_program(struct rille_session *s, struct plan *p, uint64_t seed, struct count
 
 /* Some have late devices in each memory, so that parts have channels, transfers, and channels that go by transfers. */
 static void
-random_programs(struct rille_session *s, uint64_t seed, int kind)
+random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
     struct count n = {0};
     other_kind = kind;
-    for (int i = 0; i < (getenv("RILLE_LONG") ? 20000 : 3000); i++) {
+    for (int i = 0; i < most; i++) {
         uint64_t rng = seed + (uint64_t)i;
         wire_ns_per_byte = i % 4 == 1;
         struct plan *p = random_plan(s, &rng, i % 3 == 2);
@@ -209,7 +209,7 @@ random_programs(struct rille_session *s, uint64_t seed, int kind)
     }
     other_kind = DEV_CPU;
     wire_ns_per_byte = 0;
-    ok(n.parts > 150, "many random programs can be cut into parts");
+    ok(n.parts > most / 2, "many random programs can be cut into parts");
     is_int(n.compiled, n.parts, "each part of a random program is planned and proved");
     is_int(n.ordered, n.compiled, "its moves are those of one memory, in their order");
     is_int(n.connected, n.compiled, "parts agree about the channels between them");
@@ -660,17 +660,39 @@ locks(struct rille_session *s)
     ok(died >= tried - 2, "who touches the memory of others faults (%d of %d; the rest read no leaf)", died, tried);
 }
 
+/* Devices of another kind, "cuda:0x4", in each memory. */
+static int
+on_devices(const char *text)
+{
+    char devices[64];
+    struct rille_options o = {.devices = devices, .threads = 1, .bus = "zmq"};
+    struct rille_session *s;
+    snprintf(devices, sizeof devices, "cpu:4,%s", text);
+    alarm(300);
+    if (rille_open(&o, &s)) {
+        printf("Bail out! %s\n", rille_error());
+        return 1;
+    }
+    char kind[32] = "";
+    sscanf(text, "%31[^:]", kind);
+    random_programs(s, seed_of(1), device_kind_parse(kind), 60);
+    rille_close(&s);
+    return done();
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
     struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
+    int most = getenv("RILLE_LONG") ? 20000 : 3000;
+    if (argc > 1) return on_devices(argv[1]);
     alarm(300);
     if (rille_open(&o, &s)) return 1;
     found_once(s);
     waits_for_all(s);
-    random_programs(s, seed_of(1), DEV_CPU);
-    random_programs(s, seed_of(1), DEV_LATE);
+    random_programs(s, seed_of(1), DEV_CPU, most);
+    random_programs(s, seed_of(1), DEV_LATE, most);
     every_move(s, DEV_CPU, DEV_CPU);
     every_move(s, DEV_CPU, DEV_LATE);
     every_move(s, DEV_LATE, DEV_CPU);
