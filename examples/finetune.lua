@@ -9,10 +9,9 @@
 local rille = require "rille"
 local optim = rille.optim
 
-local from, to = table.remove(arg, 1), table.remove(arg, 1)
-if not from or not to or from:sub(1, 1) == "-" or to:sub(1, 1) == "-" then error("two folders are wanted: from, to", 0) end
-local o = rille.args(arg, {text = "", ids = "", tokens = "", recipe = "single", steps = 100, batch = 4, length = 128, lr = 1e-4, warmup = 10,
-  ["micro-batches"] = 1, seed = 1, bf16 = false, dropout = 0.0, log = ""})
+local o = rille.args(arg, {"from", "to", text = "", ids = "", tokens = "", recipe = "single", steps = 100, batch = 4, length = 128,
+  lr = 1e-4, warmup = 10, ["micro-batches"] = 1, seed = 1, bf16 = false, dropout = 0.0, log = ""})
+local from, to = o.from, o.to
 for name, least in pairs{steps = 1, batch = 1, length = 2, warmup = 0, ["micro-batches"] = 1, dropout = 0} do
   if not (o[name] >= least) then error(("--%s is at least %g, not %g"):format(name, least, o[name]), 0) end
 end

@@ -6,10 +6,9 @@
 
 local rille = require "rille"
 
-local dir = table.remove(arg, 1)
-if not dir or dir:sub(1, 1) == "-" then error("the first argument is a folder with config.json", 0) end
-local o = rille.args(arg, {prompt = "", ids = "", count = 40, temperature = 0.8, greedy = false, ["top-k"] = 0, ["top-p"] = 0.95,
-  seed = 1, devices = 1, quantize = "", dtype = ""})
+local o = rille.args(arg, {"folder", prompt = "", ids = "", count = 40, temperature = 0.8, greedy = false, ["top-k"] = 0,
+  ["top-p"] = 0.95, seed = 1, devices = 1, quantize = "", dtype = ""})
+local dir = o.folder
 
 local function wanted(good, text, ...) if not good then error(text:format(...), 0) end end
 wanted(o.count >= 0, "--count is 0 or more, not %d", o.count)

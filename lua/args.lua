@@ -1,16 +1,21 @@
 -- args.lua - the command line of a script: --name value, --name=value, and --flag for what is false by default.
 --
---   local options = rille.args(arg, {layout = "pp-tp", epochs = 40, plain = false, log = ""})
+--   local options = rille.args(arg, {"folder", layout = "pp-tp", epochs = 40, plain = false, log = ""})
 --
--- The defaults tell the names and the types; a mistake is told on stderr, and the script ends as a usage error (2).
+-- The defaults tell the names and the types; what is in the list (options.folder) has no dashes before it and must be
+-- given, in that order. A mistake is told on stderr, and the script ends as a usage error (2).
 
 local check = require "rille.check"
 
 local function usage(script, defaults)
   local words = {}
+  for i, name in ipairs(defaults) do words[i] = name:upper() end
   for _, name in ipairs(check.sorted_keys(defaults)) do
     local value = defaults[name]
-    words[#words + 1] = value == false and ("[--%s]"):format(name) or ("[--%s %s]"):format(name, value == "" and "TEXT" or value)
+    if value ~= nil then -- a name, not a place in the list
+      words[#words + 1] = value == false and ("[--%s]"):format(name)
+        or ("[--%s %s]"):format(name, value == "" and "TEXT" or value)
+    end
   end
   return ("usage: %s %s\n"):format(script, table.concat(words, " "))
 end
@@ -30,14 +35,20 @@ return function(words, defaults)
     os.exit(code, true)
   end
 
-  local options, i = {}, 1
-  for name, value in pairs(defaults) do options[name] = value end
+  local options, i, given = {}, 1, 0
+  for name, value in pairs(defaults) do
+    if type(name) == "string" then options[name] = value end
+  end
   while words[i] do
     local name, value = words[i]:match("^%-%-([%w-]+)=?(.*)$")
     if name == "help" then stop(0) end
     local default = defaults[name]
-    if default == nil then stop(2, "unknown option %s", words[i]) end
-    if default == false then
+    if default == nil and words[i]:sub(1, 1) ~= "-" and given < #defaults then
+      given = given + 1
+      options[defaults[given]] = words[i]
+    elseif default == nil then
+      stop(2, "unknown option %s", words[i])
+    elseif default == false then
       options[name] = true
     else
       if not words[i]:find("=", 1, true) then i, value = i + 1, words[i + 1] end
@@ -49,5 +60,6 @@ return function(words, defaults)
     end
     i = i + 1
   end
+  if given < #defaults then stop(2, "%s is wanted", defaults[given + 1]:upper()) end
   return options
 end

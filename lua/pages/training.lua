@@ -2,11 +2,11 @@
 
 return {
   args = {
-    sign = "rille.args(arg, {name = default, ...})",
-    text = "The command line of a script: --name value, --name=value, and --flag for what is false by default.",
-    code = "options = rille.args({'--epochs', '3'}, {epochs = 40, plain = false})",
-    shows = "options.epochs",
-    gives = "3",
+    sign = "rille.args(arg, {[word, ...,] name = default, ...})",
+    text = "The command line of a script: words that must be given, --name value, --name=value, and --flag for what is false by default.",
+    code = "options = rille.args({'gpt2', '--epochs', '3'}, {'folder', epochs = 40, plain = false})",
+    shows = "options.folder .. options.epochs",
+    gives = "gpt23",
   },
   autocast = {
     first = "bf16|f16",
