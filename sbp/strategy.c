@@ -70,25 +70,6 @@ strategy_fits(const struct strategy *s, const struct call *c, const struct layou
     return true;
 }
 
-bool
-strategy_inside(const struct type *x, const int32_t *pieces, const struct call *c, struct strategy *out)
-{
-    bool any = false;
-    *out = (struct strategy){0};
-    for (int i = 0; i < c->nin; i++) {
-        if (!c->layout[i]) continue;
-        int32_t k = out->noperand++, n = c->in[i].ndim;
-        if (out->noperand > STRATEGY_OPERAND || n > x->ndim) return false;
-        out->naxis[k] = n;
-        for (int d = 0; d < n; d++) {
-            int e = d + x->ndim - n;
-            out->pieces[k][d] = c->in[i].dim[d] == x->dim[e] ? pieces[e] : 1;
-        }
-        any = any || shape_equal(&c->in[i], x);
-    }
-    return any;
-}
-
 struct cutting {
     struct atlas *at;
     const struct type *type;

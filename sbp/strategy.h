@@ -19,9 +19,6 @@ struct strategy {
 int strategy_check(const struct strategy *s, const struct call *c);
 /* Do operands that lie so (NULL: numbers, absent) have this many pieces? */
 bool strategy_fits(const struct strategy *s, const struct call *c, const struct layout *const *layout);
-/* How an operator is cut that takes part in a call on x, which is cut into these pieces: each operand along the axes of
- * x that it has. False: x's shape is none of its operands'. */
-bool strategy_inside(const struct type *x, const int32_t *pieces, const struct call *c, struct strategy *out);
 /* The layout on the placement of `from` that cuts a tensor into these pieces and takes the least to come to; NULL:
  * there is none. */
 int strategy_layout(struct atlas *at, const struct type *t, const struct layout *from, const int32_t *pieces,

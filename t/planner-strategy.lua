@@ -134,6 +134,116 @@ for name, f in pairs(norms) do
   end
 end
 
+-- A strategy of any call that is made of several operators cuts these as its operands, letter by letter of their rules.
+do
+  local y, ids = whole({8, 256}, "S(0)"), rille.randint(0, 256, {8}, {placement = P, sbp = "B"})
+  local made = {
+    mean = function(x, s) return x:mean(1, {strategy = s and {s}}) end,
+    ["mean of all"] = function(x, s) return x:mean({strategy = s and {s}}) end,
+    var = function(x, s) return x:var(1, {strategy = s and {s}}) end,
+    logsumexp = function(x, s) return x:logsumexp(1, {strategy = s and {s}}) end,
+    mse_loss = function(x, s) return x:mse_loss(y, {strategy = s and {s, s}}) end,
+    pow = function(x, s) return x:pow(3, {strategy = s and {s}}) end,
+    cross_entropy = function(x, s) return x:cross_entropy(ids, {strategy = s and {s, {s[1]}}}) end,
+  }
+  for name, f in pairs(made) do
+    for _, sbp in ipairs{"B", "S(0)", "S(1)"} do
+      for _, s in ipairs{{1, 1}, {4, 1}, {1, 4}} do
+        local x = whole({8, 256}, sbp)
+        local want = f(x)
+        for m = 0, #modes do
+          local what = ("%s of %s, %s, {%d, %d}: "):format(name, sbp, m == 0 and "eager" or modes[m][1], s[1], s[2])
+          local step = m > 0 and rille.graph(function() return f(x, s) end, modes[m][2])
+          local good, got = pcall(step or f, x, s)
+          tap.ok(good and (got - want):abs():max():item() <= 1e-4 * (1 + want:abs():max():item()), what .. "its numbers", got)
+          local found = not step
+          for _, op in ipairs(good and step and step:explain().ops or {}) do
+            for _, text in ipairs(op.inputs) do
+              found = found or (pieces(P, text, 0) == s[1] and pieces(P, text, 1) == s[2])
+            end
+          end
+          tap.ok(found, what .. "some operator reads it cut so")
+        end
+      end
+    end
+  end
+end
+
+-- So does one that cuts the keys of attention, which is one operator or, of few queries, two products and a softmax: each product
+-- is cut as the call's operands are. Masks that lie anywhere, heads repeated, queries and keys cut at once.
+local function operand(shape, place, sbp)
+  local x = whole(shape, "B"):to_global{placement = place, sbp = sbp} / 4
+  return x:detach():requires_grad_()
+end
+local NONE <const> = {P, "B", {1, 1, 1, 1}, {1, 1, 1, 1}}
+local attention_cuts = {
+  NONE,
+  {P, "B", {1, 1, 1, 1}, {1, 1, 4, 1}},
+  {P, "S(0)", {1, 1, 1, 1}, {1, 1, 4, 1}},
+  {P, "S(2)", {1, 1, 1, 1}, {1, 1, 4, 1}},
+  {P, "S(2)", {1, 1, 4, 1}, {1, 1, 1, 1}},
+  {GRID, {"B", "B"}, {1, 1, 1, 1}, {1, 1, 2, 1}},
+  {GRID, {"S(1)", "S(2)"}, {1, 2, 1, 1}, {1, 2, 2, 1}},
+  {GRID, {"S(2)", "S(2)"}, {1, 1, 2, 1}, {1, 1, 2, 1}},
+  {GRID, {"S(2)", "B"}, {1, 1, 1, 1}, {1, 1, 4, 1}},
+  {GRID, {"S(0)", "S(1)"}, {2, 1, 1, 1}, {2, 1, 2, 1}},
+}
+for _, length in ipairs{16, 128} do
+  for _, cut in ipairs(attention_cuts) do
+    local place, sbp, pieces_q, pieces_k = table.unpack(cut)
+    local q, k, v = operand({4, 4, length, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp), operand({4, 4, 256, 16}, place, sbp)
+    local at = {placement = place, sbp = type(sbp) == "table" and {"B", "S(1)"} or "S(0)"}
+    local masks = {false, (rille.rand({length, 256}, at) * rille.arange(256, {placement = place}):to("f32")):lt(2)} -- all see key 0
+    for _, causal in ipairs{false, true} do
+      for _, mask in ipairs(masks) do
+        local list = {pieces_q, pieces_k, pieces_k}
+        if mask then list[4] = {pieces_q[3], pieces_k[3]} end
+        local function run(strategy)
+          local y = rille.scaled_dot_product_attention(q, k, v, mask or nil, {is_causal = causal, strategy = strategy})
+          return y, rille.grad((y * y * y):sum(), k)
+        end
+        local want, slope = run()
+        local function near(a, b) return (a - b):abs():max():item() <= 1e-4 * (1 + b:abs():max():item()) end
+        for m = 0, #modes do
+          local what = ("attention of %d queries on %s%s%s, %s, {%s} and {%s}: "):format(length, type(sbp) == "table" and table.concat(sbp, ", ") or sbp,
+            causal and ", causal" or "", mask and ", masked" or "", m == 0 and "eager" or modes[m][1], table.concat(pieces_q, ", "), table.concat(pieces_k, ", "))
+          local good, y, g = pcall(m == 0 and run or rille.graph(function() return run(list) end, modes[m][2]), list)
+          tap.ok(good and near(y, want) and near(g, slope), what .. "its numbers, and its gradient", y)
+          if m > 0 then
+            local step, wrong, products = rille.graph(function() return (run(list)) end, modes[m][2]), nil, 0
+            step()
+            for _, op in ipairs(step:explain().ops) do
+              if op.name == "matmul" then
+                products = products + 1
+                local axis = products == 1 and 3 or 2 -- of the second operand: transposed keys, then values
+                if pieces(place, op.inputs[2], axis) ~= pieces_k[3] or pieces(place, op.inputs[1], 2) ~= pieces_q[3] then
+                  wrong = "product " .. products .. " reads " .. table.concat(op.inputs, " and ")
+                end
+              end
+            end
+            local parts = length < 128 or pieces_k[3] > 1
+            tap.ok(not wrong and products == (parts and 2 or 0), what .. "it is cut so", wrong or products .. " products")
+          end
+        end
+      end
+    end
+  end
+end
+
+do
+  local q, k = operand({4, 4, 16, 16}, P, "B"), operand({4, 4, 256, 16}, P, "B")
+  local whole_q, cut_k = {1, 1, 1, 1}, {1, 1, 4, 1}
+  local function attention(list) return function() return rille.scaled_dot_product_attention(q, k, k, {strategy = list}) end end
+  tap.fails(attention{whole_q, {1, 1, 3, 1}, {1, 1, 3, 1}}, "fits no layouts", "keys are not cut in three")
+  tap.fails(attention{{1, 1, 4, 1}, cut_k, cut_k}, "matmul: strategy {{1, 1, 4, 1}, {1, 1, 1, 4}} fits no layouts",
+    "four devices do not cut queries and keys into four each")
+  tap.fails(attention{whole_q, cut_k}, "one list for each operand", "attention wants lists of q, k and v")
+  local step = rille.graph(attention{whole_q, cut_k, cut_k}, {auto_parallel = true})
+  step()
+  tap.is(#step:hints(), 1, "the strategy of attention is one hint")
+  tap.is(step:hints()[1].what, "scaled_dot_product_attention strategy", "which names the call")
+end
+
 do
   local x = whole({8, 256}, "S(1)")
   tap.fails(function() return x:softmax(1, {strategy = {{1, 3}}}) end, "strategy {{1, 3}} fits no layouts", "nobody cuts in three")

@@ -4,9 +4,8 @@
  * Both are pure functions of operator, attributes, types and layouts, so they
  * are remembered: a training loop that is traced again and again derives
  * nothing. A composite operator builds itself from others. */
+#include "actors/session/inside.h"
 #include "actors/session/rounds.h"
-
-#include "sbp/strategy.h"
 
 #include "boxing/box.h"
 #include "kernels/kernel.h"
@@ -411,22 +410,62 @@ derived_of(struct rille_session *s, const struct op *op, int nin, struct val *co
 /* Lets a record write the call with other operators. */
 static int
 compose(struct rille_session *s, int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
-        const struct op *op, int nin, struct val *const *in, const struct attr *attr, struct val **out)
+        const struct call *c, struct val *const *in, struct val **out)
+{
+    struct builder b = builder_of(s);
+    const char *outer = s->composite;
+    if (!outer) s->composite = c->op->name;
+    int status = write(&b.base, c, in, out);
+    s->composite = outer;
+    if (!status && b.base.failed) status = err_last();
+    if (status) err_of(c->op->name);
+    return status;
+}
+
+/* Operands lie as the strategy cuts them, each where that takes the least to come to. */
+static int
+lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
+{
+    const struct layout *asked[IN_MAX];
+    for (int i = 0, k = 0; i < c->call.nin; i++) {
+        const struct layout *l = c->layout[i];
+        if (l) TRY(strategy_layout(s->atlas, &c->type[i], l, strategy->pieces[k++], price_move, &asked[i]));
+        if (l && !asked[i]) return strategy_fail(strategy, &c->call, l->place);
+    }
+    for (int i = 0; i < c->call.nin; i++)
+        if (c->layout[i]) c->layout[i] = asked[i];
+    return 0;
+}
+
+/* So where the call has a strategy: it is written as if its operands lay so, and what it is made of is cut alike. */
+static int
+compose_as_asked(struct rille_session *s,
+                 int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
+                 struct called *c, struct val *const *in, struct val **out)
+{
+    struct inside *outer = s->inside, inside = {.group = outer ? outer->group : ++s->ninside};
+    TRY(strategy_check(s->strategy, &c->call));
+    TRY(lay_as_asked(s, s->strategy, c));
+    struct strategy *strategy = build_take_strategy(s);
+    inside_begin(&inside, &s->scratch, strategy, c->call.nin, in);
+    s->inside = &inside;
+    int status = compose(s, write, &c->call, in, out);
+    s->inside = outer;
+    free(s->strategy); /* of an operator that failed */
+    s->strategy = strategy;
+    if (!status && out[0]) free(build_take_strategy(s));
+    return status;
+}
+
+/* The call as its record writes it with other operators; out[0] stays NULL where it is one. */
+static int
+write_with(struct rille_session *s,
+           int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct op *op,
+           int nin, struct val *const *in, const struct attr *attr, struct val **out)
 {
     struct called c;
     call_of(op, nin, in, attr, &c);
-    struct strategy *strategy = build_take_strategy(s);
-    struct builder b = builder_of(s);
-    const char *outer = s->composite;
-    if (!outer) s->composite = op->name;
-    int status = write(&b.base, &c.call, in, out);
-    s->composite = outer;
-    if (!status && b.base.failed) status = err_last();
-    if (!status && out[0] && strategy)
-        status = fail(E_ARG, "strategy: it is made of several operators, which are cut each in their own way");
-    s->strategy = strategy;
-    if (status) err_of(op->name);
-    return status;
+    return s->strategy ? compose_as_asked(s, write, &c, in, out) : compose(s, write, &c.call, in, out);
 }
 
 /* The call in parts, where these move fewer bytes than it does in one piece; else out[0] stays NULL, and what was
@@ -437,7 +476,7 @@ add_split_form(struct rille_session *s, const struct op *op, int nin, struct val
 {
     int64_t before = s->moved;
     uint64_t spelled = s->spelled;
-    TRY(compose(s, op->split_form, op, nin, in, attr, out));
+    TRY(write_with(s, op->split_form, op, nin, in, attr, out));
     if (out[0] && s->moved - before < bytes) {
         s->parts = true;
         return 0;
@@ -448,81 +487,16 @@ add_split_form(struct rille_session *s, const struct op *op, int nin, struct val
     return 0;
 }
 
-/* An operator of which a call in parts is made is cut as the call's operand is. */
-static void
-cut_inside(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
-{
-    const struct inside *w = s->inside;
-    struct strategy own;
-    struct called c;
-    if (!w || s->strategy || nin > STRATEGY_OPERAND) return;
-    call_of(op, nin, in, attr, &c);
-    if (!strategy_inside(w->type, w->pieces, &c.call, &own)) return;
-    own.group = w->group;
-    s->strategy = must_copy(&own, sizeof own);
-}
-
-/* Must no operand but the first be there? Then what a call in parts makes of it has its shape, or its lines'. */
-static bool
-is_of_one(const struct op *op)
-{
-    for (int i = 1; i < OP_OPERAND && op->in[i].name; i++)
-        if (!(op->in[i].flags & IN_OPTIONAL)) return false;
-    return true;
-}
-
-/* Operands cut as the strategy says; *all: there are such layouts. */
 static int
-cut_operands(struct rille_session *s, const struct strategy *strategy, int nin, struct val *const *in,
-             struct val **moved, bool *all)
-{
-    *all = true;
-    for (int i = 0, k = 0; i < nin; i++) {
-        const struct layout *l;
-        moved[i] = in[i];
-        if (!in[i] || !in[i]->layout) continue;
-        TRY(strategy_layout(s->atlas, &in[i]->type, in[i]->layout, strategy->pieces[k++], price_move, &l));
-        *all = *all && l;
-        if (!*all) return 0;
-        if (l != in[i]->layout) TRY(build_to_global(s, in[i], l, &moved[i]));
-    }
-    return 0;
-}
-
-/* The call in parts, where its strategy cuts an axis that has to stay whole in one piece; out[0] stays NULL where it
- * does not, or that cannot be. */
-static int
-add_asked_parts(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-                struct val **out)
-{
-    struct called c;
-    struct val *moved[IN_MAX];
-    bool all = false;
-    call_of(op, nin, in, attr, &c);
-    TRY(strategy_check(s->strategy, &c.call));
-    struct strategy *strategy = build_take_strategy(s);
-    struct inside inside = {&in[0]->type, strategy->pieces[0], ++s->ninside};
-    int status = cut_operands(s, strategy, nin, in, moved, &all);
-    s->inside = &inside;
-    if (!status && all) status = compose(s, op->split_form, op, nin, moved, attr, out);
-    s->inside = NULL;
-    free(s->strategy); /* of an operator that failed */
-    s->strategy = strategy;
-    if (!status && out[0]) free(build_take_strategy(s));
-    return status;
-}
-
-static int
-add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
-              struct val **out)
+add_one(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+        struct val **out)
 {
     const struct layout *want[IN_MAX];
     struct derived made = {.want = want};
     const struct derived *d;
-    cut_inside(s, op, nin, in, attr);
     int status = derived_of(s, op, nin, in, attr, &made, &d);
-    if (status == E_SBP && s->strategy && !s->inside && op->split_form && is_of_one(op)) {
-        TRY(add_asked_parts(s, op, nin, in, attr, out));
+    if (status == E_SBP && s->strategy && op->split_form) { /* it may cut an axis that stays whole in one piece */
+        TRY(write_with(s, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
         status = derived_of(s, op, nin, in, attr, &made, &d); /* which tells why not */
     }
@@ -534,6 +508,31 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     }
     s->moved += d->bytes;
     return add_derived(s, op, in, attr, d, out);
+}
+
+/* An operator of which a call with a strategy is made. */
+static int
+add_inside(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+           struct val **out)
+{
+    struct type result[OP_OUT] = {0};
+    struct inside_op cut;
+    struct called c;
+    call_of(op, nin, in, attr, &c);
+    c.call.out = result;
+    inside_operator(s->inside, &s->scratch, &c.call, in, &cut);
+    if (cut.known) s->strategy = must_copy(&cut.own, sizeof cut.own);
+    TRY(add_one(s, op, nin, in, attr, out));
+    inside_made(s->inside, &s->scratch, &cut, c.call.nout, out);
+    return 0;
+}
+
+static int
+add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
+              struct val **out)
+{
+    bool inside = s->inside && !s->strategy;
+    return (inside ? add_inside : add_one)(s, op, nin, in, attr, out);
 }
 
 /* What the call gives, when that is there already. Outside of a trace only x itself: what came before may be let go.
@@ -559,7 +558,7 @@ build_written(struct rille_session *s, const struct op *op, int nin, struct val 
 {
     out[0] = NULL;
     if (op->build) {
-        TRY(compose(s, op->build, op, nin, in, attr, out));
+        TRY(write_with(s, op->build, op, nin, in, attr, out));
         if (out[0]) return 0;
     }
     return add_primitive(s, op, nin, in, attr, out);

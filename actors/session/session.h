@@ -104,12 +104,7 @@ struct trace;
 struct rounds;
 struct cluster;
 struct snapshot;
-/* A call in parts whose strategy cuts its operand so: what it is made of is cut alike. */
-struct inside {
-    const struct type *type;
-    const int32_t *pieces;
-    int32_t group; /* as strategy.h has it */
-};
+struct inside;
 struct rille_session {
     const void *owner;            /* the thread that opened it (face.h) */
     struct rille_tensor *tensors; /* all that have handles; so the two below */
@@ -143,7 +138,7 @@ struct rille_session {
     /* The backward pass computes again what calls add now, as this region; 0: the forward pass keeps it. */
     int32_t region, nregion;
     struct strategy *strategy;   /* of the next call, owned; or NULL */
-    const struct inside *inside; /* of the call in the making, or NULL */
+    struct inside *inside;       /* of the call in the making (inside.h), or NULL */
     int32_t ninside;
     enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
     bool tf32;            /* products get the attribute of that name */
