@@ -137,8 +137,8 @@ struct rille_session {
     bool grad_on, poison;
     /* The backward pass computes again what calls add now, as this region; 0: the forward pass keeps it. */
     int32_t region, nregion;
-    struct strategy *strategy;   /* of the next call, owned; or NULL */
-    struct inside *inside;       /* of the call in the making (inside.h), or NULL */
+    struct strategy *strategy; /* of the next call, owned; or NULL */
+    struct inside *inside;     /* of the call in the making (inside.h), or NULL */
     int32_t ninside;
     enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
     bool tf32;            /* products get the attribute of that name */
