@@ -286,6 +286,87 @@ every_field(uint64_t seed, int n)
     is_int(d.lies, 0, "what the others claim is true of the net that they hold");
 }
 
+/* More nodes than an exhaustive search could try, any of which may be beside any: searches of it branch. */
+static struct net
+draw_tangle(struct arena *a, uint64_t seed)
+{
+    net_state = seed;
+    for (int i = 0; i < 4; i++) draw(2);
+    struct net n = {.nnode = (int32_t)(10 + draw(20)), .nlevel = 1};
+    n.node = ARENA_ARRAY(a, struct net_node, n.nnode);
+    int most = draw(2) ? 50 : 5000;
+    for (int32_t i = 0; i < n.nnode; i++) {
+        n.node[i] = (struct net_node){.ncand = (int32_t)(2 + draw(CANDS)), .time = i};
+        int64_t *cost = ARENA_ARRAY(a, int64_t, CANDS + 2), *memory = ARENA_ARRAY(a, int64_t, CANDS + 2);
+        uint8_t *part = ARENA_ARRAY(a, uint8_t, CANDS + 2);
+        for (int k = 0; k < CANDS + 2; k++) {
+            cost[k] = draw(most);
+            memory[k] = draw(10);
+            part[k] = (uint8_t)draw(2);
+        }
+        n.node[i].cost = cost;
+        n.node[i].memory = memory;
+        n.node[i].part = part;
+    }
+    n.ntensor = (int32_t)(2 * n.nnode + draw(n.nnode));
+    n.tensor = ARENA_ARRAY(a, struct net_tensor, n.ntensor + 1);
+    for (int32_t i = 0; i < n.ntensor; i++) {
+        struct net_tensor *t = &n.tensor[i];
+        draw_tensor(a, &n, t, (int32_t)draw(n.nnode));
+        int64_t *price = ARENA_ARRAY(a, int64_t, t->nfrom * t->nto);
+        for (int32_t k = 0; k < t->nfrom * t->nto; k++) price[k] = draw(most);
+        t->price = price;
+    }
+    return n;
+}
+
+/* Ends a search after so many questions. */
+static bool
+runs_out(void *left)
+{
+    return --*(int64_t *)left < 0;
+}
+
+/* Whatever mode, start or limit a search has, whether it branches and whenever it is ended: its certificate holds. */
+static void
+every_search(uint64_t seed, int n)
+{
+    int made = 0, good = 0, branched = 0, ended = 0;
+    for (int k = 0; k < n; k++) {
+        struct arena a = {0};
+        struct str text = {0};
+        struct solved s;
+        struct net net = draw_tangle(&a, seed + (uint64_t)k);
+        int64_t left = draw(3) ? INT64_MAX : draw(1000);
+        int64_t questions = left;
+        int32_t *start = ARENA_ARRAY(&a, int32_t, net.nnode);
+        struct solve_options o = {.mode = draw(3) ? SOLVE_OPTIMAL : (enum solve_mode)draw(NSOLVE), .proof = true};
+        o.start = draw(2) ? start : NULL;
+        o.stop = runs_out;
+        o.arg = &left;
+        if (draw(4) == 0) net.memory_limit = 20 + draw(60);
+        int status = net_solve(&a, &net, &o, &s);
+        ended += left < 0;
+        if (!status) {
+            net_prove(&a, &s);
+            certify(&s, 1, &(struct certify_with){"alpha_ns", 150}, &text);
+            made++;
+            branched += s.proof.len && strstr(s.proof.text, "split ") != NULL;
+            if (accepted(text.text, text.len))
+                good++;
+            else
+                diag("SEED=%llu, mode %d, limit %lld, %lld questions: %s",
+                     (unsigned long long)seed + (unsigned long long)k, (int)o.mode, (long long)net.memory_limit,
+                     (long long)questions, err_text());
+        }
+        str_free(&s.proof);
+        str_free(&text);
+        arena_fini(&a);
+    }
+    ok(branched > n / 50 && ended > n / 10, "%d searches branched, %d were ended", branched, ended);
+    is_int(good, made, "and each certificate of all is accepted");
+}
+
 int
 main(void)
 {
@@ -331,6 +412,7 @@ main(void)
     is_int(both, made, "which is said, and not as if it were proven");
     is_int(twice, made, "two in one file are refused");
     ok(!accepted("", 0), "so is nothing");
+    every_search(seed + 90000, getenv("RILLE_LONG") ? 20000 : 400);
     every_field(seed + 50000, getenv("RILLE_LONG") ? 400 : 24);
     return done();
 }
