@@ -5,6 +5,7 @@
 #include "actors/plan/clash.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/rewrite.h"
+#include "actors/plan/stage.h"
 #include "actors/plan/together.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
@@ -50,6 +51,8 @@ struct value {
     int32_t stride;
     struct type type;
     int64_t times; /* how often it is made in a step */
+    struct moment at;
+    int32_t nreg; /* registers: as many pieces may have it at one time */
     enum holding holds;
     int32_t born, dies;
     bool early; /* the sum of what it owes may be made right behind it */
@@ -70,6 +73,8 @@ struct planner {
     const struct layout *const **form;  /* by net node without a list: its candidates' layouts */
     int32_t *start, *whole;             /* choices: as it lies, and everything on every device */
     struct value *value;                /* results at node * OP_OUT + out, leaves after those */
+    struct stages stages;               /* of a program in pieces */
+    struct moment now;                  /* of the node in the making */
     struct hash_table kept, priced;     /* arrays by content; what moving costs */
 };
 
@@ -102,8 +107,13 @@ static void
 made(struct value *v, int32_t node, const struct layout *const *layout, int32_t stride, const struct type *t,
      int64_t times)
 {
-    *v = (struct value){
-        .maker = node, .layout = layout, .stride = stride, .type = *t, .times = times, .born = running(node)};
+    *v = (struct value){.maker = node,
+                        .layout = layout,
+                        .stride = stride,
+                        .type = *t,
+                        .times = times,
+                        .nreg = 1,
+                        .born = running(node)};
     v->dies = v->born + 1;
     v->end = &v->reader;
 }
@@ -117,6 +127,7 @@ reads(struct planner *w, struct value *v, int32_t node, const struct layout *con
     *v->end = x;
     v->end = &x->next;
     v->dies = MAX(v->dies, x->dies);
+    if (v->times > 1) v->nreg = MAX(v->nreg, stages_credits(w->p, &w->stages, v->at, w->now));
 }
 
 static const int64_t *
@@ -307,9 +318,15 @@ program_node(struct planner *w, int32_t i)
     const struct prog_node *n = &w->p->node[i];
     w->a->node[i] = -1;
     if (is_alias(w->p, i)) return 0;
-    if (n->op->flags & OP_MOVE) return move_node(w, i);
-    if (n->op->flags & OP_SOURCE) return source_node(w, i);
-    return compute_node(w, i);
+    if (w->p->pieces > 1) w->now = (struct moment){w->stages.stage[i], w->stages.phase[i]};
+    if (n->op->flags & OP_MOVE)
+        TRY(move_node(w, i));
+    else if (n->op->flags & OP_SOURCE)
+        TRY(source_node(w, i));
+    else
+        TRY(compute_node(w, i));
+    for (int k = 0; k < n->nout; k++) w->value[i * OP_OUT + k].at = w->now;
+    return 0;
 }
 
 /* May r, the new version of a variable, be written over the old one? */
@@ -397,9 +414,19 @@ lengthen(struct planner *w)
         struct value *v = source(w, i), *whole = value_of(w, w->p->node[i].in[0]);
         v->dies = MAX(v->dies, own->dies);
         whole->dies = MAX(whole->dies, own->dies);
+        v->nreg = MAX(v->nreg, own->nreg);
+        whole->nreg = MAX(whole->nreg, own->nreg);
         for (struct reader *r = v->reader; r; r = r->next)
             if (r->node == own->maker) r->dies = MAX(r->dies, own->dies);
     }
+}
+
+/* A sum over pieces is there from the first piece on, while others go through all that comes before it. */
+static void
+sum_from_first(struct planner *w)
+{
+    for (int32_t i = 0; i < w->p->nnode && w->p->pieces > 1; i++)
+        if (w->a->node[i] >= 0 && w->p->node[i].accumulate) w->value[i * OP_OUT].born = 0;
 }
 
 /* ---- tensors ---- */
@@ -483,8 +510,8 @@ bytes_of(struct planner *w, const struct value *v, const struct layout **from, i
     struct arena tmp = {0};
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n);
     for (int32_t k = 0; k < n; k++)
-        bytes[k] =
-            v->holds == HOLDS_PARTS ? assign_part(&v->type, from[k]) * v->times : assign_register(&v->type, from[k]);
+        bytes[k] = v->holds == HOLDS_PARTS ? assign_part(&v->type, from[k]) * v->times
+                                           : assign_register(&v->type, from[k]) * v->nreg;
     const int64_t *kept = hash_keep(&w->kept, bytes, sizeof *bytes * (size_t)n);
     arena_fini(&tmp);
     return kept;
@@ -616,6 +643,7 @@ build(struct planner *w)
     w->start = ARENA_ARRAY(&a->arena, int32_t, capacity);
     w->whole = ARENA_ARRAY(&a->arena, int32_t, capacity);
     w->value = ARENA_ARRAY(&a->arena, struct value, p->nnode * OP_OUT + p->nleaf + 1);
+    if (p->pieces > 1) TRY(stages_find(&w->stages, p, &a->arena));
     for (int32_t i = 0; i < p->nleaf; i++)
         if (w->o->leaf[i].follows < 0) TRY(leaf_node(w, i));
     for (int32_t i = 0; i < p->nleaf; i++)
@@ -624,6 +652,7 @@ build(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) root_node(w, k);
     compute_together(w);
     lengthen(w);
+    sum_from_first(w);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int k = 0; k < OP_OUT && a->node[i] >= 0; k++)
             if (w->value[i * OP_OUT + k].end) tensor_of(w, &w->value[i * OP_OUT + k]);
