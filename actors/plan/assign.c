@@ -528,7 +528,8 @@ last_reader(const struct planner *w, const struct value *v)
         last = r;
         n++;
     }
-    return n == 1 && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
+    bool once = n == 1 && v->nreg == 1; /* other pieces keep theirs */
+    return once && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
 }
 
 /* A value that was moved for its last reader is not there any more when that runs: it holds what it reads, however that
