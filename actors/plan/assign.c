@@ -127,7 +127,7 @@ reads(struct planner *w, struct value *v, int32_t node, const struct layout *con
     *v->end = x;
     v->end = &x->next;
     v->dies = MAX(v->dies, x->dies);
-    if (v->times > 1) v->nreg = MAX(v->nreg, stages_credits(w->p, &w->stages, v->at, w->now));
+    if (v->times > 1 && !w->o->searched) v->nreg = MAX(v->nreg, stages_credits(w->p, &w->stages, v->at, w->now));
 }
 
 static const int64_t *

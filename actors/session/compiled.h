@@ -51,6 +51,7 @@ struct rille_graph {
     bool sliced;               /* its updates are (zero) */
     struct assigned *assigned; /* of a planned step (planned.c), or NULL */
     int64_t search_ns;         /* its time limit */
+    bool searched;             /* so is its schedule, after the layouts */
     struct program *traced;    /* its program before the planner; NULL: there was none */
     bool asking;               /* its live numbers */
     bool watched;              /* somebody asked for a time line: every call times its acts */

@@ -53,6 +53,7 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
     o.root = roots;
     o.rates = g->s->rates;
     o.memory_limit = g->assigned->net.memory_limit;
+    o.searched = g->searched;
     planned_freedom(g, &q, leaf, leaves, roots);
     for (int32_t i = 0; node >= 0 && i < q.nnode; i++)
         if (i == node || q.node[i].again == node + 1 || is_with(&q.node[i], &g->traced->node[node])) {

@@ -2,6 +2,7 @@
 #include "actors/session/planned.h"
 
 #include "actors/plan/bring.h"
+#include "actors/plan/dial.h"
 #include "actors/plan/rewrite.h"
 #include "actors/plan/zero.h"
 #include "actors/session/face.h"
@@ -146,6 +147,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     a.least = least;
     *least = (struct assign_least){0};
     a.quick = quick;
+    a.searched = g->searched = o->memory > 0 || (o->schedule && dial_knows(o->schedule));
     a.may_fail = rounds_have_best(s);
     if (!quick) remember(g, &a);
     assigned_free(&g->assigned);
