@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -45,20 +44,13 @@ static const size_t mapped = 128 << 10;
 /* Blocks of so many bytes are copied to GPUs and back while these compute, where there are any. */
 enum { PINNED = 128 << 10 };
 
-static size_t
-whole_pages(size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (bytes + page - 1) / page * page;
-}
-
 static void *
 take_host(size_t bytes)
 {
     void *p = NULL;
     if (bytes < mapped) return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
     if (bytes >= HUGE_PAGE) return pages_take(bytes);
-    p = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p = mmap(NULL, pages_whole(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -81,7 +73,7 @@ host_give(int device, void *p, size_t bytes)
     else if (bytes >= HUGE_PAGE)
         pages_give(p, bytes);
     else
-        munmap(p, whole_pages(bytes));
+        munmap(p, pages_whole(bytes));
 }
 
 static int

@@ -4,6 +4,7 @@
  * nothing lies at; the bytes of address p are at p + LATE_BYTES, where its work
  * finds them (reach). Its streams are those of the host (stream_host.h). */
 #include "runtime/arena.h"
+#include "runtime/pages.h"
 #include "runtime/stream_host.h"
 
 #include <pthread.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* ---- memory ---- */
 
@@ -27,13 +27,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *base; /* LATE_BYTES that fault, and as many behind them */
 static size_t used;
 static struct range *idle;
-
-static size_t
-whole_pages(size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (bytes + page - 1) / page * page;
-}
 
 static bool
 is_late(const char *p)
@@ -84,7 +77,7 @@ static void *
 take(int device, size_t bytes)
 {
     UNUSED(device);
-    bytes = whole_pages(bytes);
+    bytes = pages_whole(bytes);
     pthread_mutex_lock(&lock);
     char *p = take_locked(bytes);
     pthread_mutex_unlock(&lock);
@@ -97,7 +90,7 @@ give(int device, void *p, size_t bytes)
 {
     UNUSED(device);
     if (!p) return;
-    bytes = whole_pages(bytes);
+    bytes = pages_whole(bytes);
     madvise(reach(p), bytes, MADV_DONTNEED);
     mprotect(reach(p), bytes, PROT_NONE);
     struct range *r = must_alloc(sizeof *r);

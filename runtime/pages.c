@@ -28,8 +28,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct region *region;
 static int nregion, region_capacity;
 
-static size_t
-whole_pages(size_t bytes)
+size_t
+pages_whole(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page;
@@ -111,7 +111,7 @@ pages_take(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) return NULL;
     pthread_mutex_lock(&lock);
-    void *p = take(whole_pages(bytes));
+    void *p = take(pages_whole(bytes));
     pthread_mutex_unlock(&lock);
     return p;
 }
@@ -175,6 +175,6 @@ void
 pages_give(void *p, size_t bytes)
 {
     pthread_mutex_lock(&lock);
-    give((struct range){p, whole_pages(bytes)});
+    give((struct range){p, pages_whole(bytes)});
     pthread_mutex_unlock(&lock);
 }

@@ -12,6 +12,8 @@
 
 enum { HUGE_PAGE = 2 << 20, REGION = 16 * HUGE_PAGE };
 
+/* So many bytes in whole pages. */
+size_t pages_whole(size_t bytes);
 /* Aligned to a page; zeros, or what was given back; NULL: there is no memory. Below HUGE_PAGE it is no use. */
 void *pages_take(size_t bytes);
 void pages_give(void *p, size_t bytes); /* as many as were taken */
