@@ -75,6 +75,7 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
 struct search {
     int64_t most; /* bytes of activations that a device may hold; 0: any */
     bool least;   /* what holds least */
+    bool narrow;  /* with as few results on their way from stage to stage as there can be */
 };
 
 static int
@@ -97,6 +98,7 @@ plan_once(struct fitter *f, const int32_t *parts, struct search how, struct plan
     int status;
     struct program *p = laid_out(f, parts, &status);
     if (!status) status = turn_dial(f, p, how);
+    for (int32_t q = 0; !status && how.narrow && q < p->npool; q++) p->pool[q].hop = 1;
     if (status) {
         program_free(&p);
         return status;
@@ -159,11 +161,19 @@ keep_faster(struct fitter *f, struct plan **best, struct plan *p)
         *best = p;
 }
 
-/* The plan that holds least; E_MEMORY: that is too much. */
+/* The plan that holds least; E_MEMORY: that is too much. Results that are on their way are no activations, and are few
+ * only where there is no room for more. */
 static int
 plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 {
+    struct plan *narrow;
     TRY(plan_once(f, parts, (struct search){.least = true}, out));
+    if (measure_held(*out, NULL) > f->limit &&
+        !plan_once(f, parts, (struct search){.least = true, .narrow = true}, &narrow)) {
+        bool smaller = measure_held(narrow, NULL) < measure_held(*out, NULL);
+        plan_free(smaller ? out : &narrow);
+        if (smaller) *out = narrow;
+    }
     int status = too_much(f, *out);
     if (status) plan_free(out);
     return status;
