@@ -184,6 +184,62 @@ tap.group("a circle of devices", function()
   end
 end)
 
+-- ---- several losses: a head on each stage, added up; heads on devices that share no operator, each by itself ----
+
+tap.group("several losses", function()
+  -- Losses first; whole: heads read the stage before them and are one sum, else each reads the argument alone.
+  local function trained(p, whole, place, options)
+    rille.manual_seed(9)
+    local weight, head = {}, {}
+    local function drawn(d) return rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = place(d)}):to("f32"):detach():requires_grad_(true) end
+    for d = 1, p do weight[d], head[d] = drawn(d - 1), drawn(d - 1) end
+    local step = rille.graph(function(x)
+      local losses, sum = {}, nil
+      local h = x
+      for d = 1, p do
+        h = (d > 1 and (whole and h or x):to_global{placement = place(d - 1), sbp = "B"} or x):matmul(weight[d]):relu()
+        losses[d] = h:matmul(head[d]):sum()
+        if not whole then losses[d]:backward()
+        elseif d == 1 then sum = losses[1]
+        else sum = sum:to_global{placement = place(d - 1), sbp = "B"} + losses[d] end
+      end
+      if whole then sum:backward() end
+      return table.unpack(losses)
+    end, options)
+    local x = rille.randint(-1, 2, {PIECES * ROWS, WIDTH}, {placement = place(0)}):to("f32"):detach()
+    local result = {step(x)}
+    for d = 1, p do result[d] = result[d]:item() end
+    for d = 1, p do
+      result[p + d], result[2 * p + d] = weight[d].grad:totable(), head[d].grad:totable()
+    end
+    return result
+  end
+  for p = 2, 4 do
+    for _, whole in ipairs{true, false} do
+      local want = trained(p, whole, function() return cpu(0) end, {micro_batches = PIECES})
+      for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", {memory = 2}, {lag = 3, split_backward = true}} do
+        for _, how in ipairs{{}, {recompute = true}, {offload = aside}} do
+          local options = {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload}
+          tap.is(trained(p, whole, cpu, options), want, ("%d %s, %s%s: the bits of one device"):format(p, whole and "heads, added up" or "losses, each by itself",
+            schedule_name(schedule), how.recompute and ", recomputed" or how.offload and ", offloaded" or ""))
+        end
+      end
+    end
+  end
+end)
+
+tap.group("losses that share operators, each by itself", function()
+  local w, line = rille.eye(WIDTH, {placement = cpu(0), requires_grad = true}), debug.getinfo(1, "l").currentline + 2
+  local step = rille.graph(function(x)
+    local h = x:matmul(w)
+    h:sum():backward()
+    h:to_global{placement = cpu(1), sbp = "B"}:square():sum():backward()
+  end, {micro_batches = PIECES})
+  tap.fails(function() step(rille.ones({PIECES, WIDTH}, {placement = cpu(0)})) end,
+    {"already run through matmul (t/schedules-bits.lua:" .. line, "added up, for one backward", "t/schedules-bits.lua:" .. line + 2},
+    "the second is an error with both lines, and what to do")
+end)
+
 -- ---- a weight of two stages: its gradient goes from one to the other once a batch ----
 
 tap.group("a weight of two stages", function()

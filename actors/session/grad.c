@@ -81,8 +81,10 @@ find_nodes(struct sweep *w, struct val *root)
     for (int32_t i = 0; i < w->nnode; i++) {
         const struct node *n = w->node[i];
         if (n->spent)
-            return fail(E_STATE, "backward has already run through %s (%s:%d); what it needed was let go", n->name,
-                        n->line.file ? n->line.file : "?", n->line.line);
+            return fail(E_STATE,
+                        "backward has already run through %s (%s:%d), and what it needed was let go: losses that share "
+                        "operators are added up, for one backward",
+                        n->name, n->line.file ? n->line.file : "?", n->line.line);
         for (int k = 0; k < n->nin; k++)
             if (n->in[k] && n->in[k]->needs_grad) reach(w, val_asked(w, n->in[k]));
     }
