@@ -195,14 +195,14 @@ counts(void)
 int
 main(void)
 {
+    static const char *const schedules[] = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto"};
     counts();
     wide();
     for (int threads = 1; threads <= 2; threads++) {
         plain(threads, "cpu", false);
         plain(threads, "cpu", true);
         plain(threads, "late", false);
-        compiled(threads, "1f1b");
-        compiled(threads, "gpipe");
+        for (size_t i = 0; i < countof(schedules); i++) compiled(threads, schedules[i]);
     }
     return done();
 }

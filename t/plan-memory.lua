@@ -73,4 +73,31 @@ tap.group("a limit", function()
     "one that would hold more is refused with them")
 end)
 
+-- A step that is called with batches of several sizes has a plan of each; what it says of itself is of the last call.
+tap.group("stats are of the last call", function()
+  local p = rille.placement("cpu", {6})
+  local function made()
+    return rille.graph(function(x) return x:exp():matmul(x:transpose(0, 1)):relu():sum() end)
+  end
+  local function stats_of(step, rows)
+    local value = step(rille.full({rows, 16}, 0.25, {placement = p})):item()
+    local s = step:stats()
+    return {value, s.devices[1].peak_memory, s.devices[1].tenants, s.devices[1].device, #s.devices}
+  end
+  local rows, want = {64, 8, 256, 1, 32}, {}
+  for i, n in ipairs(rows) do want[i] = stats_of(made(), n) end
+  local step, got, last = made(), {}, 0
+  for turn = 1, 2 do
+    for i, n in ipairs(rows) do
+      local t = stats_of(step, n)
+      if turn == 1 then got[i] = t else tap.is(t, got[i], ("%d rows: the same when they come again"):format(n)) end
+    end
+  end
+  tap.is(got, want, "whatever was called before, greater or smaller")
+  for i, n in ipairs(rows) do
+    local text = stats_of(step, n)[3]
+    tap.ok(#text > 0 and tostring(step:plan{physical = true}):find("most of it: " .. text, 1, true), ("%d rows: and the plan names the same tenants"):format(n), text)
+  end
+end)
+
 tap.done()
