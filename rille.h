@@ -472,21 +472,22 @@ struct rille_device_stats {
     const char *tenants; /* the largest results among its registers when these hold most, as text; "": none */
 };
 struct rille_stats {
-    double step_time, bubble, ideal; /* seconds; bubble: share of device time idle */
-    int nhost;                       /* of the step's devices; at most 64 of them are told of */
+    double step_time, ideal; /* seconds; ideal: if as many devices as can act at once always did */
+    double bubble;           /* by how large a share of step_time it was longer than that */
+    int nhost;               /* of the step's devices; at most 64 of them are told of */
     int ndevice;
     struct rille_device_stats *device; /* the graph's; the next rille_graph_stats() writes over them */
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
 /* Writes the times of the acts of the last timed run on all hosts as Chrome trace JSON: the session times the first
- * runs, and all from the first call of this on. Where it has timed none yet, path gets those of the next run when it
- * ends. */
+ * three runs, and all from the first call of this or of rille_graph_chart() on. Where it has timed none yet, path gets
+ * those of the next run when it ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
 /* What a step does when: its plan on a virtual clock, each device working by itself, and its last timed run. */
 struct rille_chart_span { /* acts of a device on one piece, one after the other */
     int device, stage;    /* number among the chart's devices; virtual stage */
-    int piece;            /* -1: of the whole batch */
+    int piece;            /* -1: once a batch */
     const char *what;     /* "forward", "backward", "weight", "move", "update" */
     double begin, end;    /* seconds from the first act on */
 };
@@ -497,7 +498,7 @@ struct rille_chart_stall {
 };
 enum { RILLE_CHART_POINTS = 256 };
 struct rille_chart_run {
-    double time, bubble; /* seconds; share of the devices' time that they do not act */
+    double time, bubble; /* seconds; share of their time that devices which compute do not act */
     int nspan, nstall;   /* nspan 0: there was no such run */
     struct rille_chart_span *span;
     struct rille_chart_stall *stall; /* the longest first */
@@ -511,6 +512,8 @@ struct rille_chart_device {
 };
 struct rille_chart {
     int ndevice, nstage, nthread, pieces;
+    int ncompute; /* devices that compute: others hold what these put aside */
+    int natonce;  /* so many of them can act at once: some share threads */
     struct rille_chart_device *device;
     bool split;    /* gradients of weights may wait */
     int lag;       /* of its credits; 0: as many as pieces */
@@ -520,7 +523,8 @@ struct rille_chart {
     int64_t activations, activations_1f1b;    /* bytes that a device holds for backward at most; with 1F1B */
     double again;                             /* of what forward computes, how much backward computes again */
     struct rille_chart_run planned, measured;
-    void *memory; /* all of the above */
+    int64_t call, ncall; /* which call of the step was measured, from 1 on, and how many there were */
+    void *memory;        /* all of the above */
 };
 /* Seconds of one piece on each device of a stage (move: of a part of a move; update: of all that a device does once a
  * batch). */

@@ -91,9 +91,11 @@ push_run(lua_State *L, const struct rille_chart *c, const struct rille_chart_run
 static void
 push_chart(lua_State *L, const struct rille_chart *c)
 {
-    lua_createtable(L, 0, 17);
+    lua_createtable(L, 0, 21);
     set_integer(L, "stages", c->nstage);
     set_integer(L, "threads", c->nthread);
+    set_integer(L, "computing", c->ncompute);
+    set_integer(L, "at_once", c->natonce);
     set_integer(L, "pieces", c->pieces);
     set_integer(L, "lag", c->lag);
     lua_pushboolean(L, c->split);
@@ -121,6 +123,8 @@ push_chart(lua_State *L, const struct rille_chart *c)
     push_run(L, c, &c->planned);
     lua_setfield(L, -2, "planned");
     if (!c->measured.nspan) return;
+    set_integer(L, "call", c->call);
+    set_integer(L, "calls", c->ncall);
     push_run(L, c, &c->measured);
     lua_setfield(L, -2, "measured");
 }

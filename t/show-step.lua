@@ -100,7 +100,7 @@ tap.group("the picture", function()
   end
   local plain = drawn(pipeline(4, 8, "1f1b"), 80, false, {forward = 1, backward = 2})
   tap.ok(plain:find("idle %(as given%)"), "costs that were given are told to be")
-  tap.ok(plain:find("27.3 %%"), "theory says (p - 1) / (m + p - 1)")
+  tap.ok(plain:gsub("%s+", " "):find("theory says 27.3 %: (p - 1) (F + B + W) beside m (F + B + W) cpu", 1, true), "theory says (p - 1) / (m + p - 1)")
   tap.ok(plain:find("cpu:0 0"), "device 0 begins with piece 0")
   local rows, less = 0, {}
   for _, pieces in ipairs{4, 16, 32} do
@@ -132,6 +132,142 @@ tap.group("the picture", function()
   f:close()
   os.remove(path) os.remove(path .. ".svg")
   tap.fails(function() pipeline(2, 1):show("x.png") end, "an .svg file is wanted", "another kind of file is refused")
+end)
+
+-- Two stages a device, by their schedule; the others have one.
+local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
+local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
+
+tap.group("theory", function()
+  local theory_of = require "rille.show.theory"
+  local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved", "zb-v", "v-half", "auto", {lag = 1}, {lag = 2},
+    {lag = 1, split_backward = true}, {lag = 2, split_backward = true}, {lag = 3, split_backward = true}}
+  local told, wrong, none = {[""] = 0, [" at most"] = 0, [" at least"] = 0}, {}, {}
+  for _, p in ipairs{2, 3, 4, 8} do
+    for _, m in ipairs{1, 2, 3, 4, 8, 12, 16} do
+      for _, schedule in ipairs(schedules) do
+        local good, step = pcall(stages, dealt(p, table.unpack(twice[schedule] or {1})), m, schedule)
+        assert(good, step)
+        for _, costs in ipairs{{forward = 1, backward = 1, weight = 1}, {forward = 1, backward = 2}, {forward = 1, backward = 2, weight = 1},
+          {forward = 2, backward = 1, weight = 1}, {forward = 1, backward = 1, weight = 2}} do
+          local c = step:chart(costs)
+          local theory = theory_of(c)
+          if theory then
+            local off = c.planned.bubble - theory.bubble
+            told[theory.holds] = told[theory.holds] + 1
+            if theory.holds ~= " at most" and off < -1e-6 or theory.holds ~= " at least" and off > 1e-6 then
+              wrong[#wrong + 1] = ("%s, %d devices, %d pieces, %d %d %d: %.4f, theory says %.4f%s"):format(c.schedule, p, m, costs.forward,
+                costs.backward, costs.weight or 0, c.planned.bubble, theory.bubble, theory.holds)
+            end
+            local text = theory.formula:find("m v (F", 1, true) ~= nil
+            if text ~= (twice[schedule] ~= nil) then wrong[#wrong + 1] = c.schedule .. ": " .. theory.formula end
+          else none[c.schedule] = (none[c.schedule] or 0) + (m > 1 and 1 or 0) end
+        end
+      end
+    end
+  end
+  tap.is(wrong, {}, "what a formula says of the idle share, and whether it is at most or at least that, is so")
+  for holds, n in pairs(told) do tap.ok(n > 100, ("%d plans are told a share%s"):format(n, holds)) end
+  tap.is({none["1f1b"], none["gpipe"], none["zb-h1"], none["zb-h2"], none["zb-v"]}, {0, 0, 0, 0, 0}, "schedules of a formula are told it with two pieces and more")
+  tap.ok(none.auto > 0 and none["v-half"] > 0 and none.interleaved > 0, "those that are searched for are not, nor pieces that do not go round evenly")
+  tap.is(theory_of(stages({0, 1, 0}, 4, "1f1b"):chart()), nil, "nor where a device has more stages than others")
+end)
+
+-- ---- scales, kinds of work, who computes, which call ----
+
+tap.group("both runs can be seen, however far apart their times are", function()
+  local step, hidden, drawn_rows = pipeline(3, 4, "1f1b"), {}, 0
+  for k = -7, 5 do
+    local costs = {forward = 10 ^ k, backward = 10 ^ k, weight = 10 ^ k}
+    local _, svg = drawn(step, 80, false, costs)
+    for x, width in svg:gmatch('<rect x="([%d.]+)" y="[%d.]+" width="([%d.]+)" height="20.0" class="idle"') do
+      drawn_rows = drawn_rows + 1
+      if width + 0 < 300 then hidden[#hidden + 1] = ("costs of 1e%d: %s wide"):format(k, width) end
+    end
+    for path in svg:gmatch('<path d="(M[^"]+)z" class="forward"') do
+      local right = 0
+      for x in path:gmatch("L([%d.]+) ") do right = math.max(right, x + 0) end
+      drawn_rows = drawn_rows + 1
+      if right < 300 then hidden[#hidden + 1] = ("costs of 1e%d: memory until %g"):format(k, right) end
+    end
+  end
+  tap.is(hidden, {}, "rows, and curves of memory, are never drawn too small")
+  tap.is(drawn_rows, 13 * 3 * 3, "of all devices")
+end)
+
+-- A step with an optimiser: {device = {what = {{from, to, piece}, ...}}} of its planned run.
+local function trained(options, place)
+  local on, weight = {}, {}
+  for s = 1, 3 do
+    on[s] = place and place(s) or rille.placement("meta", {s - 1})
+    weight[s] = rille.randn({8, 8}, {placement = on[s]}):requires_grad_(true)
+  end
+  local opt = rille.optim.Adam(weight, {lr = 0.1})
+  local step = rille.graph(function(x)
+    for s = 1, 3 do x = (s > 1 and x:to_global{placement = on[s], sbp = on[s].size > 1 and "S(0)" or "B"} or x):matmul(weight[s]):tanh() end
+    local loss = x:mean()
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, options)
+  step(rille.randn({4 * options.micro_batches, 8}, {placement = on[1], sbp = on[1].size > 1 and "S(0)" or "B"}))
+  return step
+end
+
+tap.group("kinds of work", function()
+  for _, pieces in ipairs{1, 4} do
+    for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "auto"} do
+      for _, recompute in ipairs{false, true} do
+        local early, moved, updates = {}, 0, 0
+        for zero = 0, 3 do
+          local function two(s) return rille.placement("meta", {2 * s - 2, 2 * s - 1}) end
+          local step = trained({micro_batches = pieces, schedule = schedule, recompute = recompute, zero = zero}, two)
+          local last = {}
+          local spans = step:chart{forward = 1, backward = 1, weight = 1, move = 0.1, update = 1}.planned.spans
+          for _, s in ipairs(spans) do
+            if s.piece and s.what == "forward" then last[s.device] = math.max(last[s.device] or 0, s.to) end
+          end
+          for _, s in ipairs(spans) do
+            if s.what == "update" then
+              updates = updates + 1
+              if s.piece or s.from < last[s.device] - 1e-9 then early[#early + 1] = ("zero %d, device %d, %g"):format(zero, s.device, s.from) end
+            end
+            moved = moved + (s.what == "move" and not s.piece and 1 or 0)
+          end
+        end
+        local name = ("%d pieces, %s%s: "):format(pieces, schedule, recompute and ", recomputed" or "")
+        tap.is(early, {}, name .. "nothing is an update before the last piece went forward")
+        tap.ok(updates >= 4 * 6, name .. "each device has some", updates)
+        tap.ok(pieces == 1 or moved > 0, name .. "gradients that are scattered once a batch are moved", moved)
+      end
+    end
+  end
+end)
+
+tap.group("devices that only hold what others put aside", function()
+  local costs = {forward = 1, backward = 1, weight = 1, update = 0}
+  for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-h2"} do
+    local function chart(offload)
+      return trained({micro_batches = 4, schedule = schedule, offload = offload}):chart(costs)
+    end
+    local kept, aside = chart(), chart(rille.placement("meta", {3, 4, 5}))
+    tap.is({kept.computing, #kept.devices, aside.computing, #aside.devices}, {3, 3, 3, 6}, schedule .. ": they do not compute")
+    tap.near(aside.planned.bubble, kept.planned.bubble, schedule .. ": nor are they idle")
+    tap.ok(aside.bound <= aside.planned.bubble + 1e-9 and aside.bound > 0, schedule .. ": nor bound those that do")
+  end
+end)
+
+tap.group("which call was measured", function()
+  local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+  local step = rille.graph(function(x) return x:exp():to_global{placement = second, sbp = "B"}:sum() end, {micro_batches = 4})
+  local x = rille.ones({8, 8}, {placement = first})
+  for _ = 1, 9 do step(x) end
+  local c = step:chart()
+  tap.is({c.call, c.calls}, {3, 9}, "the first three are timed")
+  tap.ok(drawn(step, 200, false):find("measured in call 3 of 9: ", 1, true), "and that is told")
+  step(x)
+  c = step:chart()
+  tap.is({c.call, c.calls}, {10, 10}, "from the first look on all are")
+  tap.ok(drawn(step, 200, false):find("measured: ", 1, true), "then it is the last")
 end)
 
 -- ---- step:trace() ----

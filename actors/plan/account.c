@@ -6,6 +6,7 @@
  * So all that an act waited for has a time; the latest one is why it began no sooner,
  * unless its device was at work until then. */
 #include "actors/plan/account.h"
+#include "runtime/device.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -297,6 +298,22 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
     struct books b = books_open(p, act, nact, a);
     find_stalls(&b, act, nact, a, out);
     find_memory(&b, a, out);
+}
+
+int32_t
+plan_at_once(const struct plan *p)
+{
+    bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1)); /* by thread */
+    int32_t n = 0;
+    for (int32_t d = 0; d < p->ndevice; d++) {
+        bool *own = &shared[p->device[d].thread];
+        if (device_kind(p->device[d].kind)->stream_new)
+            n++;
+        else if (!*own)
+            n += *own = true;
+    }
+    free(shared);
+    return n;
 }
 
 /* ---- what acts took ---- */

@@ -33,6 +33,9 @@ struct account {
 };
 void plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int32_t npoint, struct arena *a,
                   struct account *out);
+/* Returns how many of the plan's devices can act at once: each that has streams, and one on each thread of the others.
+ */
+int32_t plan_at_once(const struct plan *p);
 
 /* A register with bytes comes into use, or its last reader gives it back: +bytes, -bytes of a plan device. */
 struct reg_change {

@@ -19,11 +19,23 @@ static enum work
 work_of(const struct plan *p, int32_t task)
 {
     const struct task *t = &p->task[task];
-    if (t->nact < p->pieces) return UPDATE;
     if (t->kind->flags & KIND_MOVE) return MOVE;
     static const enum work of[] = {
         [PHASE_FORWARD] = FORWARD, [PHASE_BACKWARD] = BACKWARD, [PHASE_WEIGHT] = WEIGHT, [PHASE_BATCH] = UPDATE};
     return of[t->phase];
+}
+
+static bool
+is_once(const struct plan *p, int32_t task)
+{
+    return p->task[task].nact < p->pieces || p->task[task].phase == PHASE_BATCH;
+}
+
+/* By which its costs are told: what a device does once a batch is no piece's. */
+static enum work
+cost_of(const struct plan *p, int32_t task)
+{
+    return is_once(p, task) ? UPDATE : work_of(p, task);
 }
 
 struct charting {
@@ -33,7 +45,8 @@ struct charting {
     int64_t nact;
     struct rille_chart *c;
     struct arena *a;
-    int64_t *cost; /* by task */
+    int64_t *cost;  /* by task */
+    bool *computes; /* by device */
 };
 
 /* ---- costs ---- */
@@ -43,7 +56,7 @@ static int32_t
 group_of(const struct charting *x, int32_t task)
 {
     const struct task *t = &x->p->task[task];
-    return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)work_of(x->p, task);
+    return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)cost_of(x->p, task);
 }
 
 /* What was given for a group. Where nobody wants the gradient of the input all backward is for weights. */
@@ -84,7 +97,7 @@ mean_costs(struct charting *x)
     int32_t ngroup = x->p->ndevice * x->c->nstage * NWORK, nforward = 0, nbackward = 0, nmove = 0;
     double *ns = ARENA_ARRAY(x->a, double, ngroup + 1), moves = 0;
     for (int32_t i = 0; i < x->p->ntask; i++) {
-        bool hop = work_of(x->p, i) == MOVE && x->p->task[i].nact == x->p->pieces && x->cost[i] > 0;
+        bool hop = cost_of(x->p, i) == MOVE && x->cost[i] > 0;
         ns[group_of(x, i)] += (double)x->cost[i];
         moves += hop ? (double)x->cost[i] : 0;
         nmove += hop;
@@ -122,11 +135,10 @@ static struct rille_chart_span
 span_of(const struct charting *x, const struct act_time *act, int64_t begin)
 {
     const struct task *t = &x->p->task[act->task];
-    enum work work = work_of(x->p, act->task);
     return (struct rille_chart_span){.device = t->device,
                                      .stage = t->stage,
-                                     .piece = work == UPDATE ? -1 : act->piece,
-                                     .what = work_text[work],
+                                     .piece = is_once(x->p, act->task) ? -1 : act->piece,
+                                     .what = work_text[work_of(x->p, act->task)],
                                      .begin = (double)(act->begin - begin) * 1e-9,
                                      .end = (double)(act->end - begin) * 1e-9};
 }
@@ -189,8 +201,8 @@ print_stall(const struct charting *x, const struct stall *t, double share, struc
         break;
     case STALL_TURN:
         str_addf(s, "waited %.0f %% for %s", 100 * share,
-                 x->p->nthread < x->p->ndevice ? "its thread, which other devices have too"
-                                               : "messages, or for a core");
+                 x->c->natonce < x->c->ncompute ? "its thread, which other devices have too"
+                                                : "messages, or for a core");
         break;
     case STALL_END: str_addf(s, "had nothing left to do for the last %.0f %%", 100 * share); break;
     }
@@ -215,19 +227,40 @@ tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run 
 
 /* ---- the whole ---- */
 
+/* The share of that time in which devices that compute do nothing. */
+static double
+idle_share(const struct charting *x, const double *busy, double time)
+{
+    double sum = 0;
+    for (int32_t d = 0; d < x->p->ndevice; d++) sum += x->computes[d] ? busy[d] : 0;
+    return time > 0 ? MAX(0.0, 1 - sum / (time * x->c->ncompute)) : 0;
+}
+
 static void
 tell_run(struct charting *x, const struct act_time *act, int64_t nact, struct rille_chart_run *r)
 {
     struct account o;
-    double busy = 0;
     plan_account(x->p, act, nact, RILLE_CHART_POINTS, x->a, &o);
     r->time = (double)(o.end - o.begin) * 1e-9;
     r->busy = ARENA_ARRAY(x->a, double, x->p->ndevice + 1);
-    for (int32_t d = 0; d < x->p->ndevice; d++) busy += r->busy[d] = (double)o.busy[d] * 1e-9;
-    r->bubble = r->time > 0 ? MAX(0.0, 1 - busy / (r->time * x->p->ndevice)) : 0;
+    for (int32_t d = 0; d < x->p->ndevice; d++) r->busy[d] = (double)o.busy[d] * 1e-9;
+    r->bubble = idle_share(x, r->busy, r->time);
     r->memory = o.memory;
     find_spans(x, act, nact, &o, r);
     tell_stalls(x, &o, r);
+}
+
+/* Devices that do more than move values; where there are none, all. */
+static void
+find_computing(struct charting *x)
+{
+    x->computes = ARENA_ARRAY(x->a, bool, x->p->ndevice + 1);
+    for (int32_t i = 0; i < x->p->ntask; i++)
+        if (!(x->p->task[i].kind->flags & (KIND_MOVE | KIND_ORDER))) x->computes[x->p->task[i].device] = true;
+    for (int32_t d = 0; d < x->p->ndevice; d++) x->c->ncompute += x->computes[d];
+    if (x->c->ncompute) return;
+    x->c->ncompute = x->p->ndevice;
+    for (int32_t d = 0; d < x->p->ndevice; d++) x->computes[d] = true;
 }
 
 static void
@@ -240,6 +273,8 @@ tell_devices(struct charting *x)
     c->ndevice = x->p->ndevice;
     c->nthread = x->p->nthread;
     c->pieces = x->p->pieces;
+    find_computing(x);
+    c->natonce = MIN(plan_at_once(x->p), c->ncompute);
     c->split = x->p->program->split;
     c->lag = x->p->program->lag;
     for (int32_t d = 0; d < c->ndevice; d++)
@@ -271,15 +306,13 @@ tell_bound(struct charting *x, const struct lane_rows *rows, double least)
 {
     const struct rille_chart_run *r = &x->c->planned;
     int64_t *ns = ARENA_ARRAY(x->a, int64_t, rows->nlane + 1);
-    double busy = 0;
     if (least <= 0) return;
     for (int32_t i = 0; rows->nlane > 0 && i < x->p->ntask; i++) {
         int64_t *lane = &ns[rows->lane_of[i]];
         *lane += x->cost[i] * x->p->task[i].nact;
         least = MAX(least, (double)*lane * 1e-9);
     }
-    for (int32_t d = 0; d < x->p->ndevice; d++) busy += r->busy[d];
-    x->c->bound = MIN(MAX(0.0, 1 - busy / (least * x->p->ndevice)), r->bubble);
+    x->c->bound = MIN(idle_share(x, r->busy, least), r->bubble);
 }
 
 static int
@@ -347,6 +380,8 @@ rille_graph_chart(struct rille_graph *g, const struct rille_chart_costs *costs, 
     if (costs) TRY(check_costs(costs));
     struct charting x = {.g = g, .c = must_alloc(sizeof *x.c)};
     x.a = x.c->memory = must_alloc(sizeof *x.a);
+    x.c->call = g->timed_call;
+    x.c->ncall = g->ncall;
     g->watched = true;
     int status = gather(&x);
     if (!status) tell_devices(&x);

@@ -55,7 +55,7 @@ struct rille_graph {
     struct program *traced;    /* its program before the planner; NULL: there was none */
     bool asking;               /* its live numbers */
     bool watched;              /* somebody asked for a time line: every call times its acts */
-    int64_t ncall;
+    int64_t ncall, timed_call; /* calls, and the last that was timed */
     struct rille_stats stats;
     struct act_time *act; /* of the last timed run */
     int32_t *act_thread;
@@ -65,7 +65,7 @@ struct rille_graph {
     struct arena arena;
 };
 
-enum { WARM_CALLS = 2 }; /* so many first calls are timed, whether asked or not */
+enum { WARM_CALLS = 2 }; /* by the times of so many first calls rows are made; one with rows is timed, too */
 
 /* chart.c: gives costs as a dial has them. E_ARG. */
 int dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out);

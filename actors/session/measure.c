@@ -150,6 +150,7 @@ measure_keep(struct rille_graph *g)
     int64_t elapsed_ns = g->s->cluster ? g->s->run_elapsed_ns : engine_elapsed_ns(g->s->engine);
     g->stats.step_time = (double)elapsed_ns * 1e-9;
     if (!g->runner->run.timed) return;
+    g->timed_call = g->ncall;
     g->nact = 0;
     if (g->s->cluster) {
         keep_acts(g, g->s->act, g->s->nact);
@@ -163,17 +164,17 @@ measure_keep(struct rille_graph *g)
     g->begin_ns = engine_begin_ns(g->s->engine);
 }
 
-/* Room for the devices of all parts. */
+/* Room for the devices of all parts, and how many can act at once. */
 static int
-find_devices(struct rille_graph *g, int npart, int *nthread)
+find_devices(struct rille_graph *g, int npart, int *natonce)
 {
     struct sight x;
     int n = 0;
-    *nthread = 0;
+    *natonce = 0;
     for (int i = 0; i < npart; i++) {
         TRY(sight_part(g->s, g->runner, i, &x));
         n += x.plan->ndevice;
-        *nthread += x.plan->nthread;
+        *natonce += plan_at_once(x.plan);
     }
     if (!g->stats.device) g->stats.device = ARENA_ARRAY(&g->arena, struct rille_device_stats, n + 1);
     g->stats.ndevice = n;
@@ -188,9 +189,9 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     struct rille_graph *g = (struct rille_graph *)cg;
     struct rille_stats *st = &g->stats;
     struct sight x;
-    int npart = sight_count(g->runner), nthread;
+    int npart = sight_count(g->runner), natonce;
     double busy = 0;
-    TRY(find_devices(g, npart, &nthread));
+    TRY(find_devices(g, npart, &natonce));
     st->nhost = sight_hosts(g->runner);
     for (int i = 0, d = 0; i < npart; d += x.plan->ndevice, i++) {
         TRY(sight_part(g->s, g->runner, i, &x));
@@ -201,8 +202,8 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
         busy += st->device[d].busy;
         st->device[d].idle = MAX(0.0, st->step_time - st->device[d].busy);
     }
-    st->ideal = busy / nthread;
-    st->bubble = st->step_time > 0 ? MAX(0.0, 1 - busy / (st->step_time * nthread)) : 0;
+    st->ideal = busy / natonce;
+    st->bubble = st->step_time > 0 ? MAX(0.0, 1 - st->ideal / st->step_time) : 0;
     *out = *st;
     return 0;
 }

@@ -494,7 +494,8 @@ step(rille.ones(64)):item()]],
     sign = 'step:show(["file.svg"][, {forward =, backward =}])',
     text = [[
 Draws what the step does when: a row a device, pieces numbered, planned above measured, memory below, and who
-waited for what. step:show(nil, {forward = 1, backward = 2}) plans with these costs.]],
+waited for what. The first three calls are timed, and all from the first show(), chart() or trace() on; an older one than the
+last is told. step:show(nil, {forward = 1, backward = 2}) plans with these costs.]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()
@@ -520,7 +521,8 @@ step(rille.ones(64)):item()]],
 What step:show() draws, as a table: planned (on a virtual clock, by these seconds a piece and stage, or by measured
 ones; with jitter = 0.1 each act up to 10 % longer or shorter, drawn with seed) and measured, each {time =, bubble =, spans =, stalls =, devices =}; a span is
 {device =, stage =, piece =, what =, from =, to =}. activations: bytes that a device holds for backward; activations_1f1b: with
-1F1B; bound: the least bubble; again: how much of forward backward computes again, 0 to 1.]],
+1F1B; bound: the least bubble; again: how much of forward backward computes again, 0 to 1. call of calls was measured; computing:
+devices that do not only hold what others put aside, whose bubble it is; at_once: how many of them can act at once.]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -531,7 +533,7 @@ step(rille.ones(64)):item()]],
     sign = "step:stats()",
     text = [[
 Of the last call: step_time bubble ideal, and devices[i] with device busy idle bytes_in bytes_out peak_memory tenants (the largest then)
-(seconds, bytes). hosts tells how many the step runs on; devices are those of all (of the first 64).]],
+(seconds, bytes). ideal: if as many devices as can act at once always did, which bubble is the share above. hosts tells how many the step runs on; devices are those of all (of the first 64).]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()]],
@@ -540,7 +542,7 @@ step(rille.ones(64)):item()]],
   },
   ["graph.trace"] = {
     sign = "step:trace(path)",
-    text = "Writes the last call, on all hosts, as Chrome trace JSON, which opens in Perfetto.",
+    text = "Writes the last call that was timed (the first three, and all from the first trace(), show() or chart() on), on all hosts, as Chrome trace JSON, which opens in Perfetto.",
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
 step(rille.ones(64)):item()

@@ -8,6 +8,7 @@ local theory_of = require "rille.show.theory"
 
 local ROWS <const> = 16 -- devices that are drawn; of more, the first and the last
 local STALLS <const> = 4
+local SMALL <const> = 0.01 -- share of forward that hops take, of which nothing is said
 local MOST <const> = 400 -- spans of a device that are drawn one by one
 
 -- ---- what is said of it ----
@@ -23,18 +24,20 @@ local function planned_text(c, theory)
   local from = c.given and "as given" or c.reckoned and "costs reckoned, nothing was measured yet" or "by measured costs"
   local text = ("planned: %s a step, %s idle (%s)"):format(paint.seconds(c.planned.time), paint.percent(c.planned.bubble), from)
   if c.activations > 0 then
-    text = ("%s, holding %s for backward, %.2f of what 1f1b does"):format(text, paint.bytes(c.activations), c.activations / c.activations_1f1b)
-  end
-  if c.again > 0 then text = ("%s, computing %s of forward again"):format(text, paint.percent(c.again)) end
+    text = ("%s, holding %s for backward, %.2f of what 1f1b does%s"):format(text, paint.bytes(c.activations), c.activations / c.activations_1f1b,
+      c.again > 0 and (" with %s of forward computed again, as here"):format(paint.percent(c.again)) or "")
+  elseif c.again > 0 then text = ("%s, computing %s of forward again"):format(text, paint.percent(c.again)) end
   if not theory then return c.bound > 0 and ("%s; the bound is %s idle"):format(text, paint.percent(c.bound)) or text end
-  return text .. ("; theory says %s: %s beside m%s (F + B + W)"):format(paint.percent(theory.bubble), theory.formula,
-    c.interleaved and " v" or "")
+  text = ("%s; theory says %s%s: %s"):format(text, paint.percent(theory.bubble), theory.holds, theory.formula)
+  return c.move > SMALL * c.forward and text .. ", and hops that take no time" or text
 end
 
 local function measured_text(c)
-  local text = ("measured: %s a step, %s idle"):format(paint.seconds(c.measured.time), paint.percent(c.measured.bubble))
-  if c.threads < #c.devices then
-    text = text .. (", at least %s of which since devices share threads"):format(paint.percent(1 - c.threads / #c.devices))
+  local text = ("measured%s: %s a step, %s idle"):format(c.call < c.calls and (" in call %d of %d"):format(c.call, c.calls) or "",
+    paint.seconds(c.measured.time), paint.percent(c.measured.bubble))
+  if c.at_once < c.computing then
+    text = ("%s; %s is the least where %d devices share threads of which there are %d"):format(text, paint.percent(1 - c.at_once / c.computing),
+      c.computing, c.at_once)
   end
   return text
 end
@@ -42,7 +45,7 @@ end
 -- Who waited for what: where devices share threads that is how the plan would have it, since what was measured is
 -- mostly that.
 local function stalls_of(c)
-  local planned = not c.measured or c.threads < #c.devices
+  local planned = not c.measured or c.at_once < c.computing
   local list, texts = (planned and c.planned or c.measured).stalls, {}
   for i = 1, math.min(STALLS, #list) do texts[i] = list[i].text end
   if #texts > 0 and planned and c.measured then texts[1] = "planned: " .. texts[1] end
@@ -269,20 +272,28 @@ local function draw_text(doc, y, class, text)
   return y
 end
 
+-- The time that is the whole width, of the plan and of what was measured: the same, unless one would be hidden.
+local function scales_of(c)
+  if not c.measured then return c.planned.time end
+  local most, least = math.max(c.planned.time, c.measured.time), math.min(c.planned.time, c.measured.time)
+  if most > 2.5 * least then return c.planned.time, c.measured.time end
+  return most, most
+end
+
 local function svg_picture(c, theory)
   local doc, rows, y = paint.document("Schedule: " .. headline(c)), rows_of(c), 62
-  local time = math.max(c.planned.time, c.measured and c.measured.time or 0)
-  local apart = time > 2.5 * c.planned.time -- one scale would hide the plan
+  local planned_time, measured_time = scales_of(c)
   doc:text(LEFT, 30, "head", headline(c))
   y = draw_text(doc, draw_legend(doc, 52) + 14, "faint", planned_text(c, theory)) - 10
-  y = draw_run(doc, c, c.planned, rows, y, apart and c.planned.time or time)
-  if apart then y = draw_axis(doc, y, c.planned.time) end
+  y = draw_run(doc, c, c.planned, rows, y, planned_time)
+  if measured_time ~= planned_time then y = draw_axis(doc, y, planned_time) end
+  local run, time = c.planned, planned_time
   if c.measured then
+    run, time = c.measured, measured_time
     y = draw_text(doc, y + 16, "faint", measured_text(c)) - 10
-    y = draw_run(doc, c, c.measured, rows, y, time)
+    y = draw_run(doc, c, run, rows, y, time)
+    y = draw_axis(doc, y, time)
   end
-  y = draw_axis(doc, y, time)
-  local run = c.measured or c.planned
   y = draw_text(doc, y + 14, "faint", "memory in registers, to one scale, and its peak") - 10
   y = draw_memory(doc, c, run, rows, y, time) + LINE
   for _, text in ipairs(stalls_of(c)) do y = draw_text(doc, y, "", text) end

@@ -18,6 +18,13 @@ for _ = 1, 5 do
   best = math.min(best, step:stats().step_time)
 end
 rille._slow_op("sin", 0)
+local stats, text = step:stats(), nil
+local show = rille._show
+rille._show = function(_, _, plain) text = plain(200, false) end
+step:show()
+rille._show = show
+assert(stats.ideal <= stats.step_time, ("all at once they would have taken %g s, and took %g"):format(stats.ideal, stats.step_time))
+assert(step:chart().at_once == DEVICES and not text:find("share threads"), "who naps shares no thread")
 assert(best < 0.75 * DEVICES * SLEEP, ("%.0f ms of naps took %.0f"):format(1e3 * DEVICES * SLEEP, 1e3 * best))
 assert(best > SLEEP, "a nap was shorter than it is")
 print("ok")
