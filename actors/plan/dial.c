@@ -70,7 +70,7 @@ bytes_of_1f1b(struct search *s)
     return bytes_of(s, pool);
 }
 
-/* ---- bubble and bound ---- */
+/* ---- bubble ---- */
 
 static int64_t
 work_of(const struct pipeline *l, int32_t lane)
@@ -79,32 +79,6 @@ work_of(const struct pipeline *l, int32_t lane)
     for (int32_t q = 0; q < l->n; q++)
         for (int a = 0; a < NACT && l->lane[q] == lane; a++) ns += l->cost[q][a];
     return ns * l->pieces;
-}
-
-/* When stages can begin at the earliest: links come in the order of where they start, so those are known. */
-static int64_t *
-starts(const struct pipeline *l, struct arena *a)
-{
-    int64_t *start = ARENA_ARRAY(a, int64_t, l->n);
-    for (const struct link *k = l->link; k < l->link + l->nlink; k++) {
-        int64_t hop = l->lane[k->from] == l->lane[k->to] ? 0 : l->hop;
-        start[k->to] = MAX(start[k->to], start[k->from] + l->cost[k->from][PHASE_FORWARD] + hop);
-    }
-    return start;
-}
-
-/* A lane cannot be done before it has begun and done all its work. */
-static void
-find_floor(struct search *s)
-{
-    const struct pipeline *l = &s->line;
-    int64_t *begins = starts(l, &s->arena);
-    for (int32_t lane = 0; lane < l->nlane; lane++) {
-        int64_t start = INT64_MAX;
-        for (int32_t q = 0; q < l->n; q++)
-            if (l->lane[q] == lane) start = MIN(start, begins[q]);
-        s->floor = MAX(s->floor, work_of(l, lane) + start);
-    }
 }
 
 /* Acts that a search may rehearse: about a second on one core. */
@@ -120,7 +94,7 @@ describe(struct search *s, struct program *p, const struct dial_costs *costs)
     TRY(stages_find(&s->stages, p, &s->arena));
     pipeline_find(l, p, &s->stages, costs, &s->arena);
     s->base = bytes_of_1f1b(s);
-    find_floor(s);
+    s->floor = pipeline_floor(l);
     s->theatre = theatre_open(l, &s->arena);
     return 0;
 }
@@ -137,7 +111,6 @@ tell(const struct search *s, struct dial *out)
     for (int32_t q = 0; q < l->n; q++) once += l->once[q], again += l->again[q];
     out->again = again / MAX(1, once);
     out->bubble = 1 - work / ((double)c->time * l->nlane);
-    out->floor = (double)s->floor;
 }
 
 /* ---- candidates ---- */
