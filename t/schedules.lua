@@ -243,6 +243,19 @@ tap.group("waves of four", function()
   end
 end)
 
+-- Lines of room leave a slot or two at the end of a step, for some numbers of pieces.
+tap.group("zb-v beside its bound", function()
+  local reached, tried = 0, 0
+  for p = 7, 10 do
+    for _, m in ipairs{2 * p + 1, 2 * p + 3, 29, 31} do
+      local over = slots(pipeline(dealt(p, 2, true), m, "zb-v"), APART) - (6 * m + p - 1)
+      reached, tried = reached + (over == 0 and 1 or 0), tried + 1
+      tap.ok(over == 0 or over == 1, ("%d devices, %d pieces: at most a slot more"):format(p, m), over)
+    end
+  end
+  tap.ok(reached >= 0.85 * tried, "and mostly none", ("%d of %d"):format(reached, tried))
+end)
+
 tap.group("memory is a dial", function()
   for _, p in ipairs(LONG and {2, 4, 8} or {2, 4}) do
     for _, v in ipairs{1, 2, 4} do
