@@ -1,14 +1,16 @@
 /* plan-play.c - a plan on the virtual clock: random plans at random costs. All acts come once, no device does two at a
- * time, nobody begins before what it reads is there, and no device is idle without a reason. */
+ * time, nobody begins before what it reads is there, no device is idle without a reason, and no play takes less than
+ * the floor of its acts. */
 #include "t/acts.h"
 #include "t/plans.h"
 
 #include "actors/plan/account.h"
+#include "actors/plan/floor.h"
 
 #include <unistd.h>
 
 struct count {
-    int plans, acts, once, apart, caused, explained, balanced, shared, ran, patient, rows;
+    int plans, acts, once, apart, caused, explained, balanced, shared, ran, patient, rows, above;
 };
 
 static int64_t *
@@ -35,6 +37,14 @@ one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool 
     return good;
 }
 
+static bool
+keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
+{
+    int64_t floor = floor_of_plan(p, act, n), work = 0;
+    for (int64_t i = 0; i < n; i++) work += act[i].end - act[i].begin;
+    return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
+}
+
 /* Waiting for what is next in a row, do lanes do the same acts? */
 static bool
 keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
@@ -46,7 +56,7 @@ keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct aren
     if (play_rows(p, cost, &how, a, &rows)) return false;
     c->rows += rows.nlane > 0;
     how.rows = &rows;
-    bool good = !plan_play(p, cost, &how, a, &act, &n);
+    bool good = !plan_play(p, cost, &how, a, &act, &n) && keeps_floor(p, act, n);
     return good && comes_once(p, act, n) && one_at_a_time(p, act, n, false) && has_inputs(p, act, n);
 }
 
@@ -63,6 +73,7 @@ try_plan(const struct plan *p, uint64_t *rng, struct count *c)
     c->once += comes_once(p, act, n);
     c->apart += one_at_a_time(p, act, n, false);
     c->caused += has_inputs(p, act, n);
+    c->above += keeps_floor(p, act, n);
     plan_account(p, act, n, 16, &a, &o);
     bool turn = false;
     for (int32_t i = 0; i < o.nstall; i++) {
@@ -101,6 +112,7 @@ main(void)
     is_int(c.once, c.plans, "all acts of a plan come, once each and in order");
     is_int(c.apart, c.plans, "a device does one act at a time");
     is_int(c.caused, c.plans, "an act begins when all that it reads is there");
+    is_int(c.above, c.plans, "no play takes less than the floor, which is not 0 where there is work");
     is_int(c.explained, c.plans, "a device that is idle waits for a result or for a register");
     is_int(c.balanced, c.plans, "busy and idle times add up");
     is_int(c.shared, c.plans, "devices of a thread take turns");

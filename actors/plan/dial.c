@@ -2,8 +2,9 @@
  *
  * pipeline.c says what stages take and hold. Candidates follow, each a line of room and a rule (search):
  * what does not fit, or was tried, is left out; the rest is rehearsed, and keeps the room that it took. Lines come in
- * large steps, those near the best in small ones, and the best is polished stage by stage. Where a device has one stage
- * all lines are tried, so that more memory is hardly ever slower. */
+ * large steps, those near the best in small ones, and the best is polished stage by stage. What is above the floor of
+ * all schedules then is left for what is near (wander). Where a device has one stage all lines are tried, so that more
+ * memory is hardly ever slower. */
 #include "actors/plan/dial.h"
 
 #include "actors/plan/pipeline.h"
@@ -36,6 +37,7 @@ struct search {
     struct hash_table tried;
     int64_t acts, most_acts; /* that were rehearsed, and may be: what is left then is not tried */
     bool given_up;           /* nothing fits: what takes least memory? */
+    bool wanders;            /* what takes as long as the best is worth its end, and is not kept */
     struct candidate best;
 };
 
@@ -70,7 +72,7 @@ bytes_of_1f1b(struct search *s)
     return bytes_of(s, pool);
 }
 
-/* ---- bubble and bound ---- */
+/* ---- bubble ---- */
 
 static int64_t
 work_of(const struct pipeline *l, int32_t lane)
@@ -79,32 +81,6 @@ work_of(const struct pipeline *l, int32_t lane)
     for (int32_t q = 0; q < l->n; q++)
         for (int a = 0; a < NACT && l->lane[q] == lane; a++) ns += l->cost[q][a];
     return ns * l->pieces;
-}
-
-/* When stages can begin at the earliest: links come in the order of where they start, so those are known. */
-static int64_t *
-starts(const struct pipeline *l, struct arena *a)
-{
-    int64_t *start = ARENA_ARRAY(a, int64_t, l->n);
-    for (const struct link *k = l->link; k < l->link + l->nlink; k++) {
-        int64_t hop = l->lane[k->from] == l->lane[k->to] ? 0 : l->hop;
-        start[k->to] = MAX(start[k->to], start[k->from] + l->cost[k->from][PHASE_FORWARD] + hop);
-    }
-    return start;
-}
-
-/* A lane cannot be done before it has begun and done all its work. */
-static void
-find_floor(struct search *s)
-{
-    const struct pipeline *l = &s->line;
-    int64_t *begins = starts(l, &s->arena);
-    for (int32_t lane = 0; lane < l->nlane; lane++) {
-        int64_t start = INT64_MAX;
-        for (int32_t q = 0; q < l->n; q++)
-            if (l->lane[q] == lane) start = MIN(start, begins[q]);
-        s->floor = MAX(s->floor, work_of(l, lane) + start);
-    }
 }
 
 /* Acts that a search may rehearse: about a second on one core. */
@@ -120,7 +96,7 @@ describe(struct search *s, struct program *p, const struct dial_costs *costs)
     TRY(stages_find(&s->stages, p, &s->arena));
     pipeline_find(l, p, &s->stages, costs, &s->arena);
     s->base = bytes_of_1f1b(s);
-    find_floor(s);
+    s->floor = pipeline_floor(l);
     s->theatre = theatre_open(l, &s->arena);
     return 0;
 }
@@ -137,7 +113,6 @@ tell(const struct search *s, struct dial *out)
     for (int32_t q = 0; q < l->n; q++) once += l->once[q], again += l->again[q];
     out->again = again / MAX(1, once);
     out->bubble = 1 - work / ((double)c->time * l->nlane);
-    out->floor = (double)s->floor;
 }
 
 /* ---- candidates ---- */
@@ -177,6 +152,7 @@ is_better(const struct search *s, const struct candidate *a)
     const struct candidate *b = &s->best;
     bool faster = a->time < b->time, smaller = a->bytes < b->bytes;
     if (b->time == 0) return true;
+    if (s->wanders) return faster;
     return s->given_up ? smaller || (a->bytes == b->bytes && faster) : faster || (a->time == b->time && smaller);
 }
 
@@ -197,13 +173,14 @@ aim_of(const struct search *s)
     if (s->most_bytes) aim.most_bytes = s->most_bytes;
     if (s->most_contexts) aim.most_contexts = s->most_contexts;
     if (best->time && s->given_up) aim.most_bytes = best->bytes;
-    if (best->time && !s->given_up) aim.time = best->time, aim.bytes = best->bytes;
+    if (best->time && !s->given_up) aim.time = best->time, aim.bytes = s->wanders ? INT64_MAX : best->bytes;
     return aim;
 }
 
 /* Acts, of about 35 ns, that a search rehearses before it is content with the least time, or with large steps; and to
  * polish what it found. */
-static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000;
+static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000, WANDER_ACTS = 4000000;
+static const uint64_t WANDER_DRAWS = 40000;
 
 /* Nothing is faster, and enough was tried for less memory. */
 static bool
@@ -212,10 +189,11 @@ is_content(const struct search *s)
     return s->best.time == s->floor && !s->given_up && s->acts > FEW_ACTS;
 }
 
-static void
+/* Did it come to its end, and to something that is aimed at? */
+static bool
 try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
-    if (s->acts > s->most_acts || !is_new(s, rule, pool)) return;
+    if (s->acts > s->most_acts || !is_new(s, rule, pool)) return false;
     arena_reset(&s->tmp);
     struct rehearsed_aim aim = aim_of(s);
     struct rehearsed r = {.peak = ARENA_ARRAY(&s->tmp, struct prog_pool, s->line.n)};
@@ -223,6 +201,7 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
     s->acts += r.acts;
     struct candidate c = {.rule = rule, .pool = r.peak, .time = r.time, .bytes = r.bytes, .contexts = r.contexts};
     if (c.time && is_better(s, &c)) keep(s, &c);
+    return c.time > 0;
 }
 
 /* Room by a line: slope and base in parts of a piece; tried in large steps, then in small ones. */
@@ -375,6 +354,46 @@ polish(struct search *s)
     free(pool);
 }
 
+/* A piece more or less of room at one to three places of the stages' room. */
+static void
+stray(struct search *s, struct prog_pool *pool, uint64_t draw)
+{
+    for (uint64_t k = 0; k <= draw % 3; k++) {
+        uint64_t at = hash_number(draw, k);
+        struct prog_pool *of = &pool[at % (uint64_t)s->line.n];
+        int32_t *room[] = {&of->backward, &of->weight, &of->behind}, *r = room[(at >> 32) % countof(room)];
+        *r = MIN(MAX(1, *r + ((at >> 40) % 2 ? 1 : -1)), s->line.pieces);
+    }
+}
+
+/* From the best, with a little other room and now and then another rule, to what takes no longer, and on from there,
+ * until something is faster: how a step ends is another for each number of pieces, and no line fits all. The
+ * draws are the same each time. */
+static void
+wander(struct search *s)
+{
+    size_t bytes = sizeof(struct prog_pool) * (size_t)s->line.n;
+    struct prog_pool *here = must_alloc(bytes), *pool = must_alloc(bytes);
+    int64_t time = s->best.time;
+    uint8_t rule = s->best.rule;
+    memcpy(here, s->best.pool, bytes);
+    s->wanders = true;
+    s->most_acts = s->acts + WANDER_ACTS;
+    for (uint64_t k = 0; k < WANDER_DRAWS && s->acts < s->most_acts && s->best.time > s->floor; k++) {
+        uint64_t draw = hash_number(0, k);
+        uint8_t other = draw % 16 ? rule : (uint8_t)(draw >> 8) % NRULE;
+        memcpy(pool, here, bytes);
+        stray(s, pool, draw >> 16);
+        if (!try_room(s, other, pool)) continue;
+        memcpy(here, pool, bytes);
+        rule = other;
+    }
+    s->wanders = false;
+    free(pool);
+    free(here);
+    if (s->best.time < time) polish(s);
+}
+
 /* Of v stages on a device that act in turns a piece is back from each stage behind after 2, 3 or 5 acts: a third, a
  * half, all of what 1F1B holds. */
 static void
@@ -401,6 +420,7 @@ try_lines(struct search *s)
     if (s->stages.nchunk > 1) s->most_acts = FEW_ACTS;
     try_range(s, (struct line_range){1, 0, SLOPES, BASES, 1}, &slope, &base);
     if (s->stages.nchunk > 1 && s->best.time) polish(s);
+    if (s->stages.nchunk > 1 && s->best.time && !s->given_up) wander(s);
 }
 
 /* ---- schedules that have names ---- */

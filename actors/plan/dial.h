@@ -27,7 +27,6 @@ struct dial_wish {
 struct dial {
     double time;         /* of a step, nanoseconds */
     double bubble;       /* share of the devices' time that they are idle */
-    double floor;        /* nanoseconds: no schedule of these costs takes less */
     int64_t bytes, base; /* activations of a device at most, about; those of 1F1B */
     int32_t contexts;    /* pieces that a device holds, over its stages */
     double again;        /* of what forward computes, how much backward computes again */

@@ -9,53 +9,12 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
+#include "runtime/heap.h"
 #include "runtime/stream.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- a heap of numbers by key ---- */
-
-struct heap {
-    uint64_t *key;
-    int32_t *value, n;
-};
-
-static void
-swap(struct heap *h, int32_t i, int32_t k)
-{
-    uint64_t key = h->key[i];
-    int32_t value = h->value[i];
-    h->key[i] = h->key[k];
-    h->value[i] = h->value[k];
-    h->key[k] = key;
-    h->value[k] = value;
-}
-
-static void
-heap_push(struct heap *h, uint64_t key, int32_t value)
-{
-    int32_t i = h->n++;
-    h->key[i] = key;
-    h->value[i] = value;
-    for (; i > 0 && h->key[i] < h->key[(i - 1) / 2]; i = (i - 1) / 2) swap(h, i, (i - 1) / 2);
-}
-
-static int32_t
-heap_pop(struct heap *h)
-{
-    int32_t value = h->value[0];
-    swap(h, 0, --h->n);
-    for (int32_t i = 0;;) {
-        int32_t least = i, left = 2 * i + 1;
-        for (int32_t k = left; k <= left + 1 && k < h->n; k++)
-            if (h->key[k] < h->key[least]) least = k;
-        if (least == i) return value;
-        swap(h, i, least);
-        i = least;
-    }
-}
 
 /* ---- what ports hold ---- */
 
@@ -108,12 +67,6 @@ make_ports(struct player *g, struct arena *a)
         for (int32_t k = 0; k < p->task[i].nout; left += p->task[i].out[k++].nreg) g->left[g->first_out[i] + k] = left;
 }
 
-struct lanes {
-    int32_t n;
-    int32_t *of;    /* by task */
-    int32_t *first; /* by thread, and where the last one's end: where threads share them */
-};
-
 static bool
 has_streams(const struct plan_device *d)
 {
@@ -122,17 +75,18 @@ has_streams(const struct plan_device *d)
 
 /* Numbers the lanes of a device, one for each role of its tasks, or tells that all are lane `own`. */
 static void
-number_roles(struct lanes *l, uint8_t roles, int32_t own, int32_t *lane)
+number_roles(struct play_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
 {
     for (int role = 0; role < NSTREAM; role++)
         if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
 }
 
 /* Each device by itself, or thread by thread: one lane for devices without streams, and those of the others. */
-static struct lanes
-number_lanes(const struct plan *p, enum play_share share, struct arena *a)
+struct play_lanes
+play_lanes(const struct plan *p, enum play_share share, struct arena *a)
 {
-    struct lanes l = {.of = ARENA_ARRAY(a, int32_t, p->ntask + 1), .first = ARENA_ARRAY(a, int32_t, p->nthread + 1)};
+    struct play_lanes l = {.of = ARENA_ARRAY(a, int32_t, p->ntask + 1),
+                           .first = ARENA_ARRAY(a, int32_t, p->nthread + 1)};
     int32_t *lane = ARENA_ARRAY(a, int32_t, p->ndevice * NSTREAM + 1);
     uint8_t *roles = ARENA_ARRAY(a, uint8_t, p->ndevice + 1);
     token_roles(p, roles);
@@ -155,17 +109,14 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
     const struct plan *p = g->plan;
     const struct lane_rows *rows = g->rows;
-    struct lanes l = number_lanes(p, g->how->share, a);
+    struct play_lanes l = play_lanes(p, g->how->share, a);
     g->lane_of = l.of;
     g->nlane = l.n;
     assert(!rows || rows->nlane == g->nlane);
     g->lane = ARENA_ARRAY(a, struct lane, g->nlane + 1);
     for (int32_t i = 0; i < p->ntask; i++) g->lane[g->lane_of[i]].ready.n++;
     for (int32_t k = 0; k < g->nlane; k++) {
-        struct heap *h = &g->lane[k].ready;
-        h->key = ARENA_ARRAY(a, uint64_t, h->n + 1);
-        h->value = ARENA_ARRAY(a, int32_t, h->n + 1);
-        h->n = 0;
+        g->lane[k].ready = heap_for(g->lane[k].ready.n, a);
         g->lane[k].task = -1;
         if (!rows) continue;
         g->lane[k].row = rows->act + rows->first[k];
@@ -173,8 +124,7 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
     }
     int64_t nevent =
         g->nlane + (rows ? 2 * nact : 0); /* who waits looks again after an act, or when another is ready */
-    g->ends.key = ARENA_ARRAY(a, uint64_t, nevent + 1);
-    g->ends.value = ARENA_ARRAY(a, int32_t, nevent + 1);
+    g->ends = heap_for(nevent, a);
 }
 
 /* ---- the rule ---- */
@@ -477,7 +427,7 @@ rows_of(const struct plan *p, const int64_t *cost, const struct play_how *how, i
     int status = plan_play(p, even, &(struct play_how){.share = how->share}, &tmp, &act, &n);
     int64_t ndraw = status || n == 0 ? 0 : MIN(DRAWS, ACTS / n);
     if (ndraw) {
-        struct lanes l = number_lanes(p, how->share, a);
+        struct play_lanes l = play_lanes(p, how->share, a);
         r->nlane = l.n;
         r->lane_of = l.of;
         r->first_lane = l.first;
@@ -569,7 +519,7 @@ list_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
 int
 play_rows_read(const struct plan *p, const void *bytes, size_t n, struct arena *a, struct lane_rows *out)
 {
-    struct lanes l = number_lanes(p, PLAY_THREADS, a);
+    struct play_lanes l = play_lanes(p, PLAY_THREADS, a);
     struct lane_rows r = {.nlane = l.n, .lane_of = l.of, .first_lane = l.first};
     int64_t head[NHEAD];
     r.first_act = ARENA_ARRAY(a, int64_t, p->ntask + 1);

@@ -19,17 +19,24 @@ enum play_share {
     PLAY_THREADS, /* as plans run: those of a thread that have no streams take turns */
 };
 
+/* What does one act at a time: a stream of a device, or a thread for its devices without any. */
+struct play_lanes {
+    int32_t n;
+    int32_t *of;    /* by task */
+    int32_t *first; /* by thread, and where the last one's end: where threads share them */
+};
+struct play_lanes play_lanes(const struct plan *p, enum play_share share, struct arena *a);
+
 /* Each act takes up to so much longer or shorter, as a share of its cost; a function of seed, task and act. */
 struct play_jitter {
     double share; /* 0 to 1 */
     uint64_t seed;
 };
 
-/* What each lane - a stream of a device, or a thread for its devices without any - is expected to do, in order. Where
- * acts of many lanes end at about the same moment, who takes what is ready at once puts off what comes a little later,
- * and others wait for, by a whole act. A lane with a row takes of what is ready the first in it, and waits for an
- * earlier one a share of what it would begin instead. Moves and what comes once a batch, where they are little, are in
- * no row: they go before. */
+/* What each lane is expected to do, in order. Where acts of many lanes end at about the same moment, who takes what is
+ * ready at once puts off what comes a little later, and others wait for, by a whole act. A lane with a row takes of
+ * what is ready the first in it, and waits for an earlier one a share of what it would begin instead. Moves and what
+ * comes once a batch, where they are little, are in no row: they go before. */
 struct lane_rows {
     int32_t nlane;                             /* 0: nobody waits */
     int32_t *lane_of, *first_lane, *max_ready; /* by task; by thread, where its lanes begin, and the last one's end; by

@@ -5,6 +5,7 @@
  * Acts of one device that follow each other, of one stage, piece and kind of work, are one span. What they cost on the
  * virtual clock is given, or the mean of what was measured, or reckoned. */
 #include "actors/plan/account.h"
+#include "actors/plan/floor.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/session/sight.h"
@@ -284,35 +285,25 @@ tell_devices(struct charting *x)
                                                    .arena = x->p->device[d].arena_bytes};
 }
 
-/* What the schedule holds. Returns the least time of a step by these costs where all stages are alike, in seconds, 0:
- * there is one stage, or one piece. */
-static double
+/* What the schedule holds. */
+static void
 tell_dial(struct charting *x)
 {
     struct rille_chart *c = x->c;
     struct dial_costs costs = {1e9 * c->forward, 1e9 * c->backward, 1e9 * c->weight, 1e9 * c->moving, false};
     struct dial d;
-    if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return 0;
+    if (c->forward <= 0 || !dial_read(x->p->program, &costs, &d)) return;
     c->activations = d.bytes;
     c->activations_1f1b = d.base;
     c->again = d.again;
-    return d.floor * 1e-9;
 }
 
-/* No schedule has devices less idle that do what they do in this run: no lane can do all its own in less time than that
- * takes. Stages that are not alike may be done sooner than others in `least`. */
+/* No schedule has devices less idle that do what they do in this run. */
 static void
-tell_bound(struct charting *x, const struct lane_rows *rows, double least)
+tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
 {
-    const struct rille_chart_run *r = &x->c->planned;
-    int64_t *ns = ARENA_ARRAY(x->a, int64_t, rows->nlane + 1);
-    if (least <= 0) return;
-    for (int32_t i = 0; rows->nlane > 0 && i < x->p->ntask; i++) {
-        int64_t *lane = &ns[rows->lane_of[i]];
-        *lane += x->cost[i] * x->p->task[i].nact;
-        least = MAX(least, (double)*lane * 1e-9);
-    }
-    x->c->bound = MIN(idle_share(x, r->busy, least), r->bubble);
+    double least = 1e-9 * (double)floor_of_plan(x->p, act, nact);
+    x->c->bound = idle_share(x, x->c->planned.busy, least);
 }
 
 static int
@@ -327,7 +318,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     else
         x->c->reckoned = !account_costs(x->p, x->act, x->nact, x->cost);
     mean_costs(x);
-    double least = tell_dial(x);
+    tell_dial(x);
     struct lane_rows rows;
     struct play_how how = {.share = PLAY_DEVICES};
     how.jitter.share = costs ? costs->jitter : account_jitter(x->act, x->nact, x->cost);
@@ -336,7 +327,7 @@ tell_planned(struct charting *x, const struct rille_chart_costs *costs)
     how.jitter = (struct play_jitter){costs ? costs->jitter : 0, costs ? (uint64_t)costs->seed : 0};
     TRY(plan_play(x->p, x->cost, &how, x->a, &act, &nact));
     tell_run(x, act, nact, &x->c->planned);
-    tell_bound(x, &rows, least);
+    tell_bound(x, act, nact);
     return 0;
 }
 
