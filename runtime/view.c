@@ -293,15 +293,15 @@ copy_short(char *to, const char *from, size_t n)
 #undef TWO
 }
 
-/* The two innermost loops, where the last one is a run of bytes in both views. {50000, 3} beside another takes a
- * seventh of the time of a call a row (one Zen 4 core). */
-enum { SHORT_ROW = 1024 }; /* bytes */
+/* The two innermost loops, where the last one is a run of bytes in both views. On one Zen 4 core {50000, 3} beside
+ * another takes a fifth of the time that it takes by pieces. */
+enum { ROW_BYTES = 1 << 16 }; /* at most: between rows it is asked whether they are still wanted */
 
 static bool
 copies_rows(const struct loops *l, size_t width)
 {
     int last = l->n - 1;
-    return last > 0 && l->to[last] == 1 && l->from[last] == 1 && l->size[last] * (int64_t)width <= SHORT_ROW;
+    return last > 0 && l->to[last] == 1 && l->from[last] == 1 && l->size[last] * (int64_t)width <= ROW_BYTES;
 }
 
 static bool

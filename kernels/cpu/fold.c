@@ -56,11 +56,12 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
     {                                                                                                                  \
         enum { N = LANES / W, EACH = SHARE / W };                                                                      \
         struct streams s = streams_of(n);                                                                              \
-        double number = 1;                                                                                             \
+        double number = 1, none = first;                                                                               \
         IN_REGISTER(number); /* or products by it are left out */                                                      \
+        IN_REGISTER(none);   /* or lanes are cleared in memory, which takes longer than a short row */                 \
         doubles##W v[N], one = (doubles##W){0} + number;                                                               \
         UNUSED(one);                                                                                                   \
-        for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + first;                                                    \
+        for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + none;                                                     \
         for (int64_t t = 0; t < s.turns; t++)                                                                          \
             for (int k = 0; k < STREAMS; k++) {                                                                        \
                 const float *at = x + k * s.apart + t * s.step;                                                        \

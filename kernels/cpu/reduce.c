@@ -27,7 +27,7 @@
 #include <math.h>
 
 enum { AXIS, KEEPDIM };
-enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
+enum { BLOCK = 4096, LANES = 64, FEW = 16, MANY = 256, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
 enum { SHORT = 16, NARROW = 256 }; /* of rows that are reduced; of rows side by side */
 enum { GRAIN = 32768 };            /* elements that are worth a thread */
 
@@ -239,24 +239,16 @@ enum { AHEAD = 4096, LINE = 64 };
     for (size_t line = 0; asks && line < (n) * sizeof *(x); line += LINE)                                              \
     __builtin_prefetch((const char *)(x) + AHEAD + line)
 
-/* fold_NAME: one number from n elements and what came before (in *accumulator), in LANES lanes, then in FEW; the last
- * FEW are taken again where twice is once. */
-#define FOLD(name, type, combine, first, again)                                                                        \
-    VECTOR static void fold_##name(const void *from, int64_t n, void *accumulator)                                     \
+/* few_NAME: one number from n elements and what came before (in *a), in FEW lanes; the last FEW are taken again where
+ * twice is once. fold_NAME: of long rows in LANES lanes. */
+#define FOLD(name, type, combine, again)                                                                               \
+    INLINE void few_##name(const type *x, int64_t n, type *a)                                                          \
     {                                                                                                                  \
-        const bool asks = machine_takes_wide();                                                                        \
-        const type *x = from;                                                                                          \
-        type *a = accumulator, lane[LANES], all = *a;                                                                  \
+        type lane[FEW], all = *a;                                                                                      \
         int64_t i = 0;                                                                                                 \
         if (n >= FEW) {                                                                                                \
-            for (int l = 0; l < LANES; l++) lane[l] = first;                                                           \
-            for (; i + LANES <= n; i += LANES) {                                                                       \
-                BRING(x + i, LANES);                                                                                   \
-                for (int l = 0; l < LANES; l++) lane[l] = combine(lane[l], x[i + l]);                                  \
-            }                                                                                                          \
-            _Pragma("GCC unroll 6") for (int half = LANES / 2; half >= FEW; half /= 2) /* in registers */              \
-                for (int l = 0; l < half; l++) lane[l] = combine(lane[l], lane[l + half]);                             \
-            for (; i + FEW <= n; i += FEW)                                                                             \
+            for (int l = 0; l < FEW; l++) lane[l] = x[l];                                                              \
+            for (i = FEW; i + FEW <= n; i += FEW)                                                                      \
                 for (int l = 0; l < FEW; l++) lane[l] = combine(lane[l], x[i + l]);                                    \
             if (again && i < n) {                                                                                      \
                 for (int l = 0; l < FEW; l++) lane[l] = combine(lane[l], x[n - FEW + l]);                              \
@@ -268,6 +260,25 @@ enum { AHEAD = 4096, LINE = 64 };
         }                                                                                                              \
         for (; i < n; i++) all = combine(all, x[i]);                                                                   \
         *a = all;                                                                                                      \
+    }                                                                                                                  \
+    VECTOR static void fold_##name(const void *from, int64_t n, void *accumulator)                                     \
+    {                                                                                                                  \
+        const type *x = from;                                                                                          \
+        type *a = accumulator;                                                                                         \
+        int64_t i = 0;                                                                                                 \
+        if (n >= MANY) {                                                                                               \
+            const bool asks = machine_takes_wide();                                                                    \
+            type lane[LANES];                                                                                          \
+            for (int l = 0; l < LANES; l++) lane[l] = x[l];                                                            \
+            for (i = LANES; i + LANES <= n; i += LANES) {                                                              \
+                BRING(x + i, LANES);                                                                                   \
+                for (int l = 0; l < LANES; l++) lane[l] = combine(lane[l], x[i + l]);                                  \
+            }                                                                                                          \
+            _Pragma("GCC unroll 6") for (int half = LANES / 2; half > 0; half /= 2) /* in registers */                 \
+                for (int l = 0; l < half; l++) lane[l] = combine(lane[l], lane[l + half]);                             \
+            *a = combine(*a, lane[0]);                                                                                 \
+        }                                                                                                              \
+        few_##name(x + i, n - i, a);                                                                                   \
     }
 /* join_NAME: n elements each into its accumulator. */
 #define JOIN(name, type, acc, combine)                                                                                 \
@@ -283,8 +294,8 @@ enum { AHEAD = 4096, LINE = 64 };
         }                                                                                                              \
         for (; i < n; i++) a[i] = combine(a[i], x[i]);                                                                 \
     }
-#define BOTH(name, type, combine, first, again)                                                                        \
-    FOLD(name, type, combine, first, again)                                                                            \
+#define BOTH(name, type, combine, again)                                                                               \
+    FOLD(name, type, combine, again)                                                                                   \
     JOIN(name, type, type, combine)
 
 static void
@@ -307,16 +318,16 @@ join_f32_sum_rows(const void *x, int64_t apart, int64_t n, void *accumulator)
 
 JOIN(f32_sum, float, double, real_sum)
 JOIN(f32_prod, float, double, real_prod)
-BOTH(f32_max, float, float_max, -INFINITY, true)
-BOTH(f32_min, float, float_min, INFINITY, true)
-BOTH(f64_sum, double, real_sum, 0, false)
-BOTH(f64_prod, double, real_prod, 1, false)
-BOTH(f64_max, double, real_max, -INFINITY, true)
-BOTH(f64_min, double, real_min, INFINITY, true)
-BOTH(i64_sum, int64_t, int_sum, 0, false)
-BOTH(i64_prod, int64_t, int_prod, 1, false)
-BOTH(i64_max, int64_t, int_max, INT64_MIN, true)
-BOTH(i64_min, int64_t, int_min, INT64_MAX, true)
+BOTH(f32_max, float, float_max, true)
+BOTH(f32_min, float, float_min, true)
+BOTH(f64_sum, double, real_sum, false)
+BOTH(f64_prod, double, real_prod, false)
+BOTH(f64_max, double, real_max, true)
+BOTH(f64_min, double, real_min, true)
+BOTH(i64_sum, int64_t, int_sum, false)
+BOTH(i64_prod, int64_t, int_prod, false)
+BOTH(i64_max, int64_t, int_max, true)
+BOTH(i64_min, int64_t, int_min, true)
 
 struct loops_of {
     void (*fold)(const void *x, int64_t n, void *a);
