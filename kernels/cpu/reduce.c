@@ -27,7 +27,7 @@
 #include <math.h>
 
 enum { AXIS, KEEPDIM };
-enum { BLOCK = 4096, LANES = 64, FEW = 16, MANY = 256, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
+enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
 enum { SHORT = 16, NARROW = 256 }; /* of rows that are reduced; of rows side by side */
 enum { GRAIN = 32768 };            /* elements that are worth a thread */
 
@@ -266,7 +266,7 @@ enum { AHEAD = 4096, LINE = 64 };
         const type *x = from;                                                                                          \
         type *a = accumulator;                                                                                         \
         int64_t i = 0;                                                                                                 \
-        if (n >= MANY) {                                                                                               \
+        if (n >= LANES) {                                                                                              \
             const bool asks = machine_takes_wide();                                                                    \
             type lane[LANES];                                                                                          \
             for (int l = 0; l < LANES; l++) lane[l] = x[l];                                                            \
