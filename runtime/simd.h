@@ -84,6 +84,18 @@ machine_fetches_ahead(void)
 #endif
 }
 
+/* Does a core compute with vectors of 64 bytes as wholes? Zen 4, the only one of its family that has them, takes them
+ * apart. */
+INLINE int
+machine_takes_wide(void)
+{
+#ifdef X86_LEVELS
+    return machine_level() == LEVEL_V4 && !__builtin_cpu_is("amdfam19h");
+#else
+    return 0;
+#endif
+}
+
 INLINE uint32_t
 bits_of(float f)
 {

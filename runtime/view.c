@@ -267,6 +267,56 @@ copy_piece(const struct loops *l, bool crossed, enum dtype d, void *to, enum dty
         convert_run(d, to, l->to[last], s, from, l->from[last], n);
 }
 
+/* memcpy() of a constant size is an instruction or two; of another one a call, which a short row takes longer for than
+ * for its bytes. Two pieces may overlap. */
+INLINE void
+copy_short(char *to, const char *from, size_t n)
+{
+    enum { LINE = 64 };
+#define TWO(size)                                                                                                      \
+    do {                                                                                                               \
+        memcpy(to, from, size);                                                                                        \
+        memcpy(to + n - (size), from + n - (size), size);                                                              \
+    } while (0)
+    if (n > LINE)
+        memcpy(to, from, n);
+    else if (n >= LINE / 2)
+        TWO(LINE / 2);
+    else if (n >= LINE / 4)
+        TWO(LINE / 4);
+    else if (n >= LINE / 8)
+        TWO(LINE / 8);
+    else if (n >= LINE / 16)
+        TWO(LINE / 16);
+    else
+        for (size_t i = 0; i < n; i++) to[i] = from[i];
+#undef TWO
+}
+
+/* The two innermost loops, where the last one is a run of bytes in both views. On one Zen 4 core {50000, 3} beside
+ * another takes a fifth of the time that it takes by pieces. */
+enum { ROW_BYTES = 1 << 16 }; /* at most: between rows it is asked whether they are still wanted */
+
+static bool
+copies_rows(const struct loops *l, size_t width)
+{
+    int last = l->n - 1;
+    return last > 0 && l->to[last] == 1 && l->from[last] == 1 && l->size[last] * (int64_t)width <= ROW_BYTES;
+}
+
+static bool
+copy_rows(const struct loops *l, size_t width, char *to, const char *from, int64_t *since)
+{
+    int k = l->n - 2;
+    size_t n = (size_t)l->size[k + 1] * width;
+    int64_t to_next = l->to[k] * (int64_t)width, from_next = l->from[k] * (int64_t)width;
+    for (int64_t i = 0; i < l->size[k]; i++) {
+        copy_short(to + i * to_next, from + i * from_next, n);
+        if (stop_after(since, (int64_t)n)) return false;
+    }
+    return true;
+}
+
 /* How the innermost loop, or the two that cross, are cut into pieces of some milliseconds. */
 struct cut {
     int loop;            /* the one that is cut */
@@ -309,13 +359,16 @@ view_copy(const struct view *dst, const struct view *src)
 
     struct loops l = loops_make(dst, src);
     bool same = dst->dtype == src->dtype, crossed = same && loops_cross(&l);
+    bool rows = same && !crossed && copies_rows(&l, dtype_bytes(dst->dtype));
     struct cut cut = cut_of(&l, crossed);
     int64_t at[MAX_DIM] = {0}, to = 0, from = 0, since = 0;
     do {
         char *d = (char *)dst->data + to * (int64_t)dtype_bytes(dst->dtype);
         const char *s = (const char *)src->data + from * (int64_t)dtype_bytes(src->dtype);
-        if (!copy_inner(&l, crossed, &cut, dst->dtype, d, src->dtype, s, &since)) return;
-    } while (loops_next(&l, crossed ? 2 : 1, at, &to, &from));
+        bool goes_on = rows ? copy_rows(&l, dtype_bytes(dst->dtype), d, s, &since)
+                            : copy_inner(&l, crossed, &cut, dst->dtype, d, src->dtype, s, &since);
+        if (!goes_on) return;
+    } while (loops_next(&l, crossed || rows ? 2 : 1, at, &to, &from));
 }
 
 void

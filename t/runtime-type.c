@@ -1,7 +1,12 @@
 /* runtime-type.c - dtypes, promotion, half precision, shapes and single elements. */
+#include "runtime/denormal.h"
 #include "runtime/error.h"
+#include "runtime/half.h"
 #include "runtime/type.h"
 #include "t/tap.h"
+
+#include <math.h>
+#include <string.h>
 
 /* PyTorch's torch.promote_types, written out. */
 static const char *const order[] = {"bool", "u8", "i32", "i64", "bf16", "f16", "f32", "f64"};
@@ -158,6 +163,41 @@ test_half_of_double(const struct half *f)
     ok(wrong == 0, "%s: a double is rounded once", f->name);
 }
 
+static bool
+same_half(const struct half *f, uint16_t a, uint16_t b)
+{
+    return a == b || ((a & 0x7fff) > f->infinity && (b & 0x7fff) > f->infinity);
+}
+
+/* Whole rows are converted as one is, at every length around a vector, whatever the floats next to it. */
+static void
+test_half_rows(const struct half *f)
+{
+    enum { PATTERNS = 65536, MOST = 40 };
+    static uint16_t all[PATTERNS], back[PATTERNS];
+    static float wide[PATTERNS], near[PATTERNS];
+    enum dtype d = dtype_parse(f->name);
+    int wrong = 0, rounded = 0, lengths = 0;
+    for (uint32_t i = 0; i < PATTERNS; i++) all[i] = (uint16_t)i;
+    half_widen(d, wide, all, PATTERNS);
+    for (uint32_t i = 0; i < PATTERNS; i++) {
+        float v = f->get(all[i]);
+        wrong += isnan(v) ? !isnan(wide[i]) : bits_of(v) != bits_of(wide[i]);
+        near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16)); /* on the way to the next, or beyond */
+    }
+    ok(wrong == 0, "%s: a row of all patterns reads as each does", f->name);
+    half_round(d, back, near, PATTERNS);
+    for (uint32_t i = 0; i < PATTERNS; i++) rounded += !same_half(f, back[i], f->set(near[i]));
+    ok(rounded == 0, "%s: a row of floats rounds as each does", f->name);
+    for (int64_t n = 0; n <= MOST; n++) {
+        memset(back, 0x5a, sizeof back);
+        half_round(d, back, near + n, n);
+        for (int64_t i = 0; i < n; i++) lengths += !same_half(f, back[i], f->set(near[n + i]));
+        lengths += back[n] != 0x5a5a;
+    }
+    ok(lengths == 0, "%s: rows of every length to %d, and nothing beside them", f->name, MOST);
+}
+
 /* ---- elements ---- */
 
 static void
@@ -256,6 +296,11 @@ main(void)
         test_half_rounding(&halves[i]);
         test_half_of_double(&halves[i]);
     }
+    for (size_t i = 0; i < countof(halves); i++) test_half_rows(&halves[i]);
+    denormals_flush();
+    diag("where f32 has no subnormals");
+    test_half_rows(&halves[0]);
+    test_half_rows(&halves[1]);
     test_elements();
     test_shapes();
     test_limits();

@@ -66,11 +66,20 @@ LOAD(i64_i32, int32_t, int64_t, x)
 LOAD(i64_u8, uint8_t, int64_t, x)
 LOAD(i64_bool, uint8_t, int64_t, x != 0)
 
+static void
+f32_f16_row(const void *memory, int64_t stride, int64_t n, void *block)
+{
+    if (stride == 1)
+        half_widen(DT_F16, block, memory, n);
+    else
+        f32_f16(memory, stride, n, block);
+}
+
 static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void *) = {
     [COMP_F32] = {[DT_F32] = f32_f32,
                   [DT_F64] = f32_f64,
                   [DT_BF16] = f32_bf16,
-                  [DT_F16] = f32_f16,
+                  [DT_F16] = f32_f16_row,
                   [DT_I64] = f32_i64,
                   [DT_I32] = f32_i32,
                   [DT_U8] = f32_u8,
@@ -137,11 +146,20 @@ STORE(store_i64_i32, int64_t, int32_t, (uint32_t)x)
 STORE(store_i64_u8, int64_t, uint8_t, x)
 STORE(store_i64_bool, int64_t, uint8_t, x != 0)
 
+static void
+store_f32_f16_row(const void *block, int64_t n, void *memory, int64_t stride)
+{
+    if (stride == 1)
+        half_round(DT_F16, memory, block, n);
+    else
+        store_f32_f16(block, n, memory, stride);
+}
+
 static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int64_t) = {
     [COMP_F32] = {[DT_F32] = store_f32_f32,
                   [DT_F64] = store_f32_f64,
                   [DT_BF16] = store_f32_bf16,
-                  [DT_F16] = store_f32_f16,
+                  [DT_F16] = store_f32_f16_row,
                   [DT_BOOL] = store_f32_bool,
                   [DT_U8] = store_f32_u8,
                   [DT_I32] = store_f32_i32,

@@ -27,6 +27,7 @@ struct run {
     int64_t at[MAX_DIM], offset[RUN_LANE]; /* of the row, elements */
     int64_t column, done;                  /* within the row; elements before this block */
     int64_t stop;                          /* elements before the end */
+    bool repeated;                         /* operands that repeat with every row lie in their blocks */
 };
 
 static char *
@@ -139,10 +140,14 @@ load_block(const struct elt *e, struct run *r)
     if (!e->loads) return n;
     for (int64_t row = 0; row < (e->rows ? n / e->row : 1); row += alike) {
         if (e->rows) alike = rows_alike(e, r, n / e->row - row);
-        for (int s = 0; s < e->noperand; s++)
-            if (e->slot[s].kind == SLOT_LOADED) load_rows(e, r, &e->slot[s], row, alike, e->rows ? e->row : n);
+        for (int s = 0; s < e->noperand; s++) {
+            bool there = r->repeated && e->lane[e->slot[s].index].repeats;
+            if (e->slot[s].kind == SLOT_LOADED && !there)
+                load_rows(e, r, &e->slot[s], row, alike, e->rows ? e->row : n);
+        }
         if (e->rows) next_rows(e, r, alike);
     }
+    r->repeated = e->rows; /* no later block is longer */
     return n;
 }
 
@@ -312,6 +317,7 @@ run_range(void *arg, int64_t share, int64_t lo, int64_t hi)
     r.out = w->out;
     r.scratch = w->scratch + (size_t)share * w->e->scratch;
     r.stop = hi * w->unit;
+    r.repeated = false;
     seek(w->e, &r, lo * w->unit);
     load_constants(w->e, &r);
     load_code(w->e, &r);

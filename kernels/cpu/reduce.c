@@ -6,13 +6,17 @@
  * into one number, a row that is kept is added to a row of accumulators, a block
  * at a time. Lanes of a fold are fixed by position: the same bits every run.
  *
- * One Zen 5 core, bench/kernels: f32{64,256} to one sum 0.9 us, to rows 1.3 us;
- * 16M elements at 51 GB/s (memory), over the outer dimension at 30 GB/s. 64 lanes
- * hide the latency of an addition and of a maximum, which 16 do not (4x). */
+ * What is accumulated is a double, of floats whose greatest or least is wanted a float. 64 lanes hide the latency of an
+ * addition and of a maximum, which 16 do not (4x). Rows of a few elements would each cost a call: those that are
+ * reduced change places with the loop around them, those that are kept lie side by side as one.
+ *
+ * One Zen 5 core, bench/kernels: f32{64,256} to one sum 0.9 us, to rows 1.3 us; 16M elements at 51 GB/s (memory), over
+ * the outer dimension at 30 GB/s. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/reduce.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/fold.h"
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 #include "runtime/stop.h"
@@ -23,8 +27,9 @@
 #include <math.h>
 
 enum { AXIS, KEEPDIM };
-enum { BLOCK = 4096, LANES = 64, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
-enum { GRAIN = 32768 }; /* elements that are worth a thread */
+enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
+enum { SHORT = 16, NARROW = 256 }; /* of rows that are reduced; of rows side by side */
+enum { GRAIN = 32768 };            /* elements that are worth a thread */
 
 double
 reduce_start_f(enum reduce r)
@@ -143,22 +148,26 @@ real_prod(double a, double x)
 INLINE double
 real_max(double a, double x)
 {
-    return x > a || x != x ? x : a;
+    double y = x > a ? x : a; /* one instruction */
+    return x != x ? x : y;
 }
 INLINE double
 real_min(double a, double x)
 {
-    return x < a || x != x ? x : a;
+    double y = x < a ? x : a; /* one instruction */
+    return x != x ? x : y;
 }
 INLINE float
 float_max(float a, float x)
 {
-    return x > a || x != x ? x : a;
+    float y = x > a ? x : a; /* one instruction */
+    return x != x ? x : y;
 }
 INLINE float
 float_min(float a, float x)
 {
-    return x < a || x != x ? x : a;
+    float y = x < a ? x : a; /* one instruction */
+    return x != x ? x : y;
 }
 INLINE int64_t
 int_sum(int64_t a, int64_t x)
@@ -224,35 +233,58 @@ reduce_ref(const struct kcall *k)
 /* ---- loops over a block ---- */
 
 /* Memory is asked for so far ahead, in bytes. Of twice as much, what comes is put out by what comes behind it before it
- * is read, where neither is in a cache. */
+ * is read, where neither is in a cache. A Zen 4 fetches ahead by itself. */
 enum { AHEAD = 4096, LINE = 64 };
 #define BRING(x, n)                                                                                                    \
-    for (size_t line = 0; line < (n) * sizeof *(x); line += LINE) __builtin_prefetch((const char *)(x) + AHEAD + line)
+    for (size_t line = 0; asks && line < (n) * sizeof *(x); line += LINE)                                              \
+    __builtin_prefetch((const char *)(x) + AHEAD + line)
 
-/* fold_NAME: one number from n elements and what came before (in *accumulator), in LANES lanes. */
-#define FOLD(name, type, acc, combine, lane_type, lane_combine)                                                        \
+/* few_NAME: one number from n elements and what came before (in *a), in FEW lanes; the last FEW are taken again where
+ * twice is once. fold_NAME: of long rows in LANES lanes. */
+#define FOLD(name, type, combine, again)                                                                               \
+    INLINE void few_##name(const type *x, int64_t n, type *a)                                                          \
+    {                                                                                                                  \
+        type lane[FEW], all = *a;                                                                                      \
+        int64_t i = 0;                                                                                                 \
+        if (n >= FEW) {                                                                                                \
+            for (int l = 0; l < FEW; l++) lane[l] = x[l];                                                              \
+            for (i = FEW; i + FEW <= n; i += FEW)                                                                      \
+                for (int l = 0; l < FEW; l++) lane[l] = combine(lane[l], x[i + l]);                                    \
+            if (again && i < n) {                                                                                      \
+                for (int l = 0; l < FEW; l++) lane[l] = combine(lane[l], x[n - FEW + l]);                              \
+                i = n;                                                                                                 \
+            }                                                                                                          \
+            _Pragma("GCC unroll 6") for (int half = FEW / 2; half > 0; half /= 2) for (int l = 0; l < half; l++)       \
+                lane[l] = combine(lane[l], lane[l + half]);                                                            \
+            all = combine(all, lane[0]);                                                                               \
+        }                                                                                                              \
+        for (; i < n; i++) all = combine(all, x[i]);                                                                   \
+        *a = all;                                                                                                      \
+    }                                                                                                                  \
     VECTOR static void fold_##name(const void *from, int64_t n, void *accumulator)                                     \
     {                                                                                                                  \
         const type *x = from;                                                                                          \
-        acc *a = accumulator;                                                                                          \
-        lane_type lane[LANES];                                                                                         \
+        type *a = accumulator;                                                                                         \
         int64_t i = 0;                                                                                                 \
         if (n >= LANES) {                                                                                              \
+            const bool asks = machine_takes_wide();                                                                    \
+            type lane[LANES];                                                                                          \
             for (int l = 0; l < LANES; l++) lane[l] = x[l];                                                            \
             for (i = LANES; i + LANES <= n; i += LANES) {                                                              \
                 BRING(x + i, LANES);                                                                                   \
-                for (int l = 0; l < LANES; l++) lane[l] = lane_combine(lane[l], x[i + l]);                             \
+                for (int l = 0; l < LANES; l++) lane[l] = combine(lane[l], x[i + l]);                                  \
             }                                                                                                          \
             _Pragma("GCC unroll 6") for (int half = LANES / 2; half > 0; half /= 2) /* in registers */                 \
-                for (int l = 0; l < half; l++) lane[l] = lane_combine(lane[l], lane[l + half]);                        \
+                for (int l = 0; l < half; l++) lane[l] = combine(lane[l], lane[l + half]);                             \
             *a = combine(*a, lane[0]);                                                                                 \
         }                                                                                                              \
-        for (; i < n; i++) *a = combine(*a, x[i]);                                                                     \
+        few_##name(x + i, n - i, a);                                                                                   \
     }
 /* join_NAME: n elements each into its accumulator. */
 #define JOIN(name, type, acc, combine)                                                                                 \
     VECTOR static void join_##name(const void *from, int64_t n, void *accumulator)                                     \
     {                                                                                                                  \
+        const bool asks = machine_takes_wide();                                                                        \
         const type *x = from;                                                                                          \
         acc *a = accumulator;                                                                                          \
         int64_t i = 0;                                                                                                 \
@@ -262,93 +294,46 @@ enum { AHEAD = 4096, LINE = 64 };
         }                                                                                                              \
         for (; i < n; i++) a[i] = combine(a[i], x[i]);                                                                 \
     }
-#define BOTH(name, type, acc, combine, lane_type, lane_combine)                                                        \
-    FOLD(name, type, acc, combine, lane_type, lane_combine)                                                            \
-    JOIN(name, type, acc, combine)
+#define BOTH(name, type, combine, again)                                                                               \
+    FOLD(name, type, combine, again)                                                                                   \
+    JOIN(name, type, type, combine)
 
-/* How the lanes of a fold lie in a block: as many streams, each `apart` from the one before, all of which go on by
- * `step` in a turn. Of a long block they are far from each other, since several come from memory faster than one: a
- * core of a Xeon (Sapphire Rapids) sums up 64 M in 16 ms for 20. */
-enum { STREAMS = 4, SHARE = LANES / STREAMS, FAR_APART = 16384 };
-struct streams {
-    int64_t turns, apart, step;
-};
-INLINE struct streams
-streams_of(int64_t n)
+static void
+fold_f32_sum(const void *x, int64_t n, void *accumulator)
 {
-    int64_t turns = n / LANES;
-    return n < FAR_APART ? (struct streams){turns, SHARE, LANES} : (struct streams){turns, turns * SHARE, SHARE};
+    *(double *)accumulator += fold_sum(x, n);
 }
 
-/* fold_f32_sum as FOLD would have it, but that eight floats become doubles as they are loaded: gcc loads sixteen and
- * takes them apart, which takes a tenth longer. */
-typedef double wide_eight __attribute__((vector_size(64)));
-#define WIDE_AT(x) ((wide_eight){(x)[0], (x)[1], (x)[2], (x)[3], (x)[4], (x)[5], (x)[6], (x)[7]})
-VECTOR static void
-fold_f32_sum(const void *from, int64_t n, void *accumulator)
+static void
+fold_f32_prod(const void *x, int64_t n, void *accumulator)
 {
-    const float *x = from;
-    double *a = accumulator;
-    struct streams s = streams_of(n);
-    if (s.turns > 0) {
-        wide_eight v[STREAMS], w[STREAMS];
-        for (int k = 0; k < STREAMS; k++) v[k] = WIDE_AT(x + k * s.apart), w[k] = WIDE_AT(x + k * s.apart + 8);
-        for (int64_t t = 1; t < s.turns; t++)
-            for (int k = 0; k < STREAMS; k++) {
-                const float *at = x + k * s.apart + t * s.step;
-                BRING(at, SHARE);
-                v[k] += WIDE_AT(at);
-                w[k] += WIDE_AT(at + 8);
-            }
-        wide_eight all = ((v[0] + v[2]) + (v[1] + v[3])) + ((w[0] + w[2]) + (w[1] + w[3]));
-        *a += ((all[0] + all[4]) + (all[2] + all[6])) + ((all[1] + all[5]) + (all[3] + all[7]));
-    }
-    for (int64_t i = s.turns * LANES; i < n; i++) *a += x[i];
+    *(double *)accumulator *= fold_prod(x, n);
+}
+
+static void
+join_f32_sum_rows(const void *x, int64_t apart, int64_t n, void *accumulator)
+{
+    fold_rows(x, apart, n, accumulator);
 }
 
 JOIN(f32_sum, float, double, real_sum)
-
-/* The same of ROWS rows, one after the other, `apart`: accumulators stay in registers on the way down. What is asked
- * for is the rows behind. */
-enum { ROWS = 4 };
-VECTOR static void
-join_f32_sum_rows(const void *from, int64_t apart, int64_t n, void *accumulator)
-{
-    const float *x = from;
-    double *a = accumulator;
-    int64_t i = 0;
-    for (; i + LANES / 2 <= n; i += LANES / 2) {
-        wide_eight v[4];
-        for (int k = 0; k < 4; k++) v[k] = *(wide_eight *)(a + i + 8 * k);
-        for (int r = 0; r < ROWS; r++) {
-            const float *at = x + r * apart + i;
-            __builtin_prefetch(at + ROWS * apart);
-            __builtin_prefetch(at + ROWS * apart + 16);
-            for (int k = 0; k < 4; k++) v[k] += WIDE_AT(at + 8 * k);
-        }
-        for (int k = 0; k < 4; k++) *(wide_eight *)(a + i + 8 * k) = v[k];
-    }
-    for (; i < n; i++)
-        for (int r = 0; r < ROWS; r++) a[i] += x[r * apart + i];
-}
-
-BOTH(f32_prod, float, double, real_prod, double, real_prod)
-BOTH(f32_max, float, double, real_max, float, float_max)
-BOTH(f32_min, float, double, real_min, float, float_min)
-BOTH(f64_sum, double, double, real_sum, double, real_sum)
-BOTH(f64_prod, double, double, real_prod, double, real_prod)
-BOTH(f64_max, double, double, real_max, double, real_max)
-BOTH(f64_min, double, double, real_min, double, real_min)
-BOTH(i64_sum, int64_t, int64_t, int_sum, int64_t, int_sum)
-BOTH(i64_prod, int64_t, int64_t, int_prod, int64_t, int_prod)
-BOTH(i64_max, int64_t, int64_t, int_max, int64_t, int_max)
-BOTH(i64_min, int64_t, int64_t, int_min, int64_t, int_min)
+JOIN(f32_prod, float, double, real_prod)
+BOTH(f32_max, float, float_max, true)
+BOTH(f32_min, float, float_min, true)
+BOTH(f64_sum, double, real_sum, false)
+BOTH(f64_prod, double, real_prod, false)
+BOTH(f64_max, double, real_max, true)
+BOTH(f64_min, double, real_min, true)
+BOTH(i64_sum, int64_t, int_sum, false)
+BOTH(i64_prod, int64_t, int_prod, false)
+BOTH(i64_max, int64_t, int_max, true)
+BOTH(i64_min, int64_t, int_min, true)
 
 struct loops_of {
     void (*fold)(const void *x, int64_t n, void *a);
     void (*join)(const void *x, int64_t n, void *a);
     void (*join_rows)(const void *x, int64_t apart, int64_t n,
-                      void *a); /* of ROWS rows that lie ready; NULL: there is none */
+                      void *a); /* of FOLD_ROWS rows that lie ready; NULL: there is none */
 };
 static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
     [COMP_F32] = {[RED_SUM] = {fold_f32_sum, join_f32_sum, join_f32_sum_rows},
@@ -374,8 +359,8 @@ struct reduction {
     const char *x;
     char *y;
     enum dtype in, out;
-    enum compute type;
-    size_t in_bytes, out_bytes;
+    enum compute type, wide; /* of what is read, and of what is accumulated in */
+    size_t in_bytes, out_bytes, wide_bytes;
     struct loops_of f;
     enum reduce reduce;
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
@@ -383,6 +368,20 @@ struct reduction {
     bool row_gone;
     int64_t piece; /* of a kept row: at most BLOCK */
 };
+
+/* Rows of a few elements that are reduced would cost a call each: the innermost loop that is kept becomes the row, if
+ * it is longer. */
+static void
+kept_last(struct loop *all, bool *gone, int n)
+{
+    int k = n - 1;
+    while (k >= 0 && gone[k]) k--;
+    if (k < 0 || all[k].size <= all[n - 1].size) return;
+    struct loop row = all[k];
+    for (; k < n - 1; k++) all[k] = all[k + 1], gone[k] = gone[k + 1];
+    all[n - 1] = row;
+    gone[n - 1] = false;
+}
 
 /* The loops of the call, merged, the last one apart. */
 static void
@@ -407,6 +406,7 @@ plan(struct reduction *p, const struct kcall *k)
         was_gone = gone[d];
     }
     if (n == 0) all_gone[n] = true, all[n++] = (struct loop){1, 1, 0};
+    if (all_gone[n - 1] && all[n - 1].size < SHORT) kept_last(all, all_gone, n);
     p->row = all[n - 1];
     p->row_gone = all_gone[n - 1];
     for (int i = 0; i < n - 1; i++)
@@ -431,19 +431,21 @@ advance(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *out)
     return false;
 }
 
-/* What is accumulated in. */
+/* What is accumulated in: of floats the greatest are floats. */
 static enum compute
-wide(enum compute type)
+wide(enum compute type, enum reduce r)
 {
-    return type == COMP_I64 ? COMP_I64 : COMP_F64;
+    return type == COMP_F32 && r != RED_MAX && r != RED_MIN ? COMP_F64 : type;
 }
 
 static void
 start(const struct reduction *p, int64_t n, void *accumulator)
 {
     for (int64_t i = 0; i < n; i++)
-        if (p->type == COMP_I64)
+        if (p->wide == COMP_I64)
             ((int64_t *)accumulator)[i] = reduce_start_i(p->reduce, p->out);
+        else if (p->wide == COMP_F32)
+            ((float *)accumulator)[i] = (float)reduce_start_f(p->reduce);
         else
             ((double *)accumulator)[i] = reduce_start_f(p->reduce);
 }
@@ -465,17 +467,64 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
     return buffer;
 }
 
-/* Rows of n elements, the first of them at offset `in`, as many as one call takes of those that are left; how many. */
+/* Rows of n elements, `apart`, the first of them at offset `in`, as many as one call takes of those that are left; how
+ * many. */
 static int64_t
-join_some(const struct reduction *p, int64_t left, int64_t in, int64_t n, void *buffer, void *accumulator)
+join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, int64_t n, void *buffer,
+          void *accumulator)
 {
-    const void *x = block_at(p, in, n, buffer);
-    bool many = p->f.join_rows && x != buffer && left >= ROWS;
-    if (many)
-        p->f.join_rows(x, p->gone[p->ngone - 1].in, n, accumulator);
-    else
-        p->f.join(x, n, accumulator);
-    return many ? ROWS : 1;
+    if (!p->f.join_rows || left < FOLD_ROWS) {
+        p->f.join(block_at(p, in, n, buffer), n, accumulator);
+        return 1;
+    }
+    const float *x = block_at(p, in, n, buffer);
+    bool ready = lies_ready(p);
+    for (int64_t r = 1; r < FOLD_ROWS && !ready; r++) block_at(p, in + r * apart, n, (float *)buffer + r * n);
+    p->f.join_rows(x, ready ? apart : n, n, accumulator);
+    return FOLD_ROWS;
+}
+
+/* Rows of a few elements, one behind the other, are joined as a long row of several, whose parts are joined then. */
+static int64_t
+side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
+{
+    int64_t side = NARROW / n;
+    return p->row.in == 1 && apart == n && side > 1 && rows > side ? side : 1;
+}
+
+/* All rows of n elements, `apart`, from offset `in` on; false: nobody wants them any more. */
+static bool
+join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, int64_t *since,
+         void *accumulator)
+{
+    _Alignas(64) double buffer[BLOCK], part[NARROW];
+    int64_t side = side_by_side(p, rows, apart, n), long_row = side * n;
+    char *to = side > 1 ? (char *)part : accumulator;
+    if (side > 1) start(p, long_row, part);
+    for (int64_t i = 0, m; i < rows; i += m) {
+        if (rows - i >= side)
+            m = side * join_some(p, (rows - i) / side, side * apart, in + i * apart, long_row, buffer, to);
+        else
+            m = rows - i, p->f.join(block_at(p, in + i * apart, m * n, buffer), m * n, to);
+        if (stop_after(since, m * n * 8)) return false;
+    }
+    for (int64_t k = 0; k < side && side > 1; k++)
+        loops_of[p->wide][p->reduce].join(to + (size_t)(k * n) * p->wide_bytes, n, accumulator);
+    return true;
+}
+
+/* A row that is reduced, from offset `in` on; false: nobody wants it any more. */
+static bool
+fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulator)
+{
+    _Alignas(64) double buffer[BLOCK];
+    int64_t block = lies_ready(p) ? CHUNK : BLOCK;
+    for (int64_t i = 0; i < p->row.size; i += block) {
+        int64_t n = MIN(p->row.size - i, block);
+        if (stop_after(since, n * 8)) return false;
+        p->f.fold(block_at(p, in + i * p->row.in, n, buffer), n, accumulator);
+    }
+    return true;
 }
 
 /* The rows of one kept position, `in` its offset in the operand: from `first` on, n of a kept row, all of a reduced
@@ -483,21 +532,13 @@ join_some(const struct reduction *p, int64_t left, int64_t in, int64_t n, void *
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
-    _Alignas(64) double buffer[BLOCK];
-    int64_t at[MAX_DIM] = {0}, out = 0, since = 0, block = lies_ready(p) ? CHUNK : BLOCK;
+    int64_t at[MAX_DIM] = {0}, out = 0, since = 0;
     bool several = !p->row_gone && p->ngone > 0; /* rows of the innermost loop that goes */
-    int64_t rows = several ? p->gone[p->ngone - 1].size : 1, step = several ? p->gone[p->ngone - 1].in : 0;
+    int64_t rows = several ? p->gone[p->ngone - 1].size : 1, apart = several ? p->gone[p->ngone - 1].in : 0;
     do {
-        for (int64_t i = 0, m; i < rows && !p->row_gone; i += m) {
-            m = join_some(p, rows - i, in + first * p->row.in + i * step, n, buffer, accumulator);
-            if (stop_after(&since, m * n * 8)) return;
-        }
-        if (!p->row_gone) continue;
-        for (int64_t i = 0; i < p->row.size; i += block) {
-            if (stop_after(&since, block * 8)) return;
-            int64_t m = MIN(p->row.size - i, block);
-            p->f.fold(block_at(p, in + i * p->row.in, m, buffer), m, accumulator);
-        }
+        bool goes_on = p->row_gone ? fold_row(p, in, &since, accumulator)
+                                   : join_all(p, rows, apart, in + first * p->row.in, n, &since, accumulator);
+        if (!goes_on) return;
     } while (advance(p->gone, p->ngone - several, at, &in, &out));
 }
 
@@ -513,21 +554,54 @@ kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t 
     }
 }
 
-/* Results lo..hi, counted in pieces of the rows of kept positions. */
+/* n results, each of a row, `apart` in the operand. Rows that lie ready cost a call each. */
+static bool
+fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, void *accumulator)
+{
+    bool ready = p->ngone == 0 && lies_ready(p) && p->row.size <= CHUNK;
+    int64_t since = 0;
+    char *to = accumulator;
+    start(p, n, accumulator);
+    for (int64_t k = 0; k < n; k++, in += apart, to += p->wide_bytes) {
+        if (!ready)
+            accumulate(p, in, 0, 1, to);
+        else if (stop_after(&since, p->row.size * 8))
+            return false;
+        else
+            p->f.fold(p->x + in * (int64_t)p->in_bytes, p->row.size, to);
+    }
+    return true;
+}
+
+/* Results lo..hi of rows that are reduced, as many of the innermost loop at a time as a block holds. */
 static void
-reduce_range(void *arg, int64_t lo, int64_t hi)
+fold_range(void *arg, int64_t lo, int64_t hi)
 {
     const struct reduction *p = arg;
     _Alignas(64) double accumulator[BLOCK];
-    int64_t at[MAX_DIM] = {0}, in, out, width = p->row_gone ? 1 : p->row.size,
-            pieces = (width + p->piece - 1) / p->piece;
+    int64_t at[MAX_DIM] = {0}, in, out, last = p->nkept - 1;
+    for (int64_t i = lo, n; i < hi; i += n) {
+        kept_at(p, i, at, &in, &out);
+        n = last < 0 ? 1 : MIN(MIN(hi - i, BLOCK), p->kept[last].size - at[last]);
+        if (!fold_rows_of(p, n, last < 0 ? 0 : p->kept[last].in, in, accumulator)) return;
+        block_store(p->wide, p->out, accumulator, n, p->y + out * (int64_t)p->out_bytes,
+                    last < 0 ? 1 : p->kept[last].out);
+    }
+}
+
+/* Results lo..hi, counted in pieces of the rows of kept positions. */
+static void
+join_range(void *arg, int64_t lo, int64_t hi)
+{
+    const struct reduction *p = arg;
+    _Alignas(64) double accumulator[BLOCK];
+    int64_t at[MAX_DIM] = {0}, in, out, width = p->row.size, pieces = (width + p->piece - 1) / p->piece;
     kept_at(p, lo / pieces, at, &in, &out);
     for (int64_t i = lo; i < hi; i++) {
         int64_t j = i % pieces * p->piece, n = MIN(width - j, p->piece);
         start(p, n, accumulator);
         accumulate(p, in, j, n, accumulator);
-        block_store(wide(p->type), p->out, accumulator, n, p->y + (out + j * p->row.out) * (int64_t)p->out_bytes,
-                    p->row_gone ? 1 : p->row.out);
+        block_store(p->wide, p->out, accumulator, n, p->y + (out + j * p->row.out) * (int64_t)p->out_bytes, p->row.out);
         if (j + n == width) advance(p->kept, p->nkept, at, &in, &out);
     }
 }
@@ -538,10 +612,10 @@ reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    p->piece = BLOCK;
-    if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), BLOCK);
+    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2; /* FOLD_ROWS rows of floats are a block */
+    if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);
-    team_run(threads, units, 1 + GRAIN * units / numel, reduce_range, p);
+    team_run(threads, units, 1 + GRAIN * units / numel, p->row_gone ? fold_range : join_range, p);
 }
 
 /* ---- one result of many elements: chunks, whose sizes do not depend on the threads ---- */
@@ -549,7 +623,7 @@ reduce_each(struct reduction *p, int threads, int64_t numel)
 struct chunks {
     const struct reduction *p;
     int64_t size;
-    double *of; /* int64_t of integers */
+    char *of; /* in what is accumulated in */
 };
 
 static void
@@ -559,8 +633,9 @@ chunk_range(void *arg, int64_t lo, int64_t hi)
     struct reduction part = *c->p;
     for (int64_t i = lo; i < hi; i++) {
         part.row.size = MIN(c->size, c->p->row.size - i * c->size);
-        start(&part, 1, &c->of[i]);
-        accumulate(&part, i * c->size * part.row.in, 0, 1, &c->of[i]);
+        char *to = c->of + (size_t)i * part.wide_bytes;
+        start(&part, 1, to);
+        accumulate(&part, i * c->size * part.row.in, 0, 1, to);
     }
 }
 
@@ -570,10 +645,10 @@ reduce_one(const struct reduction *p, int threads)
     double of[MOST_CHUNKS], result;
     int64_t size = MAX(CHUNK, (p->row.size + MOST_CHUNKS - 1) / MOST_CHUNKS);
     int64_t n = (p->row.size + size - 1) / size;
-    team_run(threads, n, 1, chunk_range, &(struct chunks){p, size, of});
+    team_run(threads, n, 1, chunk_range, &(struct chunks){p, size, (char *)of});
     start(p, 1, &result);
-    loops_of[wide(p->type)][p->reduce].fold(of, n, &result);
-    block_store(wide(p->type), p->out, &result, 1, p->y, 1);
+    loops_of[p->wide][p->reduce].fold(of, n, &result);
+    block_store(p->wide, p->out, &result, 1, p->y, 1);
 }
 
 /* An operand without elements: every result is the identity. */
@@ -584,7 +659,7 @@ fill(const struct reduction *p, const struct view *y)
     double one;
     start(p, 1, &one);
     for (int64_t i = 0; i < n; i++)
-        block_store(wide(p->type), p->out, &one, 1, (char *)y->data + i * (int64_t)p->out_bytes, 1);
+        block_store(p->wide, p->out, &one, 1, (char *)y->data + i * (int64_t)p->out_bytes, 1);
 }
 
 bool
@@ -603,6 +678,8 @@ reduce_run(const struct kcall *k, const void *state)
     p.in_bytes = dtype_bytes(p.in);
     p.out_bytes = dtype_bytes(p.out);
     p.type = compute_of(p.in);
+    p.wide = wide(p.type, r);
+    p.wide_bytes = compute_bytes(p.wide);
     p.f = loops_of[p.type][r];
     if (view_numel(x) == 0) {
         fill(&p, y);

@@ -6,6 +6,7 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/fold.h"
 #include "kernels/cpu/team.h"
 #include "runtime/simd.h"
 
@@ -38,40 +39,27 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* LANES squares of the values from x on, added to *sum. */
-#define ADD(name, type)                                                                                                \
-    INLINE void name(const type *x, doubles *sum)                                                                      \
-    {                                                                                                                  \
-        type part __attribute__((vector_size(LANES * sizeof(type))));                                                  \
-        memcpy(&part, x, sizeof part);                                                                                 \
-        doubles y = __builtin_convertvector(part, doubles);                                                            \
-        *sum += y * y;                                                                                                 \
-    }
-
-/* Four streams side by side, which come from memory faster than one; what lies AHEAD in each is asked for. */
-#define SQUARES(name, type, add)                                                                                       \
-    VECTOR static double name(int64_t n, const type *x)                                                                \
-    {                                                                                                                  \
-        int64_t each = n / (STREAMS * LINE) * LINE;                                                                    \
-        doubles a[STREAMS] = {{0}}, b[STREAMS] = {{0}};                                                                \
-        double sum = 0;                                                                                                \
-        for (int64_t i = 0; i < each; i += LINE)                                                                       \
-            for (int s = 0; s < STREAMS; s++) {                                                                        \
-                const type *at = x + s * each + i;                                                                     \
-                __builtin_prefetch(at + AHEAD, 0, 2);                                                                  \
-                add(at, &a[s]);                                                                                        \
-                add(at + LANES, &b[s]);                                                                                \
-            }                                                                                                          \
-        for (int64_t i = STREAMS * each; i < n; i++) sum += (double)x[i] * x[i];                                       \
-        for (int s = 0; s < STREAMS; s++)                                                                              \
-            for (int l = 0; l < LANES; l++) sum += a[s][l] + b[s][l];                                                  \
-        return sum;                                                                                                    \
-    }
-
-ADD(add_f32, float)
-ADD(add_f64, double)
-SQUARES(squares_f32, float, add_f32)
-SQUARES(squares_f64, double, add_f64)
+VECTOR static double
+squares_f64(int64_t n, const double *x)
+{
+    int64_t each = n / (STREAMS * LINE) * LINE;
+    doubles a[STREAMS] = {{0}}, b[STREAMS] = {{0}};
+    double sum = 0;
+    for (int64_t i = 0; i < each; i += LINE)
+        for (int s = 0; s < STREAMS; s++) { /* which come from memory faster than one */
+            const double *at = x + s * each + i;
+            doubles y, z;
+            memcpy(&y, at, sizeof y);
+            memcpy(&z, at + LANES, sizeof z);
+            __builtin_prefetch(at + AHEAD, 0, 2);
+            a[s] += y * y;
+            b[s] += z * z;
+        }
+    for (int64_t i = STREAMS * each; i < n; i++) sum += x[i] * x[i];
+    for (int s = 0; s < STREAMS; s++)
+        for (int l = 0; l < LANES; l++) sum += a[s][l] + b[s][l];
+    return sum;
+}
 
 struct parts {
     const struct view *x;
@@ -86,11 +74,11 @@ squares(const struct view *x, int64_t from, int64_t n)
     double sum = 0;
     const char *at = (const char *)x->data + from * (int64_t)dtype_bytes(x->dtype);
     if (x->dtype == DT_F64) return squares_f64(n, (const double *)at);
-    if (x->dtype == DT_F32) return squares_f32(n, (const float *)at);
+    if (x->dtype == DT_F32) return fold_squares((const float *)at, n);
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = MIN(n - i, BLOCK);
         block_load(COMP_F32, x->dtype, at + i * (int64_t)dtype_bytes(x->dtype), 1, m, block);
-        sum += squares_f32(m, block);
+        sum += fold_squares(block, m);
     }
     return sum;
 }

@@ -1,0 +1,17 @@
+/* fold.h - sums, products and sums of squares of floats that lie one after the other.
+ *
+ * They accumulate in f64, in lanes fixed by position: the same bits every run, on every level of machine. Any thread:
+ * calls keep nothing. */
+#ifndef RILLE_KERNELS_CPU_FOLD_H
+#define RILLE_KERNELS_CPU_FOLD_H
+
+#include <stdint.h>
+
+enum { FOLD_ROWS = 4 };
+double fold_sum(const float *x, int64_t n);
+double fold_prod(const float *x, int64_t n);
+double fold_squares(const float *x, int64_t n);
+/* Adds FOLD_ROWS rows of n elements, `apart`, to n sums, which are aligned to 64 bytes. */
+void fold_rows(const float *x, int64_t apart, int64_t n, double *sum);
+
+#endif
