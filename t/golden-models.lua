@@ -31,18 +31,27 @@ os.execute("mkdir '" .. dir .. "'")
 
 -- ---- forms of files ----
 
+-- Values of t in memory order: 4 bytes each, or 2 (bf16, f16).
+local function bytes_of(t, dtype)
+  local out = {}
+  for i, value in ipairs(t:to(dtype):to("f32"):reshape{-1}:totable()) do
+    out[i] = dtype == "bf16" and ("<f"):pack(value):sub(3) or ("<f"):pack(value)
+  end
+  return table.concat(out)
+end
+
+local function write(path, ...)
+  local file = assert(io.open(path, "wb"))
+  file:write(...)
+  assert(file:close())
+end
+
 -- A checkpoint of llm.c, version 3 (f32) or 5 (bf16), of a GPT-2.
 local function write_llmc(m, path, version)
   local c, state, out = m.config, m:state_dict(), {}
-  local file = assert(io.open(path, "wb"))
   local head = {20240326, version, c.length, c.vocab, c.layers, c.heads, c.width, c.vocab + 5}
   for i = 1, 256 do out[i] = ("<i4"):pack(head[i] or 0) end
-  local function add(t)
-    if version == 5 then t = t:to("bf16"):to("f32") end
-    for _, value in ipairs(t:reshape{-1}:totable()) do
-      out[#out + 1] = version == 5 and ("<f"):pack(value):sub(3) or ("<f"):pack(value)
-    end
-  end
+  local function add(t) out[#out + 1] = bytes_of(t, version == 5 and "bf16" or "f32") end
   local function each_layer(...)
     for i = 0, c.layers - 1 do
       for _, name in ipairs{...} do add(state[("h.%d.%s"):format(i, name)]) end
@@ -60,18 +69,101 @@ local function write_llmc(m, path, version)
   each_layer("fc1.weight"); each_layer("fc1.bias")
   each_layer("fc2.weight"); each_layer("fc2.bias")
   add(state["ln_f.weight"]); add(state["ln_f.bias"])
-  file:write(table.concat(out))
-  assert(file:close())
+  write(path, table.concat(out))
 end
 
--- What writes a form, and gives what load takes; rough: its values have 16 bits.
+-- Hugging Face's names and tensors of a model, in the order of names.
+local function theirs(m, at)
+  m:save(at)
+  local tensors, names = rille.load(at .. "/model.safetensors"), {}
+  for name in pairs(tensors) do names[#names + 1] = name end
+  table.sort(names)
+  return tensors, names
+end
+
+local function crc32(s)
+  local crc = 0xffffffff
+  for i = 1, #s do
+    crc = crc ~ s:byte(i)
+    for _ = 1, 8 do crc = crc >> 1 ~ (crc & 1) * 0xedb88320 end
+  end
+  return crc ~ 0xffffffff
+end
+
+-- An archive whose members are stored: a head before each, and a list of them at the end.
+local function write_npz(m, at)
+  local tensors, names = theirs(m, at)
+  local out, list, offset = {}, {}, 0
+  for _, name in ipairs(names) do
+    rille.save(at .. ".npy", tensors[name])
+    local file <close> = assert(io.open(at .. ".npy", "rb"))
+    local npy, member = file:read("a"), name .. ".npy"
+    local what = ("<I2I2I2I2I2I4I4I4I2I2"):pack(20, 0, 0, 0, 0x21, crc32(npy), #npy, #npy, #member, 0)
+    out[#out + 1] = "PK\3\4" .. what .. member .. npy
+    list[#list + 1] = "PK\1\2" .. ("<I2"):pack(20) .. what .. ("<I2I2I2I4I4"):pack(0, 0, 0, 0, offset) .. member
+    offset = offset + #out[#out]
+  end
+  local directory = table.concat(list)
+  write(at .. ".npz", table.concat(out), directory,
+    "PK\5\6", ("<I2I2I2I2I4I4I2"):pack(0, 0, #list, #list, #directory, offset, 0))
+  return at .. ".npz"
+end
+
+-- Of no named values; sizes are told last axis first, and each tensor begins at a multiple of 32 bytes.
+local function write_gguf(m, at, dtype)
+  local tensors, names = theirs(m, at)
+  local head, data, offset = {("<c4I4I8I8"):pack("GGUF", 3, #names, 0)}, {}, 0
+  for i, name in ipairs(names) do
+    local t = tensors[name]
+    head[#head + 1] = ("<s8I4"):pack(name, t.ndim)
+    for d = t.ndim, 1, -1 do head[#head + 1] = ("<I8"):pack(t.shape[d]) end
+    head[#head + 1] = ("<I4I8"):pack(dtype == "bf16" and 30 or 0, offset)
+    data[i] = bytes_of(t, dtype)
+    data[i] = data[i] .. ("\0"):rep(-#data[i] % 32)
+    offset = offset + #data[i]
+  end
+  local before = table.concat(head)
+  write(at .. ".gguf", before, ("\0"):rep(-#before % 32), table.concat(data))
+  return at .. ".gguf"
+end
+
+-- A model of g's sizes where options say, with what fill puts into it.
+local function filled(name, g, options, fill)
+  local config = {}
+  for k, v in pairs(g.config) do config[k] = v end
+  config.placement, config.sbp = options.placement, options.sbp
+  local m = rille.models[name].new(config)
+  fill(m)
+  return m
+end
+local function by_names(name, g, path, options)
+  return filled(name, g, options, function(m)
+    m:load_state_dict(files.state(m.kind, m.config, rille.load(path, {dtype = "f32"}), path))
+  end)
+end
+
+-- What writes a form and gives its path; load: for what models' own `load` does not take; rough: its values have 16 bits.
 local forms = {
   {"a folder", function(m, at) m:save(at); return at end},
   {"its file", function(m, at) m:save(at); return at .. "/model.safetensors" end},
   {"a folder of shards", function(m, at) m:save(at, {max_shard_size = "3KB"}); return at end},
   {"llm.c 3", function(m, at) write_llmc(m, at .. ".bin", 3); return at .. ".bin" end, only = "gpt2"},
   {"llm.c 5", function(m, at) write_llmc(m, at .. ".bin", 5); return at .. ".bin" end, only = "gpt2", rough = true},
+  {"npz", write_npz, load = by_names},
+  {"GGUF of f32", function(m, at) return write_gguf(m, at, "f32") end, load = by_names},
+  {"GGUF of bf16", function(m, at) return write_gguf(m, at, "bf16") end, load = by_names, rough = true},
+  {"a model's state", function(m, at) rille.save(at .. ".safetensors", m); return at .. ".safetensors" end,
+    load = function(name, g, path, options) return filled(name, g, options, function(m) m:load(path) end) end},
+  {"a training's checkpoint", function(m, at) rille.checkpoint.save(at .. ".run", {model = m, step = 1}); return at .. ".run" end,
+    load = function(name, g, path, options)
+      return filled(name, g, options, function(m) rille.checkpoint.load(path, {model = m}) end)
+    end},
 }
+local function load_form(form, name, g, path, options)
+  if form.load then return form.load(name, g, path, options) end
+  options.dtype = "f32"
+  return rille.models[name].load(path, options)
+end
 
 -- ---- recipes ----
 
@@ -119,8 +211,9 @@ for _, name in ipairs{"gpt2", "llama"} do
   tap.group(name .. " in files", function()
     for i, form in ipairs(forms) do
       if fits(form) then
-        paths[#paths + 1] = {form[1], form[2](model_of(name, g), ("%s/%s%d"):format(dir, name, i)), form.rough}
-        compare(rille.models[name].load(paths[#paths][2], {dtype = "f32"}), g, ("%s from %s"):format(name, form[1]), form.rough)
+        local path = form[2](model_of(name, g), ("%s/%s%d"):format(dir, name, i))
+        paths[#paths + 1] = {form, path}
+        compare(load_form(form, name, g, path, {}), g, ("%s from %s"):format(name, form[1]), form.rough)
       end
     end
   end)
@@ -130,9 +223,10 @@ for _, name in ipairs{"gpt2", "llama"} do
       for k, path in ipairs(paths) do
         local chosen = os.getenv("RILLE_LONG") or k - 1 == turn % #paths
         if fits(recipe) and chosen then
-          local m = rille.models[name].load(path[2], {placement = recipe[2], sbp = whole(recipe[2]), dtype = "f32"})
+          local form = path[1]
+          local m = load_form(form, name, g, path[2], {placement = recipe[2], sbp = whole(recipe[2])})
           rille.parallel(m, recipe[3])
-          compare(m, g, ("%s from %s, %s"):format(name, path[1], recipe[1]), path[3])
+          compare(m, g, ("%s from %s, %s"):format(name, form[1], recipe[1]), form.rough)
         end
       end
       turn = turn + 1

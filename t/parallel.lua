@@ -18,10 +18,10 @@ local sizes = {
   moe = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16, experts = 4},
 }
 local function whole(place) local t = {}; for i = 1, #place.shape do t[i] = "B" end; return t end
-local function new(kind, place, layers)
+local function new(kind, place, layers, of)
   rille.manual_seed(7)
   local given = {}
-  for name, size in pairs(sizes[kind]) do given[name] = size end
+  for name, size in pairs((of or sizes)[kind]) do given[name] = size end
   given.layers = layers or given.layers
   local m = rille.models[kind].new(given)
   return m:to_global{placement = place, sbp = whole(place)}
@@ -102,6 +102,43 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
     end
   end)
 end
+
+-- Rows, positions, classes, widths, hidden widths and experts are cut into parts that are not alike; heads are not cut.
+tap.group("sizes that do not divide", function()
+  local odd = {
+    gpt2 = {vocab = 37, length = 8, layers = 2, heads = 6, width = 18},
+    llama = {vocab = 37, length = 8, layers = 2, heads = 6, width = 24, hidden = 25},
+    moe = {vocab = 37, length = 8, layers = 2, heads = 6, width = 18, experts = 5},
+  }
+  local P3, Q3, P32 = mesh{0, 1, 2}, mesh{3, 4, 5}, mesh{{0, 1}, {2, 3}, {4, 5}}
+  local over = {
+    {"data", P3, {data = 0}},
+    {"1D", P2, {tensor = 0}},
+    {"1D", P3, {tensor = 0}},
+    {"1D with sequence", P3, {tensor = 0, sequence = true}},
+    {"data x 1D", P23, {data = 0, tensor = 1}},
+    {"2D", P22, {tensor = {0, 1}}},
+    {"2D", P23, {tensor = {0, 1}}},
+    {"2D", P32, {tensor = {0, 1}}},
+    {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
+    {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}},
+    {"zero 1", P3, {data = 0, zero = 1}},
+    {"zero 3", P4, {data = 0, zero = 3}},
+    {"stages x 1D", P3, {stages = {P3, Q3}, tensor = 0}},
+  }
+  for k, kind in ipairs{"gpt2", "llama", "moe"} do
+    local want = train(new(kind, P1, nil, odd))
+    for i, r in ipairs(over) do
+      if long or kind == "gpt2" or i % 2 == k % 2 then
+        local m = new(kind, r[2], nil, odd)
+        rille.parallel(m, r[3])
+        tap.near(train(m), want, ("%s: %s on %s"):format(kind, r[1], r[2]), 2e-4, 1e-5)
+      end
+    end
+    local m = new(kind, P4, nil, odd)
+    tap.fails(function() rille.parallel(m, {tensor = 0}) end, {"6 heads", "4 ranks", "1, 2, 3, 6 would do"}, kind .. ": heads")
+  end
+end)
 
 -- Schedules that are looked for reckon with what stages hold, be it a part of a view.
 tap.group("schedules of stages that are split", function()
