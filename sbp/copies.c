@@ -52,6 +52,15 @@ wanted(const struct net *n, const struct net_tensor *t, int32_t form, int32_t *b
     return *end > 0;
 }
 
+/* The most that other rounds have of it. */
+static int64_t
+most_others(const struct net *n, const struct net_tensor *t)
+{
+    int64_t most = 1;
+    for (int32_t k = 0; t->credit && k < n->nmoment * n->nmoment; k++) most = MAX(most, t->credit[k]);
+    return most - 1;
+}
+
 /* ---- when it matters ---- */
 
 static void
@@ -80,7 +89,10 @@ find_times(struct parting *p)
         for (int32_t f = 0; t->bytes && f < t->nfrom; f++) most = MAX(most, t->bytes[f]);
         change(live, t->born, t->dies, most);
         for (int32_t f = 0; t->copy && t->nuse && f < t->nto; f++)
-            if (wanted(n, t, f, &from, &to)) change(live, from, to, most_of(t, f));
+            if (wanted(n, t, f, &from, &to)) {
+                change(live, from, to, most_of(t, f));
+                change(live, n->round_begin, n->round_end, most_of(t, f) * most_others(n, t));
+            }
     }
     p->before = ARENA_ARRAY(p->a, int32_t, end + 1);
     for (int32_t t = 0; t < end; t++) {
@@ -94,7 +106,9 @@ static bool
 matters(const struct parting *p, const struct net_tensor *t, int32_t form)
 {
     int32_t begin, end;
-    return wanted(p->net, t, form, &begin, &end) && most_of(t, form) > 0 && p->before[end] > p->before[begin];
+    if (!wanted(p->net, t, form, &begin, &end) || most_of(t, form) == 0) return false;
+    if (most_others(p->net, t) > 0) begin = MIN(begin, p->net->round_begin), end = MAX(end, p->net->round_end);
+    return p->before[end] > p->before[begin];
 }
 
 /* ---- spans ---- */
@@ -214,6 +228,15 @@ read_copy(struct parting *p, const struct copied *x, int32_t node, const struct 
                 price[(int64_t)k * t->nto + g] = NET_NEVER;
 }
 
+static void
+take(struct parting *p, const struct copied *x, int32_t node, const int64_t *bytes, int32_t born, int32_t dies)
+{
+    struct net_tensor *t = tensor_new(p);
+    *t = (struct net_tensor){.maker = node, .form = p->same, .nfrom = x->nspan, .bytes = bytes};
+    t->born = born;
+    t->dies = dies;
+}
+
 /* Between two points of time at which a span may begin or end, its node takes the same bytes. */
 static void
 take_bytes(struct parting *p, const struct copied *x, int32_t node)
@@ -231,11 +254,13 @@ take_bytes(struct parting *p, const struct copied *x, int32_t node)
         int64_t *bytes = ARENA_ARRAY(p->a, int64_t, x->nspan);
         for (int32_t k = 0; k < x->nspan; k++)
             if (x->span[k].begin <= point[i] && x->span[k].end >= point[i + 1]) bytes[k] = x->span[k].bytes;
-        struct net_tensor *t = tensor_new(p);
-        *t = (struct net_tensor){.maker = node, .form = p->same, .nfrom = x->nspan, .bytes = bytes};
-        t->born = (int32_t)point[i];
-        t->dies = (int32_t)point[i + 1];
+        take(p, x, node, bytes, (int32_t)point[i], (int32_t)point[i + 1]);
     }
+    const struct net_tensor *of = &p->net->tensor[x->tensor];
+    int64_t *others = ARENA_ARRAY(p->a, int64_t, x->nspan);
+    for (int32_t k = 0; k < x->nspan && of->credit; k++)
+        if (x->span[k].bytes) others[k] = x->span[k].bytes * net_others(p->net, of, x->span[k].begin, x->span[k].end);
+    if (of->credit) take(p, x, node, others, p->net->round_begin, p->net->round_end);
     arena_fini(&tmp);
 }
 
@@ -265,6 +290,7 @@ rest_of(struct parting *p, const struct net_tensor *t, const uint8_t *gone)
     struct net_tensor rest = *t;
     int64_t *price = arena_dup(p->a, t->price, sizeof *price * (size_t)t->nfrom * (size_t)t->nto);
     rest.copy = NULL;
+    rest.credit = NULL;
     rest.price = price;
     for (int32_t f = 0; f < t->nfrom; f++)
         for (int32_t g = 0; g < t->nto; g++)
@@ -278,6 +304,7 @@ part_tensor(struct parting *p, int32_t tensor)
     struct net_tensor t = p->net->tensor[tensor], rest = t;
     bool any = false;
     rest.copy = NULL;
+    rest.credit = NULL;
     if (t.copy && t.nuse) {
         uint8_t *gone = must_alloc((size_t)t.nto);
         for (int32_t f = 0; f < t.nto; f++) any = (gone[f] = matters(p, &t, f)) || any;

@@ -14,8 +14,8 @@
 #include "sbp/net.h"
 
 struct copy_span {
-    int32_t form; /* that is made; -1: none */
-    int64_t bytes;
+    int32_t form;       /* that is made; -1: none */
+    int64_t bytes;      /* of one */
     int32_t begin, end; /* where bytes are 0: of no reader */
 };
 struct copied {

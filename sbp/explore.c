@@ -75,13 +75,6 @@ begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
     return known;
 }
 
-/* In the least step of costs, up: what a proof claims. */
-static int64_t
-whole(const struct explore *s, int64_t bound)
-{
-    return bound <= 0 ? 0 : (bound - 1) / s->scale + 1;
-}
-
 /* Sweeps until the network is closed, has become smaller, or the bound no longer rises. *bound: the highest. */
 static enum outcome
 tighten(struct explore *s, struct cfn *c, int64_t *bound)
@@ -107,16 +100,12 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
         before = MAX(before, d.bound);
         sweeps = SWEEPS;
     }
-    int64_t gone, had = *bound;
+    int64_t gone;
     *bound = MAX(*bound, d.bound); /* of the messages that the proof has */
     if (!dual_prune(&d, below(s), &gone))
         is = CLOSED;
     else if (gone > 0)
         is = SMALLER;
-    if (bound == s->top && s->trail.text && whole(s, *bound) > whole(s, had)) {
-        s->enough = s->trail.text->len;
-        s->shown = *bound;
-    }
     dual_end(&d);
     return is;
 }
@@ -203,10 +192,7 @@ look(struct explore *s, struct cfn *c, int64_t *bound)
     if (s->root) return false;
     size_t len = s->trail.text ? s->trail.text->len : 0;
     bool closed = branch(s, c);
-    if (!closed && s->trail.text) { /* an unfinished split proves nothing */
-        s->trail.text->len = len;
-        s->trail.text->text[len] = 0;
-    }
+    if (!closed && s->trail.text) str_cut(s->trail.text, len); /* an unfinished split proves nothing */
     return closed;
 }
 
@@ -219,13 +205,8 @@ explore(struct explore *s, struct cfn *c)
     c->arg = s->arg;
     s->work += cfn_entries(c);
     s->value = must_alloc(sizeof *s->value * (size_t)MAX(1, c->nvar));
-    s->top = &bound;
-    s->enough = s->trail.text ? s->trail.text->len : 0;
     bool closed = look(s, c, &bound);
-    s->top = NULL;
     int64_t least = closed || bound > s->best ? s->best : bound;
-    if (s->trail.text && s->shown > 0 && whole(s, s->shown) >= whole(s, least))
-        str_cut(s->trail.text, s->enough); /* the checker takes no step after what shows the claim */
     s->work += c->work;
     trail_cut(&s->trail, 0);
     free(s->value);

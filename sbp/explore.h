@@ -25,9 +25,6 @@ struct explore {
     bool stopped;
     int64_t work;   /* how many costs it looked at, about: the same on every machine */
     int32_t *value; /* by variable: scratch */
-    int64_t *top;   /* the bound of the whole: what is said after it was last raised proves no more */
-    size_t enough;  /* so much of the text proves it, */
-    int64_t shown;  /* as it was then */
 };
 /* A lower bound on what solutions cost; s->best when there is none below it. c becomes smaller. */
 int64_t explore(struct explore *s, struct cfn *c);

@@ -54,10 +54,16 @@ net_times(const struct net *n)
     for (int32_t i = 0; i < n->nnode; i++) last = MAX(last, n->node[i].time + 1);
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
-        last = MAX(last, t->dies);
+        last = MAX(last, MAX(t->dies, t->credit ? n->round_end : 0));
         for (int32_t k = 0; t->copy && k < t->nuse; k++) last = MAX(last, t->use[k].end);
     }
     return last;
+}
+
+int64_t
+net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end)
+{
+    return t->credit ? t->credit[n->moment[begin] * n->nmoment + n->moment[end - 1]] - 1 : 0;
 }
 
 /* Is an earlier reader's copy its own? */
@@ -71,7 +77,7 @@ is_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_
 
 /* Changes of what is live by the copies of a tensor: each is there from its first reader to its last. */
 static void
-copies_live(const struct net_tensor *t, const int32_t *choice, int64_t *live)
+copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choice, int64_t *live)
 {
     const int64_t *copy = t->copy + (int64_t)t->form[choice[t->maker]] * t->nto;
     for (int32_t k = 0; k < t->nuse; k++) {
@@ -82,8 +88,11 @@ copies_live(const struct net_tensor *t, const int32_t *choice, int64_t *live)
             begin = MIN(begin, t->use[j].begin);
             end = MAX(end, t->use[j].end);
         }
+        int64_t others = copy[to] * net_others(n, t, begin, end);
         live[begin] += copy[to];
         live[end] -= copy[to];
+        live[n->round_begin] += others;
+        live[n->round_end] -= others;
     }
 }
 
@@ -100,7 +109,7 @@ net_live(const struct net *n, const int32_t *choice, int64_t *live)
     }
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
-        if (t->copy) copies_live(t, choice, live);
+        if (t->copy) copies_live(n, t, choice, live);
         if (!t->bytes || t->dies <= t->born) continue;
         live[t->born] += t->bytes[t->form[choice[t->maker]]];
         live[t->dies] -= t->bytes[t->form[choice[t->maker]]];

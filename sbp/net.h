@@ -34,19 +34,25 @@ struct net_tensor {
     int32_t nfrom, nto;   /* forms in which it may come, and which readers may want */
     int32_t nuse;
     const struct net_use *use;
-    const int64_t *price; /* [from * nto + to]; NET_NEVER: no such conversion. NULL when nobody reads it */
-    const int64_t *moved; /* as price: bytes that all ranks send; of equal costs less is better (ties.h). NULL: none */
-    const int64_t *bytes; /* by form in which it comes, on the fullest rank; NULL: none */
-    int32_t born, dies;   /* it takes memory at times born <= t < dies */
-    const int64_t *copy;  /* [from * nto + to]: what a conversion takes beside it, from the first reader that wants the
-                           * form to the last; NULL: nothing */
+    const int64_t *price;  /* [from * nto + to]; NET_NEVER: no such conversion. NULL when nobody reads it */
+    const int64_t *moved;  /* as price: bytes that all ranks send; of equal costs less is better (ties.h). NULL: none */
+    const int64_t *bytes;  /* by form in which it comes, on the fullest rank; NULL: none */
+    int32_t born, dies;    /* it takes memory at times born <= t < dies */
+    const int64_t *copy;   /* [from * nto + to]: what a conversion takes beside it, from the first reader that wants the
+                            * form to the last; NULL: nothing */
+    const int32_t *credit; /* [when the first reader wants it * nmoment + when the last does]: so many such copies are
+                            * there at one time, at least 1, for several rounds of the program go on at once: this one,
+                            * and those of the others from round_begin to round_end; NULL: 1 */
 };
 struct net {
     int32_t nnode, ntensor, nlevel;
     struct net_node *node;
     struct net_tensor *tensor;
     int64_t memory_limit; /* 0: none */
-    const double *rank;   /* by node: where sweeps of the search come to it; NULL: in the order of the numbers */
+    int32_t nmoment;
+    const uint16_t *moment; /* by time: which row or column of credit is meant; NULL where no tensor has one */
+    int32_t round_begin, round_end;
+    const double *rank; /* by node: where sweeps of the search come to it; NULL: in the order of the numbers */
 };
 
 /* The definition: what a choice (a candidate for each node) costs. NET_NEVER when it is not possible. */
@@ -56,6 +62,8 @@ int64_t net_live(const struct net *n, const int32_t *choice, int64_t *live);
 int64_t net_peak(const struct net *n, const int32_t *choice);
 /* How many times there are: all are below it. */
 int32_t net_times(const struct net *n);
+/* How many copies of a tensor that is wanted at times begin <= t < end other rounds have. */
+int64_t net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end);
 /* E_PLAN when indices, sizes or costs are out of range: a negative or too large cost, a maker that is no node... */
 int net_check(const struct net *n);
 /* The form of a tensor whose forms are its node's candidates: k is k. In a. */

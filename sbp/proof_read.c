@@ -55,6 +55,13 @@ proof_line_ends(struct proof *r)
 }
 
 int
+proof_pass_line(struct proof *r)
+{
+    while (r->at < r->end && *r->at != '\n') r->at++;
+    return proof_line_ends(r);
+}
+
+int
 proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out)
 {
     const char *p = r->at;

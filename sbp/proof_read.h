@@ -44,6 +44,8 @@ int proof_read(struct proof *r);
 bool proof_word(struct proof *r, const char *w);
 int proof_wants(struct proof *r, const char *w);
 int proof_line_ends(struct proof *r);
+/* Passes the rest of the line, whatever it says. */
+int proof_pass_line(struct proof *r);
 /* Reads an integer, or PROOF_NEVER for a dash, if most allows it. */
 int proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out);
 int proof_wrong(const struct proof *r, const char *what);

@@ -78,6 +78,12 @@ may_want(const struct net *n, const struct net_use *u, int32_t form)
     return false;
 }
 
+static int64_t
+during_rounds(const struct pricing *p)
+{
+    return p->limit->sum[p->net->round_end] - p->limit->sum[p->net->round_begin];
+}
+
 /* By form: what a byte costs from the first reader that may want it to the last. NULL: nothing. */
 static const int64_t *
 spans(struct pricing *p, const struct net_tensor *t)
@@ -91,7 +97,9 @@ spans(struct pricing *p, const struct net_tensor *t)
             begin = MIN(begin, t->use[k].begin);
             end = MAX(end, t->use[k].end);
         }
+        int64_t others = end ? net_others(p->net, t, begin, end) : 0;
         span[f] = end ? p->limit->sum[end] - p->limit->sum[begin] : 0;
+        if (others) span[f] += MIN(during_rounds(p), (INT64_MAX - span[f]) / others) * others;
         any = any || span[f];
     }
     return any ? hash_keep(&p->arrays, span, sizeof *span * (size_t)t->nto) : NULL;

@@ -64,4 +64,81 @@ for seed = SEED, SEED + CHAINS - 1 do
   end
   tap.is(high, least, "and with less there is none")
 end
+
+-- The same of programs on meshes of one to three axes, under autocast or not, with gradients or not, and with strategies, some of
+-- which cut the axis that a call normalises: it is told in whatever round it was found, and found again in that.
+local MESHES <const> = {{0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}, {0, 1}}
+local PROGRAMS <const> = os.getenv("RILLE_LONG") and 300 or 8
+
+local function program(seed)
+  math.randomseed(seed)
+  local mesh = MESHES[math.random(#MESHES)]
+  local place, sizes = rille.placement("cpu", mesh), {}
+  while type(mesh) == "table" do
+    sizes[#sizes + 1] = #mesh
+    mesh = mesh[1]
+  end
+  local rows, cols, cast, backward = 8 * math.random(8), 8 * math.random(8), math.random(2) == 1, math.random(3) == 1
+  local function leaf(n)
+    local sbp = {}
+    for i = 1, #sizes do sbp[i] = LAYOUT[math.random(3)] end
+    return rille.randn({n, cols}, {placement = place, sbp = #sizes == 1 and sbp[1] or sbp})
+  end
+  local function pieces()
+    local cut = {1, 1}
+    for _, n in ipairs(sizes) do
+      local k = math.random(3)
+      if k < 3 then cut[k] = cut[k] * n end
+    end
+    return math.random(3) == 1 and cut or nil
+  end
+  local v, w, call, x = {}, {leaf(rows), leaf(rows), square = leaf(cols)}, {}, leaf(rows)
+  if backward then w[1]:requires_grad_() end
+  for i = 1, math.random(2, 6) do
+    local cut, f, k = pieces(), math.random(#BINARY), math.random(0, i - 1)
+    local kinds = {
+      function() return rille[UNARY[f]](v[i - 1]) end,
+      function() return rille[BINARY[f]](v[i - 1], v[k]) end,
+      function() return rille[BINARY[f]](v[i - 1], w[1 + k % 2]) end,
+      function() return v[i - 1]:matmul(w.square, {strategy = cut and {cut, {cut[2], 1}}}) end,
+      function() return v[i - 1]:softmax(1, {strategy = cut and {cut}}) end,
+      function() return v[i - 1]:rms_norm(nil, {strategy = cut and {cut}}) end,
+      function() return v[i - 1]:layer_norm(nil, nil, {strategy = cut and {cut}}) end,
+    }
+    call[i] = kinds[math.random(#kinds)]
+  end
+  local function forward()
+    for i, f in ipairs(call) do v[i] = f() end
+    return v[#call]
+  end
+  return function(limit)
+    local step = rille.graph(function(y)
+      v[0] = backward and y * w[1] or y
+      local last = cast and rille.autocast("bf16", forward) or forward()
+      for i in pairs(v) do v[i] = nil end
+      if backward then
+        last:to("f32"):square():mean():backward()
+        w[1].grad = nil
+      end
+      return last
+    end, {auto_parallel = true, memory_limit = limit, time_limit = 0.2})
+    step(x)
+    local held = 0
+    for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
+    return held
+  end
+end
+
+for seed = SEED, SEED + PROGRAMS - 1 do
+  local run = program(seed)
+  local free, held = pcall(run)
+  local good, why = pcall(run, 1)
+  local least = not good and math.tointeger(tostring(why):match("found is (%d+)$"))
+  local fits, most = pcall(run, least)
+  tap.ok(free and least and fits and most <= least,
+    ("program %d: with the least that is told, %s bytes, there is a plan of %s"):format(seed, least, most), free and why or held)
+  local fewer, bytes = pcall(run, least and least - 1)
+  tap.ok(fewer and bytes < least or math.tointeger(tostring(bytes):match("found is (%d+)$")) == least,
+    "with a byte less there is a plan of less, or the same is told", bytes)
+end
 tap.done()

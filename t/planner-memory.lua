@@ -1,9 +1,34 @@
 -- Tests of what a planner counts of memory (actors/plan/assign.c, actors/session/fit.c) on real programs: what it says a device
--- takes is what the plan holds, and the least that it tells is met by a plan.
+-- takes is what the plan holds, and the least that it tells is met by a plan. SEED draws which of the programs in which layouts,
+-- pieces and schedules; RILLE_LONG=1 takes all.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
 local programs, hints, lay = dofile("t/lib/layouts.lua")
 local ROWS <const> = 64
+local SEED <const>, ALL <const> = tonumber(os.getenv("SEED") or 1), os.getenv("RILLE_LONG")
+print("# SEED=" .. SEED)
+math.randomseed(SEED)
+
+local names = {}
+for name in pairs(programs) do names[#names + 1] = name end
+table.sort(names)
+
+-- So many draws of one from each list; all that there are of them, if all are asked for.
+local function drawn(n, ...)
+  local all = {{}}
+  for _, list in ipairs{...} do
+    local longer = {}
+    for _, row in ipairs(all) do
+      for _, x in ipairs(list) do longer[#longer + 1] = {x, table.unpack(row)} end
+    end
+    all = longer
+  end
+  for i = #all, 2, -1 do
+    local k = math.random(i)
+    all[i], all[k] = all[k], all[i]
+  end
+  return ALL and all or table.move(all, 1, n, 1, {})
+end
 
 local function held_by(step)
   local held = 0
@@ -38,52 +63,47 @@ end
 -- What is counted of scratch memory is what the plan has, exactly; a cluster of as many devices is told to hold as much.
 -- A choice may break up what the planner counts as computed at once, and operands that are moved for one reader are not all there
 -- at one time. What is owed is added up right behind its addends: of an MLP that is all that there is to know.
-local LESS <const>, MORE <const>, SAME <const> = 0.97, 1.12, {["mlp, dp"] = true}
+local MORE <const> = 1.12
 local KEPT <const> = {moe = 16 * 4 * 4} -- the balance that a mixture keeps of its trace reads the router as it was
-local alike = 0
-for name, program in pairs(programs) do
-  for _, how in ipairs{"dp", "tp", "dp x tp", "fsdp", "free"} do
-    local held, memory, told, scratch, first, far, same = train(program, hints[how])
-    tap.ok(memory >= LESS * held and memory <= (SAME[name .. ", " .. how] and 1 or MORE) * held,
-      ("%s, %s: what is counted, %d bytes, is what is held, %d"):format(name, how, memory, held))
-    tap.is(told, scratch, ("%s, %s: the scratch memory of its kernels is in it"):format(name, how))
-    tap.ok(not same or (far.scratch == scratch and far.memory == memory), -- a search may end elsewhere when its time ends
-      ("%s, %s: whatif tells the same, %d bytes and %d of them scratch"):format(name, how, far.memory, far.scratch))
-    alike = alike + (same and 1 or 0)
-    tap.ok(first >= held and first <= held + (KEPT[name] or 0),
-      ("%s, %s: the first call holds what others hold, %d bytes"):format(name, how, held), first)
-  end
+local alike, tried = 0, drawn(5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
+for _, draw in ipairs(tried) do
+  local name, how = table.unpack(draw)
+  local held, memory, told, scratch, first, far, same = train(programs[name], hints[how])
+  tap.ok(memory >= held and memory <= MORE * held,
+    ("%s, %s: what is counted, %d bytes, is what is held, %d"):format(name, how, memory, held))
+  tap.is(told, scratch, ("%s, %s: the scratch memory of its kernels is in it"):format(name, how))
+  tap.ok(not same or (far.scratch == scratch and far.memory == memory), -- a search may end elsewhere when its time ends
+    ("%s, %s: whatif tells the same, %d bytes and %d of them scratch"):format(name, how, far.memory, far.scratch))
+  alike = alike + (same and 1 or 0)
+  tap.ok(first >= held and first <= held + (KEPT[name] or 0),
+    ("%s, %s: the first call holds what others hold, %d bytes"):format(name, how, held), first)
 end
 
-tap.ok(alike >= 15, "that is compared where both choose the same, as most do", alike)
+tap.ok(alike >= #tried // 2, "that is compared where both choose the same, as most do", alike)
 
--- In pieces a value that backward reads has a register for each piece that is on its way, by the schedule, and a sum over pieces
--- is there from the first one on. What is counted is less by copies that are moved for readers of several pieces, and more where
--- registers of pieces share what the planner gives to each.
-local FEWEST <const>, MOST <const> = {gpipe = 0.88, ["1f1b"] = 0.89}, 1.17
-for name, program in pairs(programs) do
-  for _, how in ipairs{"dp", "tp", "free"} do
-    for _, pieces in ipairs{2, 4, 8} do
-      for schedule, least in pairs(FEWEST) do
-        local hint = hints[how]
-        rille.manual_seed(5)
-        local net = program[1]()
-        lay(net, program, hint)
-        local opt = rille.optim.AdamW(net:parameters(), {lr = 0.01})
-        local step = rille.graph(function(x, ids, y)
-          local loss = net(x, ids):cross_entropy(y)
-          loss:backward(); opt:step(); opt:zero_grad()
-          return loss
-        end, {auto_parallel = true, time_limit = 0.3, micro_batches = pieces, schedule = schedule})
-        local at = {placement = hint[1], sbp = hint[2]}
-        local x, ids = rille.randn({ROWS, table.unpack(program[2])}, at), rille.randint(0, 24, {ROWS}, at)
-        local good, why = pcall(step, x, ids, rille.randint(0, 8, {ROWS}, at))
-        local held, told = good and held_by(step), good and step:explain().memory
-        tap.ok(good and told >= least * held and told <= MOST * held,
-          ("%s, %s, %d pieces by %s: counted are %s bytes, held %s"):format(name, how, pieces, schedule, told, held), why)
-      end
-    end
-  end
+-- In pieces a value that backward reads has a register for each piece that is on its way, by the schedule: of all but one piece
+-- from the first operator to the last. So has a copy that both phases read. A sum over pieces is there from the first one on, and
+-- what is made once until the last one is through. What is counted is more where registers of pieces share bytes, and less by what is
+-- between them there.
+local LEAST <const>, MOST <const> = {gpipe = 0.95, ["1f1b"] = 0.99}, 1.2
+for _, draw in ipairs(drawn(8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
+  local name, how, pieces, schedule = table.unpack(draw)
+  local program, hint = programs[name], hints[how]
+  rille.manual_seed(5)
+  local net = program[1]()
+  lay(net, program, hint)
+  local opt = rille.optim.AdamW(net:parameters(), {lr = 0.01})
+  local step = rille.graph(function(x, ids, y)
+    local loss = net(x, ids):cross_entropy(y)
+    loss:backward(); opt:step(); opt:zero_grad()
+    return loss
+  end, {auto_parallel = true, time_limit = 0.1, micro_batches = pieces, schedule = schedule})
+  local at = {placement = hint[1], sbp = hint[2]}
+  local x, ids = rille.randn({ROWS, table.unpack(program[2])}, at), rille.randint(0, 24, {ROWS}, at)
+  local good, why = pcall(step, x, ids, rille.randint(0, 8, {ROWS}, at))
+  local held, told = good and held_by(step), good and step:explain().memory
+  tap.ok(good and told >= LEAST[schedule] * held and told <= MOST * held,
+    ("%s, %s, %d pieces by %s: counted are %s bytes, held %s"):format(name, how, pieces, schedule, told, held), why)
 end
 
 -- Of what cannot be met the least is told, and met, whatever the clock says.

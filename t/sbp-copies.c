@@ -65,6 +65,7 @@ main(void)
         struct arena a = {0};
         struct copies c;
         struct net net = draw_net(&a, seed + (uint64_t)k);
+        if (draw(2)) draw_credits(&a, &net);
         net.memory_limit = 1 + draw(80);
         if (copies_begin(&a, &net, &c) && c.apart.nnode > net.nnode) {
             parted++;

@@ -4,6 +4,7 @@
 
 #include "runtime/error.h"
 #include "sbp/certify.h"
+#include "sbp/explore.h"
 #include "sbp/proof_read.h"
 #include "t/nets.h"
 #include "t/tap.h"
@@ -327,6 +328,24 @@ runs_out(void *left)
     return --*(int64_t *)left < 0;
 }
 
+/* A search that begins from nothing and that nobody tells of better choices: it finds them late, in the last case of a
+ * split perhaps, when it has written down more of the first ones than the best choice needs. */
+static int
+search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *arg, struct solved *s)
+{
+    struct explore e = {.stop = stop, .arg = arg, .scale = cfn_scale(n), .best = NET_NEVER, .nchoice = n->nnode};
+    struct cfn *c = cfn_new(n, e.scale, NULL);
+    *s = (struct solved){.net = n, .scale = e.scale, .ntime = net_times(n)};
+    s->choice = e.choice = ARENA_ARRAY(a, int32_t, n->nnode);
+    e.trail.text = &s->proof;
+    int64_t bound = explore(&e, c);
+    cfn_free(&c);
+    if (e.best >= NET_NEVER) return E_PLAN;
+    s->cost = e.best / e.scale;
+    s->bound = s->certified = bound <= 0 ? 0 : (bound - 1) / e.scale + 1;
+    return 0;
+}
+
 /* Whatever mode, start or limit a search has, whether it branches and whenever it is ended: its certificate holds. */
 static void
 every_search(uint64_t seed, int n)
@@ -344,8 +363,10 @@ every_search(uint64_t seed, int n)
         o.start = draw(2) ? start : NULL;
         o.stop = runs_out;
         o.arg = &left;
-        if (draw(4) == 0) net.memory_limit = 20 + draw(60);
-        int status = net_solve(&a, &net, &o, &s);
+        bool alone = draw(2);
+        if (alone) left = questions = draw(1000); /* it has none of the means by which others end soon */
+        if (!alone && draw(4) == 0) net.memory_limit = 20 + draw(60);
+        int status = alone ? search_alone(&a, &net, runs_out, &left, &s) : net_solve(&a, &net, &o, &s);
         ended += left < 0;
         if (!status) {
             net_prove(&a, &s);
@@ -355,15 +376,15 @@ every_search(uint64_t seed, int n)
             if (accepted(text.text, text.len))
                 good++;
             else
-                diag("SEED=%llu, mode %d, limit %lld, %lld questions: %s",
-                     (unsigned long long)seed + (unsigned long long)k, (int)o.mode, (long long)net.memory_limit,
-                     (long long)questions, err_text());
+                diag("SEED=%llu, %s, mode %d, limit %lld, %lld questions: %s",
+                     (unsigned long long)seed + (unsigned long long)k, alone ? "alone" : "all", (int)o.mode,
+                     (long long)net.memory_limit, (long long)questions, err_text());
         }
         str_free(&s.proof);
         str_free(&text);
         arena_fini(&a);
     }
-    ok(branched > n / 50 && ended > n / 10, "%d searches branched, %d were ended", branched, ended);
+    ok(branched > n / 20 && ended > n / 20, "%d searches branched, %d were ended", branched, ended);
     is_int(good, made, "and each certificate of all is accepted");
 }
 

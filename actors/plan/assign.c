@@ -29,6 +29,8 @@ running(int32_t i)
     return 2 * i + 1;
 }
 
+enum { NPHASE = PHASE_BATCH + 1 };
+
 /* One value of the program: who makes it, and who reads it in which layouts. */
 struct reader {
     int32_t node;                       /* of the net */
@@ -75,6 +77,9 @@ struct planner {
     struct value *value;                /* results at node * OP_OUT + out, leaves after those */
     struct stages stages;               /* of a program in pieces */
     struct moment now;                  /* of the node in the making */
+    uint16_t *moment;                   /* by net node: 1 + stage * NPHASE + phase; 0: it is none of a piece's */
+    bool in_pieces;                     /* it is made once a piece */
+    const int32_t *credit;              /* by moment, by moment: registers between them; NULL: one */
     struct hash_table kept, priced;     /* arrays by content; what moving costs */
 };
 
@@ -100,6 +105,7 @@ node_new(struct planner *w, int32_t ncand, const int64_t *cost)
 {
     struct net *n = &w->a->net;
     n->node[n->nnode] = (struct net_node){.ncand = ncand, .cost = cost, .time = running(n->nnode)};
+    w->moment[n->nnode] = w->in_pieces ? (uint16_t)(1 + w->now.stage * NPHASE + w->now.phase) : 0;
     return n->nnode++;
 }
 
@@ -319,6 +325,7 @@ program_node(struct planner *w, int32_t i)
     w->a->node[i] = -1;
     if (is_alias(w->p, i)) return 0;
     if (w->p->pieces > 1) w->now = (struct moment){w->stages.stage[i], w->stages.phase[i]};
+    w->in_pieces = times_of(w, n) > 1;
     if (n->op->flags & OP_MOVE)
         TRY(move_node(w, i));
     else if (n->op->flags & OP_SOURCE)
@@ -404,6 +411,30 @@ compute_together(struct planner *w)
     arena_fini(&tmp);
 }
 
+/* The last net node that is made once a piece; -1: none is. */
+static int32_t
+last_of_pieces(const struct planner *w)
+{
+    int32_t last = w->a->net.nnode - 1;
+    while (last >= 0 && !w->moment[last]) last--;
+    return last;
+}
+
+/* What is made once, and pieces read, is there until the last piece is through. */
+static void
+stay_for_pieces(struct planner *w)
+{
+    int32_t last = last_of_pieces(w);
+    for (int32_t i = 0; i < w->p->nnode * OP_OUT + w->p->nleaf && last >= 0; i++) {
+        struct value *v = &w->value[i];
+        for (struct reader *r = v->end && v->times == 1 ? v->reader : NULL; r; r = r->next) {
+            if (!w->moment[r->node]) continue;
+            r->dies = MAX(r->dies, running(last) + 1);
+            v->dies = MAX(v->dies, r->dies);
+        }
+    }
+}
+
 /* What a view or a move reads is there as long as itself. */
 static void
 lengthen(struct planner *w)
@@ -419,6 +450,32 @@ lengthen(struct planner *w)
         for (struct reader *r = v->reader; r; r = r->next)
             if (r->node == own->maker) r->dies = MAX(r->dies, own->dies);
     }
+}
+
+/* What is made for each piece, and read in a later phase, has registers: while one piece is at any time of its own the
+ * others are between those phases. So is a copy that both phases read. */
+static void
+keep_rounds(struct planner *w)
+{
+    struct net *n = &w->a->net;
+    int32_t last = last_of_pieces(w), first = 0;
+    if (last < 0) return;
+    while (!w->moment[first]) first++;
+    n->round_begin = moving(first);
+    n->round_end = running(last) + 1;
+    if (w->o->searched) return;
+    n->nmoment = 1 + w->stages.n * NPHASE;
+    uint16_t *moment = ARENA_ARRAY(&w->a->arena, uint16_t, moving(n->nnode) + 1);
+    int32_t *credit = ARENA_ARRAY(&w->a->arena, int32_t, n->nmoment * n->nmoment);
+    for (int32_t i = 0; i < n->nnode; i++) moment[moving(i)] = moment[running(i)] = w->moment[i];
+    for (int32_t x = 0; x < n->nmoment; x++)
+        for (int32_t y = 0; y < n->nmoment; y++) {
+            struct moment from = {(x - 1) / NPHASE, (uint8_t)((x - 1) % NPHASE)},
+                          to = {(y - 1) / NPHASE, (uint8_t)((y - 1) % NPHASE)};
+            credit[x * n->nmoment + y] = x && y ? MAX(1, stages_credits(w->p, &w->stages, from, to)) : 1;
+        }
+    n->moment = moment;
+    w->credit = credit;
 }
 
 /* A sum over pieces is there from the first piece on, while others go through all that comes before it. */
@@ -504,14 +561,15 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     return p;
 }
 
+/* times: of one register. */
 static const int64_t *
-bytes_of(struct planner *w, const struct value *v, const struct layout **from, int32_t n)
+bytes_of(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
 {
     struct arena tmp = {0};
     int64_t *bytes = ARENA_ARRAY(&tmp, int64_t, n);
     for (int32_t k = 0; k < n; k++)
-        bytes[k] = v->holds == HOLDS_PARTS ? assign_part(&v->type, from[k]) * v->times
-                                           : assign_register(&v->type, from[k]) * v->nreg;
+        bytes[k] =
+            times * (v->holds == HOLDS_PARTS ? assign_part(&v->type, from[k]) : assign_register(&v->type, from[k]));
     const int64_t *kept = hash_keep(&w->kept, bytes, sizeof *bytes * (size_t)n);
     arena_fini(&tmp);
     return kept;
@@ -618,8 +676,16 @@ tensor_of(struct planner *w, struct value *v)
         t->price = p->price;
         t->moved = p->moved;
         t->copy = p->copy;
+        t->credit = v->times > 1 ? w->credit : NULL;
     }
-    if (v->holds == HOLDS_REGISTER || parts) t->bytes = bytes_of(w, v, from, t->nfrom);
+    if (v->holds == HOLDS_REGISTER || parts) t->bytes = bytes_of(w, v, from, t->nfrom, parts ? v->times : 1);
+    if (v->holds == HOLDS_REGISTER && v->nreg > 1) {
+        struct net_tensor *others = &n->tensor[n->ntensor++];
+        *others = (struct net_tensor){.maker = t->maker, .form = t->form, .nfrom = t->nfrom};
+        others->bytes = bytes_of(w, v, from, t->nfrom, v->nreg - 1);
+        others->born = n->round_begin;
+        others->dies = n->round_end;
+    }
     sum_early(w, t, v, from, to);
     arena_fini(&tmp);
 }
@@ -631,7 +697,7 @@ build(struct planner *w)
     struct assigned *a = w->a;
     int32_t capacity = p->nleaf + p->nnode + p->nroot + 1;
     a->net.node = ARENA_ARRAY(&a->arena, struct net_node, capacity);
-    a->net.tensor = ARENA_ARRAY(&a->arena, struct net_tensor, 2 * p->nnode * OP_OUT + p->nleaf + 1);
+    a->net.tensor = ARENA_ARRAY(&a->arena, struct net_tensor, 2 * (p->nnode * OP_OUT + p->nleaf) + 1);
     a->net.memory_limit = w->o->memory_limit;
     a->net.nlevel = MAX_AXIS;
     a->nprog = p->nnode;
@@ -643,6 +709,7 @@ build(struct planner *w)
     w->form = ARENA_ARRAY(&a->arena, const struct layout *const *, capacity);
     w->start = ARENA_ARRAY(&a->arena, int32_t, capacity);
     w->whole = ARENA_ARRAY(&a->arena, int32_t, capacity);
+    w->moment = ARENA_ARRAY(&a->arena, uint16_t, capacity);
     w->value = ARENA_ARRAY(&a->arena, struct value, p->nnode * OP_OUT + p->nleaf + 1);
     if (p->pieces > 1) TRY(stages_find(&w->stages, p, &a->arena));
     for (int32_t i = 0; i < p->nleaf; i++)
@@ -650,10 +717,13 @@ build(struct planner *w)
     for (int32_t i = 0; i < p->nleaf; i++)
         if (w->o->leaf[i].follows >= 0) TRY(leaf_node(w, i));
     for (int32_t i = 0; i < p->nnode; i++) TRY(program_node(w, i));
+    w->in_pieces = false;
     for (int32_t k = 0; k < p->nroot; k++) root_node(w, k);
     compute_together(w);
+    stay_for_pieces(w);
     lengthen(w);
     sum_from_first(w);
+    keep_rounds(w);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int k = 0; k < OP_OUT && a->node[i] >= 0; k++)
             if (w->value[i * OP_OUT + k].end) tensor_of(w, &w->value[i * OP_OUT + k]);

@@ -12,7 +12,9 @@
  * last, but for sums that are owed, which are made right behind their addends (hops_early) if one node reads them;
  * what only the last one reads is gone when that runs, if it was moved for it. Views, and versions written over
  * the old ones, hold nothing, nor does what a chain computes on its way (together.h). The scratch memory of kernels is
- * known when layouts are (plan_scratch). The program belongs to the caller; one thread. */
+ * known when layouts are (plan_scratch). Of a program in pieces, what each piece makes and a later phase reads is there
+ * for each piece that is on its way: for one in its time, for the others from the first operator of pieces to the last,
+ * as what pieces read that is made once. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 

@@ -246,14 +246,22 @@ is_any(const struct fitter *f)
     return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
 }
 
-/* A plan with layouts that take no more than that, as the planner counts; frees one that holds too much. */
+/* A plan with layouts that take no more than that, as the planner counts, and a schedule that it searches for; none if
+ * that holds too much. *held: what it holds, or would. */
 static int
 lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
 {
     f->reckoned = reckoned;
+    f->least = 0;
     *out = NULL;
     *held = INT64_MAX;
-    TRY(plan_once(f, NULL, (struct search){0}, out));
+    program_free(&f->planned);
+    int status = f->searched ? search_within(f, NULL, out) : plan_once(f, NULL, (struct search){0}, out);
+    if (status == E_MEMORY && f->least) { /* of these layouts */
+        *held = f->least;
+        return 0;
+    }
+    TRY(status);
     *held = measure_held(*out, NULL);
     if (*held > f->limit) plan_free(out);
     return 0;
@@ -271,23 +279,24 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
     return status;
 }
 
-/* Where the clock ends in vain: what is found at once, for what takes any memory and up to twice the least that it
- * knows of. That depends neither on the clock nor on the limit, so whoever asks for the least that is told finds it
- * again. */
+/* Where the clock ends in vain: what is found at once, for up to twice the least that the planner knows of. That
+ * depends neither on the clock nor on the limit, so whoever asks for the least that is told finds it again; what was
+ * found before is not told. */
 static int
-lay_at_once(struct fitter *f, struct plan **out, int64_t *least, struct assign_least *counted)
+lay_at_once(struct fitter *f, struct plan **out, struct rounds_least *least)
 {
     enum { STEPS = 2 };
     int64_t held;
     f->quick = true;
     int status = lay_once(f, 1, out, &held);
-    *counted = f->possible;
-    int64_t possible = counted->bytes;
+    *least = (struct rounds_least){held, f->possible};
+    int64_t possible = least->counted.bytes;
     for (int i = STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
         if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* it would be the same */
         status = lay_once(f, within, out, &held);
-        *least = MIN(*least, held);
+        if (held < INT64_MAX && !*out) rounds_hold(f->g->s, f->g, held);
+        least->held = MIN(least->held, held);
     }
     f->quick = false;
     return status;
@@ -314,27 +323,26 @@ nothing_fits(const struct fitter *f, const struct rounds_least *here)
 static int
 lay_within(struct fitter *f, struct plan **out)
 {
-    int64_t least;
-    struct assign_least counted;
-    int status = lay_once(f, 0, out, &least);
-    if (!status && !*out) status = lay_below(f, least, out);
+    int64_t held;
+    struct rounds_least least;
+    int status = lay_once(f, 0, out, &held);
+    if (!status && !*out) status = lay_below(f, held, out);
     if (*out || (status && !f->possible.bytes)) return status;
     if (rounds_have_best(f->g->s)) return status ? status : fail(E_MEMORY, "memory: no plan of this round fits");
-    status = lay_at_once(f, out, &least, &counted);
+    status = lay_at_once(f, out, &least);
     if (status == E_CANCEL) return status;
     if (*out) err_clear();
-    if (*out) return 0;
-    return nothing_fits(f, &(struct rounds_least){least, counted});
+    return *out ? 0 : nothing_fits(f, &least);
 }
 
 static int
 plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
     int status;
-    if (f->limit && f->searched) {
-        status = search_within(f, parts, out);
-    } else if (f->limit && f->o->auto_parallel) {
+    if (f->limit && f->o->auto_parallel) {
         status = lay_within(f, out);
+    } else if (f->limit && f->searched) {
+        status = search_within(f, parts, out);
     } else {
         TRY(plan_once(f, parts, (struct search){0}, out));
         status = f->limit ? measure_fits(*out, f->limit) : 0;

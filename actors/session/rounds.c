@@ -24,13 +24,13 @@ struct written { /* a call that may be made of several operators */
     uint64_t spelled; /* which operators it was made of */
     bool parts;       /* for the bytes that it moves */
 };
-struct past { /* a round that has a plan, call by call */
+struct past { /* a round, call by call */
     int32_t n;
-    int64_t step_ns; /* of all calls */
+    int64_t step; /* what all calls cost */
     struct past_call {
         struct way way;
         uint64_t spelled;
-        int64_t ns; /* as ways.h has it */
+        int64_t cost; /* as ways.h has it: nanoseconds, or bytes while no round has a plan that may be */
         bool parts;
     } * call;
 };
@@ -42,6 +42,7 @@ struct rounds {
     int32_t nway;
     bool trying, whole_was; /* a round made calls in one piece, or they were so */
     bool mixed;             /* this round makes each call as the round did where it cost least */
+    bool held;              /* it has a plan that holds too much, which is past[npast] */
     struct past past[MOST_ROUNDS];
     struct rille_graph *best;
     int32_t best_past;         /* which round that is; -1: one without such calls */
@@ -111,9 +112,9 @@ tell_calls(const struct rounds *r, struct assigned *a)
         for (int32_t q = 0; q < r->npast; q++) {
             const struct past_call *x = k < r->past[q].n ? &r->past[q].call[k] : &best->call[k];
             int64_t *ns = x->parts ? &c->parts_ns : &c->whole_ns;
-            if (*ns < 0 || x->ns < *ns) *ns = x->ns;
+            if (*ns < 0 || x->cost < *ns) *ns = x->cost;
         }
-        *(c->parts ? &c->parts_ns : &c->whole_ns) = best->call[k].ns;
+        *(c->parts ? &c->parts_ns : &c->whole_ns) = best->call[k].cost;
     }
     a->ncall = best->n;
     a->call = call;
@@ -316,19 +317,38 @@ try_whole(struct rounds *r)
     return true;
 }
 
-/* What this round's calls cost in its plan. */
+/* What this round's calls cost: all of it and, by call from 1, each. */
+static void
+write_past(struct rounds *r, int64_t step, const int64_t *cost)
+{
+    struct past *p = &r->past[r->npast];
+    *p = (struct past){.n = r->nwritten, .step = step};
+    p->call = ARENA_ARRAY(&r->arena, struct past_call, p->n);
+    for (int32_t k = 0; k < p->n; k++)
+        p->call[k] = (struct past_call){way_of(r, k), r->written[k].spelled, cost[k + 1], r->written[k].parts};
+}
+
 static void
 keep_past(struct rille_session *s, const struct rille_graph *g)
 {
     struct rounds *r = s->rounds;
+    if (!r->best) r->npast = 0; /* those hold too much */
     if (!r->nwritten) return;
-    struct past *p = &r->past[r->npast++];
     int64_t *ns = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
     ways_cost(g->assigned, g->runner->plan->program, r->nwritten, ns);
-    *p = (struct past){.n = r->nwritten, .step_ns = g->assigned->solved.cost};
-    p->call = ARENA_ARRAY(&r->arena, struct past_call, p->n);
-    for (int32_t k = 0; k < p->n; k++)
-        p->call[k] = (struct past_call){way_of(r, k), r->written[k].spelled, ns[k + 1], r->written[k].parts};
+    write_past(r, g->assigned->solved.cost, ns);
+    r->npast++;
+}
+
+void
+rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held)
+{
+    struct rounds *r = s->rounds;
+    if (!r || !r->nwritten || (r->held && r->past[r->npast].step <= held)) return;
+    int64_t *bytes = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
+    ways_held(g->assigned, g->traced, r->nwritten, bytes);
+    write_past(r, held, bytes);
+    r->held = true;
 }
 
 /* The round in which call k cost least; of equals the one whose plan does. */
@@ -338,7 +358,7 @@ cheapest(const struct rounds *r, int32_t k)
     int32_t best = 0;
     for (int32_t q = 1; q < r->npast; q++) {
         const struct past *x = &r->past[q], *y = &r->past[best];
-        if (x->call[k].ns < y->call[k].ns || (x->call[k].ns == y->call[k].ns && x->step_ns < y->step_ns)) best = q;
+        if (x->call[k].cost < y->call[k].cost || (x->call[k].cost == y->call[k].cost && x->step < y->step)) best = q;
     }
     return best;
 }
@@ -391,8 +411,10 @@ bool
 rounds_after_failure(struct rille_session *s)
 {
     struct rounds *r = s->rounds;
-    if (!r || r->best || r->round++ == MOST_ROUNDS - 1) return false;
-    return try_whole(r);
+    if (!r || r->best || r->mixed || r->round++ == MOST_ROUNDS - 1) return false;
+    r->npast += r->held;
+    r->held = false;
+    return try_whole(r) || try_mixed(r);
 }
 
 struct rounds_least

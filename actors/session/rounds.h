@@ -9,6 +9,9 @@
  *   whole   all calls in one piece, once, if some of the last round is not, and no round was so
  *   mixed   last, once: each call as in the round where it cost least (ways.h), if no round was so
  *
+ * Where no plan of a round keeps within a memory limit the next is whole, and then mixed: each call as in the round in
+ * which it held less when most was held. That depends on no clock.
+ *
  * There are three rounds at most, and a mixed one: after one in parts and one in one piece that is the third. None
  * begins that could not end in time. Of all rounds the session keeps the one whose plan costs least.
  *
@@ -37,8 +40,10 @@ int rounds_call(struct rille_session *s, const struct op *op, int nin, struct va
 /* Keeps *g or the best so far, frees the other. True, with *g NULL: another round would write it otherwise. became: by
  * node of the session's collection, the node of g's program that stands for it. */
 bool rounds_again(struct rille_session *s, const int32_t *became, struct rille_graph **g);
+/* This round has a plan that holds so much, more than it may: that of the least is remembered. */
+void rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held);
 /* No plan of this round keeps within the memory limit. True: none of an earlier one did, and another round writes calls
- * in one piece, which may take less. */
+ * in one piece, or last each as it held less, which may take less. */
 bool rounds_after_failure(struct rille_session *s);
 /* Bytes with which a round could do that held too much: by its plans, and by what the planner counts. */
 struct rounds_least {

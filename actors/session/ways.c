@@ -86,17 +86,65 @@ add_moves(struct sharing *w, const struct net_tensor *t, int64_t *ns)
     arena_fini(&tmp);
 }
 
+/* All but the numbers. */
+static void
+share(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
+{
+    *w = (struct sharing){.net = &a->net, .choice = a->solved.choice};
+    w->call = ARENA_ARRAY(&w->tmp, int32_t, a->net.nnode + 1);
+    w->queue = ARENA_ARRAY(&w->tmp, int32_t, a->net.nnode + 1);
+    find_tensors(w);
+    begin(w, a, p, ncall);
+    spread(w);
+}
+
 void
 ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns)
 {
-    struct sharing w = {.net = &a->net, .choice = a->solved.choice};
-    w.call = ARENA_ARRAY(&w.tmp, int32_t, a->net.nnode + 1);
-    w.queue = ARENA_ARRAY(&w.tmp, int32_t, a->net.nnode + 1);
-    find_tensors(&w);
-    begin(&w, a, p, ncall);
-    spread(&w);
+    struct sharing w;
+    share(&w, a, p, ncall);
     memset(ns, 0, sizeof *ns * (size_t)(ncall + 1));
     for (int32_t v = 0; v < a->net.nnode; v++) ns[w.call[v]] += a->net.node[v].cost[w.choice[v]];
     for (int32_t i = 0; i < a->net.ntensor; i++) add_moves(&w, &a->net.tensor[i], ns);
+    arena_fini(&w.tmp);
+}
+
+/* ---- memory ---- */
+
+static int32_t
+fullest(struct sharing *w)
+{
+    int32_t end = net_times(w->net), most = 0;
+    int64_t *live = ARENA_ARRAY(&w->tmp, int64_t, end + 1);
+    net_live(w->net, w->choice, live);
+    for (int32_t t = 1; t < end; t++)
+        if (live[t] > live[most]) most = t;
+    return most;
+}
+
+/* What is live of a tensor and its copies: who made it has it, and who reads a copy. */
+static void
+add_live(const struct sharing *w, const struct net_tensor *t, int32_t time, int64_t *bytes)
+{
+    int32_t from = t->form[w->choice[t->maker]];
+    if (t->bytes && t->born <= time && time < t->dies) bytes[w->call[t->maker]] += t->bytes[from];
+    for (int32_t k = 0; k < t->nuse && t->copy; k++) {
+        const struct net_use *u = &t->use[k];
+        int32_t to = u->form[w->choice[u->node]];
+        if (u->begin <= time && time < u->end) bytes[w->call[u->node]] += t->copy[(int64_t)from * t->nto + to];
+    }
+}
+
+void
+ways_held(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *bytes)
+{
+    struct sharing w;
+    share(&w, a, p, ncall);
+    int32_t time = fullest(&w);
+    memset(bytes, 0, sizeof *bytes * (size_t)(ncall + 1));
+    for (int32_t v = 0; v < a->net.nnode; v++)
+        if (a->net.node[v].memory && a->net.node[v].time == time)
+            bytes[w.call[v]] += a->net.node[v].memory[w.choice[v]];
+    for (int32_t i = 0; i < a->net.ntensor; i++) add_live(&w, &a->net.tensor[i], time, bytes);
     arena_fini(&w.tmp);
 }

@@ -13,5 +13,7 @@
 /* Gives, by call (0: what no call leads to), nanoseconds of a step p that was laid out as in a; ns has ncall + 1
  * elements. */
 void ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns);
+/* Gives, so too, bytes on the fullest rank when most are held. */
+void ways_held(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *bytes);
 
 #endif
