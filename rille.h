@@ -434,8 +434,9 @@ struct rille_graph_options {
     const char *auto_parallel;
     int64_t memory_limit; /* bytes a device, which a planner and a search for a schedule keep to, and over which another
                              plan is refused; 0: none */
-    double time_limit;    /* seconds of one core that the planner may search; 0: 1 */
-    bool again;           /* the caller traces again whenever rille_trace_end gives no graph */
+    double time_limit; /* seconds of one core that the planner may search; 0: 1, or 0.1 for the bound alone of a choice
+                          that needs no search ("propagate", "greedy", without a memory limit) */
+    bool again;        /* the caller traces again whenever rille_trace_end gives no graph */
 };
 /* E_ARG: an option is not one of those there are. rille_trace_begin() checks too. */
 int rille_graph_check(const struct rille_graph_options *o);
@@ -635,8 +636,9 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* What each thing that the user laid out - a to_global, a strategy, a variable that updates write - makes a planned
- * step cost more: at least and at most so many nanoseconds. Plans once without each, a quarter of a second long. */
+/* What each thing that the user laid out - a to_global, a strategy, a variable, but for what follows another - makes a
+ * planned step cost more: at least and at most so many nanoseconds. Plans once without each, a quarter of a second
+ * long. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;

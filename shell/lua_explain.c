@@ -304,6 +304,8 @@ boxing_end(lua_State *L, const char *key, int ndim)
         complain(L, "boxing: %s is a table {placement =, sbp =}, found %s", key, what_is(L, -1));
     check_keys(L, -1, "boxing", keys);
     lua_pushfstring(L, "boxing: %s", key);
+    if (layout_auto(L, lua_gettop(L) - 1))
+        complain(L, "boxing: %s: sbp = \"auto\" is for variables: a move ends somewhere", key);
     const struct rille_layout *l = layout_read(L, -2, lua_tostring(L, -1), ndim, NULL);
     if (!l) complain(L, "boxing: %s says neither placement nor sbp", key);
     lua_pop(L, 2);

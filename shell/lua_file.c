@@ -47,9 +47,9 @@ file_push(lua_State *L, const char *who, const char *path, const char *format)
 /* ---- loading ---- */
 
 /* Where an entry of so many dimensions goes: placement and sbp of the options at `i`, either of which may be a function
- * of the name. */
+ * of the name; *planned: the planner says. */
 static const struct rille_layout *
-entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry *e)
+entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry *e, bool *planned)
 {
     static const char *const keys[] = {"placement", "sbp"};
     if (lua_isnoneornil(L, i)) return NULL;
@@ -61,8 +61,10 @@ entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry
         }
         lua_setfield(L, -2, keys[k]);
     }
+    int at = lua_gettop(L);
+    *planned = layout_auto(L, at);
     if (e->name[0]) who = lua_pushfstring(L, "%s: '%s'", who, e->name);
-    return layout_read(L, lua_gettop(L) - (e->name[0] != 0), who, e->ndim, NULL);
+    return layout_read(L, at, who, e->ndim, NULL);
 }
 
 /* Pushes entry k, laid out as the options at i say. */
@@ -71,9 +73,10 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
 {
     struct rille_file_entry e;
     const char *dtype = NULL;
+    bool planned = false;
     int top = lua_gettop(L);
     rille_file_entry(f, k, &e);
-    const struct rille_layout *layout = entry_layout(L, i, who, &e);
+    const struct rille_layout *layout = entry_layout(L, i, who, &e, &planned);
     if (!lua_isnoneornil(L, i)) {
         int type = lua_getfield(L, i, "dtype");
         if (type != LUA_TNIL && type != LUA_TSTRING) complain(L, "%s: dtype is a text, found %s", who, what_is(L, -1));
@@ -82,6 +85,7 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     struct rille_tensor **slot = tensor_slot(L);
     at_line(L);
     check_as(L, who, rille_file_load(f, k, dtype, layout, slot));
+    if (planned) check(L, rille_tensor_auto(*slot, true));
     lua_insert(L, top + 1);
     lua_settop(L, top + 1);
 }

@@ -452,7 +452,7 @@ hints_tostring(lua_State *L)
     luaL_Buffer b;
     int n = (int)lua_rawlen(L, 1);
     luaL_buffinit(L, &b);
-    if (n == 0) luaL_addstring(&b, "no hints: nothing was laid out by hand");
+    if (n == 0) luaL_addstring(&b, "no hints: no move, strategy or variable was laid out by hand");
     for (int k = 1; k <= n; k++) {
         lua_rawgeti(L, 1, k);
         lua_getfield(L, -1, "what");
@@ -691,10 +691,10 @@ whatif(lua_State *L)
     for (int a = 0; a < c.naxis; a++) {
         int64_t n;
         lua_rawgeti(L, -1, a + 1);
-        if (!whole_at(L, -1, &n) || n < 1 || n > INT32_MAX)
+        if (!whole_at(L, -1, &n) || n < 1)
             return complain(L, "whatif: mesh has an axis of a whole number of devices from 1 up, found %s",
                             what_is(L, -1));
-        c.mesh[a] = (int32_t)n;
+        c.mesh[a] = (int32_t)(n < INT32_MAX ? n : INT32_MAX);
         lua_pop(L, 1);
     }
     lua_pop(L, 1);

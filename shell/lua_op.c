@@ -216,11 +216,12 @@ unknown_name(struct call *c, const char *name)
     luaL_Buffer b;
     luaL_buffinit(c->L, &b);
     for (int k = 0; k < o->nattr; k++) {
-        if (k) luaL_addstring(&b, ", ");
         luaL_addstring(&b, o->attr[k].name);
+        luaL_addstring(&b, ", ");
     }
+    luaL_addstring(&b, "strategy");
     luaL_pushresult(&b);
-    return refuse(c, "no attribute is called '%s'; it has %s", name, o->nattr ? lua_tostring(c->L, -1) : "none");
+    return refuse(c, "no attribute is called '%s'; it has %s", name, lua_tostring(c->L, -1));
 }
 
 /* ---- tables: a list of tensors, a list of integers, names ---- */

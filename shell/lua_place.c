@@ -271,9 +271,12 @@ sbp_read(lua_State *L, int i, const char *who, struct sbp *sbp)
     if (lua_type(L, i) == LUA_TSTRING) {
         sbp->n = 1;
         sbp->text[0] = text_at(L, i, who);
-    } else if (lua_istable(L, i))
+    } else if (lua_istable(L, i)) {
         sbp_table(L, i, who, sbp);
-    else
+        for (int k = 0; k < sbp->n; k++)
+            if (!strcmp(sbp->text[k], "auto"))
+                complain(L, "%s: \"auto\" is one word for all axes, no entry of a list", who);
+    } else
         complain(L, "%s: a text such as \"S(0)\", or a table with one text for each mesh axis, is wanted; found %s",
                  who, what_is(L, i));
 }

@@ -87,6 +87,56 @@ local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
 tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
   ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "of products, of passes, and of acts")
 
+-- A file of everything, damaged by lot: it is read, or refused with its line, before anything is done; what is read gives a plan.
+do
+  local absurd = os.tmpname()
+  write(absurd, [[
+local rille = require "rille"
+local P = rille.placement("cpu", {{0, 1}, {2, 3}})
+local w = rille.ones({24, 16}, {placement = P, sbp = "auto", requires_grad = true})
+local step = rille.graph(function(x) local y = x:matmul(w):softmax(1):square():sum(); y:backward(); w.grad = nil; return y end,
+  {auto_parallel = true, time_limit = 5})
+local y = step(rille.ones({32, 24}, {placement = P, sbp = {"S(0)", "B"}})):item()
+local e, far = step:explain(), rille.whatif(step, {mesh = {64, 96}})
+local path = os.tmpname()
+step:certify(path)
+rille.certificate(path)
+os.remove(path)
+print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.bound <= far.cost and "fine")]])
+  local names = {alpha_ns = {0, 1e9}, beta_ns_per_byte = {0, 1e6}, gamma_ns_per_byte = {0, 1e6}, copy_ns_per_byte = {0, 1e6},
+    hop_ns = {0, 1e9}, wire_ns = {0, 1e9}, wire_ns_per_byte = {0, 1e6}, staging_bytes = {0, 1e15}, flops_per_ns = {1e-6, 1e9},
+    bytes_per_ns = {1e-6, 1e9}}
+  local least, most, lines = {}, {}, {}
+  for name, range in pairs(names) do
+    least[#least + 1], most[#most + 1] = ("%s %g"):format(name, range[1]), ("%s %g"):format(name, range[2])
+    lines[#lines + 1] = ("%s %g"):format(name, math.min(range[2], 0.25 + range[1]))
+    for k = 1, 2 do
+      tap.is(with_cost(least[#least]:gsub(" .*", " ") .. range[k] .. "\n", absurd), "fine\n", ("%s = %g, which may be: a plan, a bound, a proof"):format(name, range[k]))
+    end
+  end
+  tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all of them at their least, at their most")
+  local whole, seed = table.concat(lines, "\n") .. "\n", tap.seed(1)
+  math.randomseed(seed)
+  local read, wrong = 0, nil
+  for _ = 1, os.getenv("RILLE_LONG") and 1000 or 60 do
+    local text = whole
+    for _ = 1, math.random(1, 3) do
+      local at, way = math.random(#text), math.random(4)
+      if way == 1 then text = text:sub(1, at - 1) .. string.char(math.random(0, 255)) .. text:sub(at + 1)
+      elseif way == 2 then text = text:sub(1, at)
+      elseif way == 3 then text = text:sub(1, at - 1) .. text:sub(at + math.random(6))
+      else text = text:sub(1, at) .. ("0123456789e+-.# \nnaif"):sub(math.random(20)) .. text:sub(at + 1) end
+      if #text == 0 then text = "\n" end
+    end
+    local said = with_cost(text, absurd)
+    read = read + (said == "fine\n" and 1 or 0)
+    if said ~= "fine\n" and not said:find(file, 1, true) then wrong = wrong or ("%q: %s"):format(text, said) end
+  end
+  tap.ok(not wrong, "damaged files are read or refused by name", wrong)
+  tap.ok(read > 2 and read < 50 or os.getenv("RILLE_LONG"), "some of them are read", read)
+  os.remove(absurd)
+end
+
 -- Measured, they are kept and read at the next start.
 local home = os.tmpname()
 os.remove(home)

@@ -88,6 +88,19 @@ zmq_is_only_in_actors() { only_in actors 'zmq.*\.h' | grep -v '^shell/jupyter_so
 dnnl_is_only_in_kernels() { only_in kernels '(oneapi/dnnl/)?dnnl.*\.h' | grep -v '"kernels/cpu/dnnl.h"'; }
 cuda_is_only_in_its_plugin() { only_in kernels/cuda 'cu(da|blas|dnn).*\.h|nccl\.h' | grep -v '^runtime/device_'; }
 
+# A cost network is numbers: no file of the search, nor any header that it takes, has heard of layouts.
+nets_know_no_layout() {
+  quoted sbp runtime | awk -F: '{ to[$1, ++n[$1]] = $2 }
+    function reach(file, i) { if (file in seen) return; seen[file] = 1; for (i = 1; i <= n[file]; i++) reach(to[file, i]) }
+    END { for (file in n) if (file ~ /^sbp\//) { split("", seen); reach(file)
+      if ("sbp/net.h" in seen && "runtime/layout.h" in seen) print file " knows nets and layouts" } }'
+}
+# A proof is worth something if what checks it has nothing in common with what wrote it.
+the_checker_shares_nothing_with_the_search() {
+  quoted sbp | sed -nE 's#^(sbp/proof[a-z_]*\.[ch]):#\1 includes #p' | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
+  grep -E '^sbp/proof' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
+}
+
 # A record may be named to build with it; nobody compares a node's operator with one, but the record's own file.
 nobody_asks_which_operator() {
   find_text '[=!]= *&?op_[a-z0-9_]+\b *[^a-z0-9_(]|strcmp\([^;]*op->name[^;]*, *"' "${folders[@]}" |
@@ -108,6 +121,8 @@ clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/clock\.h|shell/clock\.h|shell/jupyter_wire\.c|bench/peers/[^:]*):'
 }
+# tap.has is a question: as a statement it is a check that cannot fail.
+every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
 nothing_is_left_open() {
   local words='TO''DO|FIX''ME|X''XX|HA''CK'
@@ -154,8 +169,9 @@ headers_have_guards_of_their_own() {
 rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone folders_go_round_nowhere picture_is_of_these_sources
   includes_name_a_file_from_the_root shell_sees_the_public_face_alone
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
-  dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
-  clocks_are_read_in_one_place structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
+  dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nets_know_no_layout the_checker_shares_nothing_with_the_search
+  nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
+  clocks_are_read_in_one_place every_check_counts structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
   headers_say_whose_they_are headers_speak_of_what_is_there headers_have_guards_of_their_own)
 
 # A tree in which every rule is broken.
@@ -168,7 +184,10 @@ plant() {
   printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' >runtime/bad.h
   echo '#include "runtime/type.h"' >shell/bad.c
   echo '#include "runtime/type.h"' >examples/bad.c
+  echo '#include "runtime/layout.h"' >sbp/sig.h
+  printf '#include "%s"\n' sbp/net.h sbp/sig.h | tee sbp/proof.c >sbp/search.c
   seq 900 >lua/long.lua
+  echo 'tap.has("x", "y")' >t/bad.lua
   mkdir -p actors/act CMakeFiles/librille.dir/{runtime,shell,actors/act}
   echo 'int upper(void); int lower_down(void) { return upper(); }' >runtime/calls.c
   echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/act/called.c

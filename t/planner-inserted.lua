@@ -178,7 +178,7 @@ do
       tap.ok(far.cost == e.cost and far.bytes == e.bytes and all.cost > 0, name .. "whatif tells the same of as many devices")
       local path = os.tmpname()
       step:certify(path)
-      tap.has(rille.certificate(path), tostring(e.cost))
+      tap.ok(tap.has(rille.certificate(path), tostring(e.cost)), name .. "the certificate has its cost")
       os.remove(path)
     end
   end

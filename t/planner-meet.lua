@@ -87,7 +87,8 @@ for _, case in ipairs(cases) do
   end
   tap.is(got, expected, name .. ": so many meetings, with both hints and what is moved")
   tap.ok(are_moves(e), name .. ": each is a move of the plan, and takes time")
-  tap.has(tostring(e), #want == 0 and "no hints meet" or ("hints meet %d time"):format(#want), table.unpack(text))
+  tap.ok(tap.has(tostring(e), #want == 0 and "no hints meet" or ("hints meet %d time"):format(#want), table.unpack(text)),
+    name .. ": the text tells each")
   met = met + #want
 end
 tap.ok(met >= 6, "programs with meetings were among them: " .. met)

@@ -58,4 +58,58 @@ tap.group("moves that the user wrote", function()
   tap.ok(seed or some > DRAWS // 2, "most move something", some)
 end)
 
+-- Of every layout to every other that the call allows, partial ones too: what is traced is always a plan, for each mode, and the
+-- optimum costs no more than any. (From one kind of partial value to another there is no move.)
+tap.group("moves between all layouts", function()
+  local line, grid = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}, {}
+  for _, a in ipairs{"S(0)", "B", "P", "P(max)"} do
+    for _, b in ipairs{"S(1)", "B", "P", "P(max)"} do
+      if a == b or not (a:find("P") and b:find("P")) then grid[#grid + 1] = {a, b} end
+    end
+  end
+  local function text(sbp) return type(sbp) == "table" and ("(%s, %s)"):format(sbp[1], sbp[2]) or sbp end
+  local tried, refused, wrong = 0, 0, nil
+  for place, all in pairs{[P] = line, [rille.placement("cpu", {{0, 1}, {2, 3}})] = grid} do
+    local cut = all == line and "S(0)" or {"S(0)", "B"}
+    for _, from in ipairs(all) do
+      for _, to in ipairs(all) do
+        for _, reads in ipairs{"the value", "what is computed of it", "what is computed of it, twice"} do
+          local x = rille.randn({8, 12}, {placement = place, sbp = from})
+          local w = rille.randn({8, 12}, {placement = place, sbp = cut, requires_grad = true})
+          local function f(x)
+            local v = reads == "the value" and x or x * w
+            local y = v:to_global{placement = place, sbp = to}:exp():sum()
+            if reads:find("twice") then y = y + (v:to_global{placement = place, sbp = to} * 2):sum() + v:neg():sum() end
+            w.grad = nil
+            if y.requires_grad then y:backward() end
+            return y
+          end
+          local good, want = pcall(f, x)
+          local slope, cost = good and w.grad, {}
+          for _, mode in ipairs{"optimal", "propagate", "recursive", "greedy"} do
+            local step = rille.graph(f, {auto_parallel = mode, time_limit = 600})
+            local fine, y = pcall(step, x)
+            local what = ("%s to %s, %s, %s: "):format(text(from), text(to), reads, mode)
+            tried, refused = tried + 1, refused + (fine and 0 or 1)
+            if fine ~= good then
+              wrong = wrong or what .. tostring(fine and "there is no such move" or y)
+            elseif not good then
+              if not tostring(y):find("cannot become", 1, true) then wrong = wrong or what .. tostring(y) end
+            else
+              local e = step:explain()
+              cost[mode] = e.cost
+              if math.abs(y:item() - want:item()) > 1e-3 * (1 + math.abs(want:item())) then wrong = wrong or what .. "its value" end
+              if slope and (w.grad - slope):abs():max():item() > 1e-3 then wrong = wrong or what .. "its gradient" end
+              if e.bytes ~= tap.received(step) then wrong = wrong or ("%s%d bytes told, %d moved"):format(what, e.bytes, tap.received(step)) end
+              if cost.optimal > e.cost then wrong = wrong or ("%s%d ns, optimal %d"):format(what, e.cost, cost.optimal) end
+            end
+          end
+        end
+      end
+    end
+  end
+  tap.ok(not wrong, tried .. " plans: values, gradients, bytes, and the optimum is the least", wrong)
+  tap.ok(refused > 0 and refused < tried // 4, "moves that are none are refused, by the call", refused)
+end)
+
 tap.done()

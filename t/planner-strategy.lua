@@ -230,6 +230,13 @@ for _, length in ipairs{16, 128} do
   end
 end
 
+-- Hints of a step that are strategies.
+local function strategies(step)
+  local list = {}
+  for _, h in ipairs(step:hints()) do list[#list + 1] = h.what:match(".* strategy$") end
+  return list
+end
+
 do
   local q, k = operand({4, 4, 16, 16}, P, "B"), operand({4, 4, 256, 16}, P, "B")
   local whole_q, cut_k = {1, 1, 1, 1}, {1, 1, 4, 1}
@@ -240,8 +247,7 @@ do
   tap.fails(attention{whole_q, cut_k}, "one list for each operand", "attention wants lists of q, k and v")
   local step = rille.graph(attention{whole_q, cut_k, cut_k}, {auto_parallel = true})
   step()
-  tap.is(#step:hints(), 1, "the strategy of attention is one hint")
-  tap.is(step:hints()[1].what, "scaled_dot_product_attention strategy", "which names the call")
+  tap.is(strategies(step), {"scaled_dot_product_attention strategy"}, "the strategy of attention is one hint, which names the call")
 end
 
 do
@@ -250,7 +256,6 @@ do
   tap.fails(function() return x:softmax(1, {strategy = {{1, 4}, {1}}}) end, "one list for each operand", "lists are as many as operands")
   local step = rille.graph(function() return x:softmax(1, {strategy = {{1, 4}}}) end, {auto_parallel = true})
   step()
-  tap.is(#step:hints(), 1, "the strategy of a call in parts is one hint")
-  tap.is(step:hints()[1].what, "softmax strategy", "which names the call")
+  tap.is(strategies(step), {"softmax strategy"}, "the strategy of a call in parts is one hint, which names the call")
 end
 tap.done()

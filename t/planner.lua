@@ -181,13 +181,14 @@ do
   local all, step = cost(true, "S(1)")
   local hints = step:hints()
   tap.is(#hints, 2, "a move and a variable are two hints")
-  tap.has(hints[1].what .. hints[1].line, "to_global B", "planner.lua")
+  tap.ok(tap.has(hints[1].what .. hints[1].line, "to_global B", "planner.lua"), "a move is told with its line")
   tap.is({hints[1].price, hints[1].price_high}, {all - cost(false, "S(1)"), all - cost(false, "S(1)")}, "a move costs what it does")
-  tap.has(hints[2].what, "variable f32{64, 64} S(1)")
+  tap.is(hints[2].what, "variable f32{64, 64} S(1)", "a variable by its type and layout")
   tap.ok(hints[2].price >= 0 and hints[2].price <= hints[2].price_high, "so does where a variable lies")
-  tap.has(tostring(hints), hints[1].what .. " (" .. hints[1].line .. "): the step +" .. hints[1].price .. " ns\nvariable f32{64, 64} S(1)")
+  tap.ok(tap.has(tostring(hints), ("%s (%s): the step +%d ns\nvariable f32{64, 64} S(1)"):format(hints[1].what, hints[1].line, hints[1].price)),
+    "printed, they are a line each")
   tap.is(#select(2, cost(true, "auto")):hints(), 1, "but not where the planner chose it")
-  tap.has(tostring(select(2, cost(false, "auto")):hints()), "no hints")
+  tap.ok(tap.has(tostring(select(2, cost(false, "auto")):hints()), "no hints"), "and where nothing was laid out there are none")
   local plain = rille.graph(function(x) return x:sum() end)
   plain(rille.ones(4))
   tap.fails(function() plain:hints() end, {"hints", "auto_parallel"}, "a step that was not planned has no hints")
@@ -216,27 +217,38 @@ do
   end
 end
 
--- Hints that no plan meets are told with their lines, however many others there are.
+-- Hints that clash are met by a move between. On other devices a strategy may fit nothing: each that does not is told with its line,
+-- and no other hint; on a mesh of other axes there are none.
 do
   local P = place("line")
   local x = rille.randn({8, 8}, {placement = P, sbp = "S(0)"})
-  local function line_of(f) return debug.getinfo(f, "S").linedefined end
-  local function alone(a)
-    return a:to_global{placement = P, sbp = "P"}:sum()
-  end
-  local function told(f)
-    local good, why = pcall(rille.graph(f, {auto_parallel = true}), x)
-    return good and "" or tostring(why)
-  end
-  local why, at = told(function(a)
+  local function clashing(a)
     local y = a:matmul(a, {strategy = {{4, 1}, {1, 1}}})
     local w = a:tanh():to_global{placement = P, sbp = "S(1)"}
-    return (y:to_global{placement = P, sbp = "P"}:sum() + w:sum())
-  end), debug.getinfo(1, "l").currentline
-  tap.has(why, "hints clash", ("matmul strategy (t/planner.lua:%d)"):format(at - 3), ("to_global P (t/planner.lua:%d)"):format(at - 1))
-  tap.ok(not why:find("S(1)", 1, true), "one that has nothing to do with it is not blamed: " .. why)
-  tap.has(told(alone), "no plan meets to_global P", ("t/planner.lua:%d"):format(line_of(alone) + 1))
-  tap.ok(x:sum():item() == x:sum():item(), "and nothing is lost")
+    y = y:to_global{placement = P, sbp = "P"}
+    return y:matmul(w, {strategy = {{1, 4}, {4, 1}}}):softmax(1, {strategy = {{2, 2}}}):sum()
+  end
+  local at = debug.getinfo(clashing, "S").linedefined
+  tap.fails(function() clashing(x) end, {"softmax", "strategy", "{2, 2}"}, "a strategy that four devices in a row do not allow is told")
+  local function halves(a) return a:matmul(a, {strategy = {{2, 1}, {1, 1}}}) end
+  tap.fails(function() rille.graph(halves, {auto_parallel = true})(x) end, {"t/planner.lua:" .. debug.getinfo(halves, "S").linedefined, "matmul",
+    "strategy {{2, 1}, {1, 1}}"}, "so is one within a step, with its line")
+  local function met(a)
+    local y = a:matmul(a, {strategy = {{4, 1}, {1, 1}}})
+    local w = a:tanh():to_global{placement = P, sbp = "S(1)"}
+    return y:to_global{placement = P, sbp = "P"}:matmul(w, {strategy = {{1, 4}, {4, 1}}}):sum()
+  end
+  at = debug.getinfo(met, "S").linedefined
+  local want = met(x):item()
+  for _, mode in ipairs(modes) do
+    local step = rille.graph(met, {auto_parallel = mode, time_limit = 600})
+    tap.ok(math.abs(step(x):item() - want) < 1e-3 * (1 + math.abs(want)), mode .. ": hints that clash are met by moves")
+    tap.ok(#step:explain().boxing > 0, mode .. ": which are told")
+    tap.fails(function() rille.whatif(step, {mesh = {8}}) end,
+      {("no plan meets matmul strategy (t/planner.lua:%d) and matmul strategy (t/planner.lua:%d): none of the layouts that 8 devices allow")
+        :format(at + 1, at + 3)}, mode .. ": on eight devices no four pieces are possible, which both lines are told of")
+    tap.ok(rille.whatif(step, {mesh = {8, 8}}).cost > 0, mode .. ": on a mesh of other axes no hint holds")
+  end
 end
 
 -- What goes over the links of each axis: all that moves, and over the fast ones what is asked for often.
@@ -258,7 +270,8 @@ do
     tap.is(#far.axis_bytes, 2, "bytes by axis: one number an axis")
     tap.is(far.axis_bytes[1] + far.axis_bytes[2], far.bytes, "they are all that moves")
     tap.ok(far.bytes > 0, "which is something")
-    tap.has(tostring(far), ("over axis 0: %d bytes"):format(far.axis_bytes[1]), ("over axis 1: %d bytes"):format(far.axis_bytes[2]))
+    tap.ok(tap.has(tostring(far), ("over axis 0: %d bytes"):format(far.axis_bytes[1]), ("over axis 1: %d bytes"):format(far.axis_bytes[2])),
+      "which are printed")
   end
   tap.is(step:explain().axis_bytes, nil, "on devices that are here no links are told apart")
 end

@@ -10,7 +10,6 @@
 #include "runtime/clock.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
-#include "sbp/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +56,9 @@ struct value {
     int32_t nreg; /* registers: as many pieces may have it at one time */
     enum holding holds;
     int32_t born, dies;
-    bool early; /* the sum of what it owes may be made right behind it */
+    bool early;           /* the sum of what it owes may be made right behind it */
+    bool asked;           /* as moves read it that the user wrote, which make it partial: they may */
+    struct value *partly; /* as those read it; NULL: none does */
     struct reader *reader, **end;
 };
 struct priced {
@@ -187,34 +188,12 @@ times_of(const struct planner *w, const struct prog_node *n)
     return n->piece ? w->p->pieces : 1;
 }
 
-/* A strategy rules out what does not cut the operands so. */
-static void
-forbid(struct planner *w, const struct prog_node *n, const struct candidate_list *l, int64_t *cost)
-{
-    struct type in[STRATEGY_OPERAND * 2];
-    const struct layout *layout[STRATEGY_OPERAND * 2];
-    if (!n->strategy || n->nin > STRATEGY_OPERAND * 2) return;
-    for (int i = 0; i < n->nin; i++) {
-        in[i] = ref_type(w->p, n->in[i]);
-        layout[i] = ref_layout(w->p, n->in[i]);
-    }
-    struct call c = {.op = n->op, .nin = n->nin, .in = in, .layout = layout};
-    for (int32_t k = 0; k < l->n; k++)
-        if (!strategy_fits(n->strategy, &c, l->candidate[k].layout)) cost[k] = NET_NEVER;
-}
-
-/* What the busiest rank computes. */
 static const int64_t *
 work(struct planner *w, const struct prog_node *n, const struct candidate_list *l)
 {
     struct arena tmp = {0};
     int64_t *cost = ARENA_ARRAY(&tmp, int64_t, l->n);
-    double whole = MAX(l->flops / w->o->rates.flops_per_ns, l->bytes / w->o->rates.bytes_per_ns);
-    for (int32_t k = 0; k < l->n && !(n->op->flags & OP_VIEW); k++) {
-        double ns = (w->o->rates.act_ns + whole * l->candidate[k].share) * (double)times_of(w, n);
-        cost[k] = ns >= 1e17 ? NET_NEVER - 1 : (int64_t)ceil(ns);
-    }
-    forbid(w, n, l, cost);
+    candidates_work(w->p, n, l, &w->o->rates, times_of(w, n), cost);
     const int64_t *kept = hash_keep(&w->kept, cost, sizeof *cost * (size_t)l->n);
     arena_fini(&tmp);
     return kept;
@@ -230,13 +209,21 @@ index_of(const struct layout **list, int32_t *n, const struct layout *l)
     return (uint16_t)k;
 }
 
+static bool
+makes_partial(const struct prog_node *n)
+{
+    return n->asked && n->op->flags & OP_MOVE && layout_partial(n->layout[0]) != RED_NONE;
+}
+
 /* What node i looks at. A move of what is brought again has a value of its own: it is moved whoever moved it before,
- * and once a piece if that is so often. */
+ * and once a piece if that is so often. So have moves to what only the user may ask for, all of one value together. */
 static struct value *
 source(struct planner *w, int32_t i)
 {
     const struct prog_node *n = &w->p->node[i];
-    return n->again && n->op->flags & OP_MOVE ? &w->value[i * OP_OUT + 1] : value_of(w, n->in[0]);
+    struct value *v = value_of(w, n->in[0]);
+    if (n->again && n->op->flags & OP_MOVE) return &w->value[i * OP_OUT + 1];
+    return v->partly && makes_partial(n) ? v->partly : v;
 }
 
 /* A move that was asked for, or to another placement, or a sum over pieces: it reads in the layout that it gives. */
@@ -249,11 +236,15 @@ move_node(struct planner *w, int32_t i)
     TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &all, &nall));
     layout = ARENA_ARRAY(&w->a->arena, const struct layout *, nall + 2);
     struct value *from = value_of(w, n->in[0]);
-    if (n->again) {
-        made(source(w, i), from->maker, from->layout, from->stride, &from->type, times_of(w, n));
-        source(w, i)->holds = HOLDS_NOTHING;
-        from->dies = MAX(from->dies, running(w->a->net.nnode) + 1);
+    if (n->again || (makes_partial(n) && !from->partly)) {
+        struct value *own = &w->value[i * OP_OUT + 1];
+        made(own, from->maker, from->layout, from->stride, &from->type, n->again ? times_of(w, n) : from->times);
+        own->holds = HOLDS_NOTHING;
+        own->asked = makes_partial(n);
+        own->at = from->at;
+        if (own->asked) from->partly = own;
     }
+    if (n->again || makes_partial(n)) from->dies = MAX(from->dies, running(w->a->net.nnode) + 1);
     if (n->asked) {
         layout[count++] = n->layout[0];
     } else {
@@ -515,7 +506,7 @@ copy_bytes(const struct value *v, const struct layout *from, const struct layout
 struct price_key {
     struct type type;
     int64_t times;
-    int32_t nfrom, nto, holds;
+    int32_t nfrom, nto, holds, asked;
 };
 
 static const struct priced *
@@ -534,6 +525,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     head.nfrom = nfrom;
     head.nto = nto;
     head.holds = v->holds == HOLDS_OVER || v->holds == HOLDS_INNER ? v->holds : HOLDS_REGISTER;
+    head.asked = v->asked;
     memcpy(key, &head, sizeof head);
     memcpy(key + sizeof head, from, sizeof *from * (size_t)nfrom);
     memcpy(key + sizeof head + sizeof *from * (size_t)nfrom, to, sizeof *to * (size_t)nto);
@@ -547,7 +539,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
         int64_t *copy = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
         for (int32_t f = 0; f < nfrom; f++)
             for (int32_t t = 0; t < nto; t++) {
-                int64_t one = assign_price(&v->type, from[f], to[t], &w->p->cost, w->o->links, &sent);
+                int64_t one = assign_price(&v->type, from[f], to[t], v->asked, &w->p->cost, w->o->links, &sent);
                 price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
                 moved[(int64_t)f * nto + t] = sent >= NET_NEVER / v->times ? NET_NEVER : sent * v->times;
                 copy[(int64_t)f * nto + t] = copy_bytes(v, from[f], to[t]);
@@ -835,6 +827,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
 {
     struct planner *w;
     int status = begin(p, at, o, &w);
+    bool built = !status;
     struct assigned *a = w->a;
     struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
     s.quick = o->quick;
@@ -851,17 +844,8 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     }
     free(w);
     if (status && o->least) *o->least = (struct assign_least){a->solved.peak, a->solved.floor};
+    if (status == E_PLAN && built) status = clash_tell(p, a, status);
     if (status) assigned_free(&a);
     *out = a;
-    return status == E_PLAN ? clash_tell(p, at, o, status) : status;
-}
-
-bool
-assign_possible(struct program *p, struct atlas *at, const struct assign_options *o)
-{
-    struct planner *w;
-    bool possible = begin(p, at, o, &w) || net_possible(&w->a->net);
-    assigned_free(&w->a);
-    free(w);
-    return possible;
+    return status;
 }

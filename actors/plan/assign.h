@@ -88,12 +88,11 @@ struct assigned {
 
 /* Rewrites p; a failure leaves it as it was. Interns layouts in `at`. E_SBP, E_PLAN ("memory: ..."). */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
-/* False: no layouts are possible. Rewrites nothing. */
-bool assign_possible(struct program *p, struct atlas *at, const struct assign_options *o);
 void assigned_free(struct assigned **a);
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
-/* Returns what moving t takes, in whole nanoseconds; NET_NEVER: no plan may do it. *bytes: over all ranks. */
-int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to,
+/* Returns what moving t takes, in whole nanoseconds; NET_NEVER: no plan may do it. asked: the user wrote the move, so
+ * it may make a partial value of one that is not. *bytes: over all ranks. */
+int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to, bool asked,
                      const struct box_cost *cost, const struct assign_links *links, int64_t *bytes);
 /* Bytes of a tensor on the fullest rank; and what they take there as a register, which begins at such an address. */
 int64_t assign_part(const struct type *t, const struct layout *l);

@@ -32,6 +32,10 @@ int candidates_of(struct candidates *c, int32_t i, const struct candidate_list *
 /* Lists every layout without partial values that a tensor of this type may have where it lies `now`. */
 int candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
                       int32_t *n);
+/* Fills cost, by candidate of the node: whole nanoseconds that the busiest rank computes, of all times; NET_NEVER where
+ * its strategy rules the candidate out (price.c). */
+void candidates_work(const struct program *p, const struct prog_node *n, const struct candidate_list *l,
+                     const struct compute_rates *r, int64_t times, int64_t *cost);
 /* Has every device everything that lies so? NULL: yes. */
 bool candidate_is_whole(const struct layout *l);
 

@@ -1,14 +1,15 @@
-/* clash.h - which of the user's hints no plan meets together.
+/* clash.h - which of the user's hints no plan meets.
  *
- * Hints are the to_global moves and strategies of a program. Where a network has no choice at all, hints are lifted one
- * after the other as long as it still has none: those that are left clash. One call, one thread. */
+ * What was traced meets them all, on its own mesh: moves that the user wrote are possible there, and strategies were
+ * looked for when their operators were called. So a hint that cannot be met is a strategy on another mesh (whatif),
+ * which cuts none of the layouts that there are into so many pieces. One call, one thread. */
 #ifndef RILLE_PLAN_CLASH_H
 #define RILLE_PLAN_CLASH_H
 
 #include "actors/plan/assign.h"
 
-/* Fails with E_SBP, naming each hint that clashes and its line, where that is why p cannot be planned; with `status`,
- * and the text that there is, where it is not. */
-int clash_tell(const struct program *p, struct atlas *at, const struct assign_options *o, int status);
+/* Fails with E_SBP, naming each such hint and its line, where there is one in p, whose net a has; with `status`, and
+ * the text that there is, where there is none. */
+int clash_tell(const struct program *p, const struct assigned *a, int status);
 
 #endif

@@ -1,10 +1,40 @@
-/* price.c - what moving a tensor from one layout to another costs, as a planner reckons it. */
-#include "actors/plan/assign.h"
+/* price.c - what computing costs, and moving a tensor from one layout to another, as a planner reckons it. */
+#include "actors/plan/candidate.h"
+
+#include "sbp/strategy.h"
 
 #include <math.h>
 #include <string.h>
 
-/* P is never made of what is not partial on an axis, but for a B that joins a sum. */
+/* A strategy rules out what does not cut the operands so. */
+static void
+forbid(const struct program *p, const struct prog_node *n, const struct candidate_list *l, int64_t *cost)
+{
+    struct type in[STRATEGY_OPERAND * 2];
+    const struct layout *layout[STRATEGY_OPERAND * 2];
+    if (!n->strategy || n->nin > STRATEGY_OPERAND * 2) return;
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = ref_type(p, n->in[i]);
+        layout[i] = ref_layout(p, n->in[i]);
+    }
+    struct call c = {.op = n->op, .nin = n->nin, .in = in, .layout = layout};
+    for (int32_t k = 0; k < l->n; k++)
+        if (!strategy_fits(n->strategy, &c, l->candidate[k].layout)) cost[k] = NET_NEVER;
+}
+
+void
+candidates_work(const struct program *p, const struct prog_node *n, const struct candidate_list *l,
+                const struct compute_rates *r, int64_t times, int64_t *cost)
+{
+    double whole = MAX(l->flops / r->flops_per_ns, l->bytes / r->bytes_per_ns);
+    for (int32_t k = 0; k < l->n && !(n->op->flags & OP_VIEW); k++) {
+        double ns = (r->act_ns + whole * l->candidate[k].share) * (double)times;
+        cost[k] = ns >= 1e17 ? NET_NEVER - 1 : (int64_t)ceil(ns);
+    }
+    forbid(p, n, l, cost);
+}
+
+/* P is never made of what is not partial on an axis, but for a B that joins a sum, and where the user wrote it. */
 static bool
 may_move(const struct layout *from, const struct layout *to)
 {
@@ -52,12 +82,12 @@ sending(const struct layout *from, const struct layout *to, double bytes, const 
 }
 
 int64_t
-assign_price(const struct type *t, const struct layout *from, const struct layout *to, const struct box_cost *cost,
-             const struct assign_links *links, int64_t *bytes)
+assign_price(const struct type *t, const struct layout *from, const struct layout *to, bool asked,
+             const struct box_cost *cost, const struct assign_links *links, int64_t *bytes)
 {
     *bytes = 0;
     if (from == to) return 0;
-    if (!may_move(from, to)) return NET_NEVER;
+    if (!asked && !may_move(from, to)) return NET_NEVER;
     if (layout_same_boxes(from, to, t)) return 0; /* another name of the same bytes */
     int64_t all = box_bytes(t, from, to);
     if (all == INT64_MAX) return NET_NEVER;

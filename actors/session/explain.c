@@ -150,7 +150,7 @@ moved_by(struct teller *t, const struct prog_node *n, const struct assign_candid
     for (int i = 0; i < n->nin; i++) {
         struct type type = ref_type(t->p, n->in[i]);
         const struct layout *has = ref_layout(t->p, n->in[i]);
-        if (has && c->layout[i] && assign_price(&type, has, c->layout[i], &t->s->cost, NULL, &bytes) < NET_NEVER)
+        if (has && c->layout[i] && assign_price(&type, has, c->layout[i], false, &t->s->cost, NULL, &bytes) < NET_NEVER)
             sum += bytes;
     }
     return sum;
@@ -545,7 +545,7 @@ tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const st
     x->from = b->from;
     x->to = b->to;
     x->bytes = b->bytes * b->times;
-    x->ns = assign_price(type, from, to, &t->s->cost, t->planned->links, &bytes) * b->times;
+    x->ns = assign_price(type, from, to, n->asked, &t->s->cost, t->planned->links, &bytes) * b->times;
     t->e->nmeeting++;
 }
 
@@ -635,6 +635,8 @@ tell_plan(struct teller *t)
     str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
              s->cost == s->bound ? ": no plan costs less\n" : "");
     if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best\n", 100 * t->e->gap);
+    str_addf(&t->text, "         a device holds %lld bytes at most, %lld of them scratch memory of kernels\n",
+             (long long)t->e->peak, (long long)t->e->scratch);
 }
 
 /* ---- the whole ---- */

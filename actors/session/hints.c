@@ -1,6 +1,7 @@
 /* hints.c - what each thing that the user laid out costs a planned step: the step planned once more without it.
  *
- * A hint is a to_global that was written, an operator's strategy, or a variable that lies where it was put. Both plans
+ * A hint is a to_global that was written, an operator's strategy, or a variable that lies where it was put, whether the
+ * step updates it or only computes with it. Both plans
  * have a bound, so that the price is known between two numbers even where time ran out. */
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
@@ -119,24 +120,44 @@ is_hint(const struct origin *o)
     return o->kind == FROM_VARIABLE && !o->free && !o->t->placed;
 }
 
-/* Of variables those that updates write: what lies beside them follows. */
+/* By leaf: 1 + the node that updates it or, where none does, the first that computes with it; what updates alone read
+ * follows what they write. */
+static int32_t *
+readers_of(const struct program *p, struct arena *a)
+{
+    int32_t *reader = ARENA_ARRAY(a, int32_t, p->nleaf + 1);
+    for (int32_t i = p->nnode - 1; i >= 0; i--) {
+        const struct prog_node *n = &p->node[i];
+        for (int k = 0; k < n->nin && !(n->op->flags & (OP_MOVE | OP_UPDATE)); k++) {
+            int32_t leaf = planned_leaf_behind(p, n->in[k]);
+            if (leaf >= 0) reader[leaf] = i + 1;
+        }
+    }
+    for (int32_t i = 0; i < p->nnode; i++) {
+        int32_t leaf = p->node[i].op->flags & OP_UPDATE ? planned_leaf_behind(p, p->node[i].in[0]) : -1;
+        if (leaf >= 0) reader[leaf] = i + 1;
+    }
+    return reader;
+}
+
 static int
 price_leaves(struct pricing *w)
 {
     const struct program *p = w->g->traced;
+    struct arena tmp = {0};
+    const int32_t *reader = readers_of(p, &tmp);
     int status = 0;
-    for (int32_t i = 0; !status && i < p->nnode; i++) {
-        const struct prog_node *n = &p->node[i];
-        int32_t leaf = n->op->flags & OP_UPDATE ? planned_leaf_behind(p, n->in[0]) : -1;
+    for (int32_t i = 0; !status && i < p->nleaf; i++) {
         struct str what = {0};
-        if (leaf < 0 || !is_hint(&w->g->origin[leaf])) continue;
+        if (!reader[i] || !is_hint(&w->g->origin[i])) continue;
         str_add(&what, "variable ");
-        type_print(&p->leaf[leaf].type, &what);
+        type_print(&p->leaf[i].type, &what);
         str_add(&what, " ");
-        layout_print(p->leaf[leaf].layout, &what);
-        status = add(w, str_text(&what), &n->line, -1, leaf);
+        layout_print(p->leaf[i].layout, &what);
+        status = add(w, str_text(&what), &p->node[reader[i] - 1].line, -1, i);
         str_free(&what);
     }
+    arena_fini(&tmp);
     return status;
 }
 
@@ -149,7 +170,7 @@ rille_graph_hints(struct rille_graph *g, struct rille_hints **out)
     planned_call(g->s);
     struct pricing w = {.g = g, .out = must_alloc(sizeof *w.out), .arena = must_alloc(sizeof *w.arena)};
     w.out->memory = w.arena;
-    w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->traced->nnode + 1);
+    w.out->hint = ARENA_ARRAY(w.arena, struct rille_hint, g->traced->nnode + g->traced->nleaf + 1);
     int status = price_nodes(&w);
     if (!status) status = price_leaves(&w);
     if (status) rille_hints_free(&w.out);

@@ -134,8 +134,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
 {
     struct rille_session *s = g->s;
     int64_t deadline;
-    g->search_ns = rounds_limit_ns(o->time_limit);
-    deadline = s->rounds ? rounds_deadline(s) : computed_ns() + g->search_ns;
+    g->search_ns = rounds_limit_ns(o);
+    deadline = s->rounds ? rounds_deadline(s) : computed_ns() + rounds_search_ns(o);
     /* Where its plan holds too much others follow: of the time that is left a quarter without a limit, 5/8 with one. */
     if (o->memory_limit) deadline -= MAX(0, deadline - computed_ns()) * (limit ? 3 : 6) / 8;
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);

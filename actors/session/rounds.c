@@ -51,18 +51,26 @@ struct rounds {
 };
 
 int64_t
-rounds_limit_ns(double time_limit)
+rounds_limit_ns(const struct rille_graph_options *o)
 {
-    return (int64_t)((time_limit > 0 ? MIN(time_limit, 1e9) : 1) * 1e9);
+    return (int64_t)((o->time_limit > 0 ? MIN(o->time_limit, 1e9) : 1) * 1e9);
+}
+
+int64_t
+rounds_search_ns(const struct rille_graph_options *o)
+{
+    enum { BOUND_NS = 100000000 };
+    bool simple = !strcmp(o->auto_parallel, "propagate") || !strcmp(o->auto_parallel, "greedy");
+    return simple && !o->memory_limit && !(o->time_limit > 0) ? BOUND_NS : rounds_limit_ns(o);
 }
 
 void
-rounds_begin(struct rille_session *s, double time_limit)
+rounds_begin(struct rille_session *s, const struct rille_graph_options *o)
 {
     int64_t now = computed_ns();
     if (!s->rounds) {
         s->rounds = must_alloc(sizeof *s->rounds);
-        s->rounds->deadline = now + rounds_limit_ns(time_limit);
+        s->rounds->deadline = now + rounds_search_ns(o);
         s->rounds->least = (struct rounds_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
     }
     s->rounds->begun = now;

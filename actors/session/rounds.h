@@ -24,10 +24,13 @@
 
 enum { MOST_ROUNDS = 4 /* the mixed one counted */ };
 
-/* A time limit in seconds as whole nanoseconds, 30 years at most; 1 s where it is 0: not given. */
-int64_t rounds_limit_ns(double time_limit);
+/* A planned step's time limit as whole nanoseconds, 30 years at most; 1 s where none is given. */
+int64_t rounds_limit_ns(const struct rille_graph_options *o);
+/* As much of it as a search takes: where none is given 0.1 s for a choice that needs no search, whose bound alone is
+ * looked for then ("propagate" and "greedy" without a memory limit). */
+int64_t rounds_search_ns(const struct rille_graph_options *o);
 /* At a planned trace's begin: the first round, or the next one. */
-void rounds_begin(struct rille_session *s, double time_limit);
+void rounds_begin(struct rille_session *s, const struct rille_graph_options *o);
 /* When the search of all rounds has to end. */
 int64_t rounds_deadline(const struct rille_session *s); /* computed_ns */
 /* Do rounds take part in this call of the traced function? */

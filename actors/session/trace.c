@@ -407,7 +407,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     }
     s->trace = r;
     if (o->auto_parallel && !s->rounds) planned_call(s);
-    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o->time_limit);
+    if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o);
     if (r->options.recompute) s->region = ++s->nregion;
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);

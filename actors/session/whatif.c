@@ -103,7 +103,10 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
         TRY(layouts_for(k, &q->arena, p->node[i].nin, p->node[i].want, &q->node[i].want));
         TRY(layouts_for(k, &q->arena, p->node[i].nout, p->node[i].layout, &q->node[i].layout));
     }
-    for (int32_t i = 0; k->free && i < q->nnode; i++) q->node[i].asked = false;
+    for (int32_t i = 0; k->free && i < q->nnode; i++) {
+        q->node[i].asked = false;
+        q->node[i].strategy = NULL;
+    }
     return 0;
 }
 
@@ -162,24 +165,34 @@ lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, i
     return plan_scratch(q, &(*out)->scratch);
 }
 
-/* Scratch memory is known when layouts are: what the last ones took beside them, the next have less. */
+static bool
+keeps(const struct cluster *k, const struct assigned *a)
+{
+    return !k->c->memory || a->solved.peak + a->scratch <= k->c->memory;
+}
+
+/* A limit that the best plan of all keeps is none: that is looked for first, with all the time if it seems so. Scratch
+ * memory is known when layouts are: what the last ones took beside them, the next have less. */
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)
 {
-    enum { TURNS = 4 };
-    int64_t limit = k->c->memory, within = limit, end = clock->deadline, least = INT64_MAX;
+    enum { TURNS = 6 };
+    int64_t limit = k->c->memory, within = 0, end = clock->deadline, least = INT64_MAX;
     for (int turn = 0; turn < TURNS; turn++) {
-        if (limit) clock->deadline = end - (end - computed_ns()) / 2;
+        int64_t left = end - computed_ns();
+        clock->deadline = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
         TRY(lay_out(k, g, clock, within, q, out));
-        int64_t held = (*out)->solved.peak + (*out)->scratch;
-        if (!limit || held <= limit) {
+        bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
+        if (keeps(k, *out) && !open) {
             clock->deadline = end;
             return 0;
         }
-        least = MIN(least, held);
-        if (limit <= (*out)->scratch) break;
-        within = MIN(within - 1, limit - (*out)->scratch);
+        if (!keeps(k, *out)) {
+            least = MIN(least, (*out)->solved.peak + (*out)->scratch);
+            if (within && limit <= (*out)->scratch) break;
+            within = within ? MIN(within - 1, limit - (*out)->scratch) : limit;
+        }
         assigned_free(out);
         arena_fini(&q->arena);
     }

@@ -143,8 +143,8 @@ memory_limit = bytes a device of all that it holds: a schedule that is searched 
 more is refused, with what has most of it.
 recompute = true computes again what backward reads; "auto": parts of stages, where memory is too little, or better spent so.
 auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
-and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with
-memory_limit =, in bytes a device, and time_limit =, in seconds of a core (1): where they end in vain the least that it needs is
+and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with memory_limit =, in bytes a device, and
+time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"): where they end in vain the least that it needs is
 looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan.
 zero, offload and recompute = "auto" choose what a plan chooses, too: beside auto_parallel each is an error.]],
     code = "step = rille.graph(function(x) return x + 1 end)",

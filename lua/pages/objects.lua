@@ -442,8 +442,8 @@ opt:zero_grad()]],
     sign = "step:hints()",
     text = [[
 What each thing that you laid out makes an automatic step cost more: a list of {what =, line =, price =, price_high =}, in
-nanoseconds, for moves and strategies that you wrote, and for variables that updates write and that lie where you put them.
-It prints: a line for each.]],
+nanoseconds, for moves and strategies that you wrote, and for variables that lie where you put them (an optimiser's state lies
+as its parameter, and arguments as they come: they have no row). It prints: a line for each.]],
     code = [[
 w = rille.nn.Parameter(rille.ones(4))
 opt = rille.optim.SGD({w}, {lr = 0.1})
