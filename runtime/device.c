@@ -343,9 +343,15 @@ buffer_is_lost(const struct buffer *b)
 }
 
 bool
+buffer_is_here(const struct buffer *b)
+{
+    return !b->pool->source.read;
+}
+
+bool
 buffer_host_reads(const struct buffer *b)
 {
-    return (b->pool->kind->flags & HOST_READS) && !b->pool->source.read;
+    return (b->pool->kind->flags & HOST_READS) && buffer_is_here(b);
 }
 
 int

@@ -109,7 +109,7 @@ struct buffer {
 
 /* A pool of one device; the session owns it. limit_bytes 0: no limit but the host's. */
 struct pool *pool_new(int kind, int device, size_t limit_bytes);
-/* From now on a fresh pool, of a kind whose bytes the host can read, takes its memory from this source. take: 64-byte
+/* From now on a fresh pool takes its memory from this source. take: 64-byte
  * aligned, or NULL. */
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
@@ -139,6 +139,8 @@ int buffer_on_host(const struct buffer *b, void **data, void **copy);
 bool buffer_is_lost(const struct buffer *b);
 /* May host code touch its bytes as they lie? Else buffer_write writes them, all of them; or buffer_copy. */
 bool buffer_host_reads(const struct buffer *b);
+/* Do the functions of its kind reach its bytes? Else a source does. */
+bool buffer_is_here(const struct buffer *b);
 int buffer_write(const struct buffer *b, const void *from);
 int buffer_copy(const struct buffer *to, const struct buffer *from); /* of as many bytes, and one kind */
 /* The same of a part. Of buffers that the session holds meanwhile: any thread. */

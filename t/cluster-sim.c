@@ -127,7 +127,7 @@ test_devices(void)
         {",cpu:1", "kind:count, separated by commas"},
         {"cpu1:1", "of kind cpu, not cpu1"},
         {"meta:1", "of kind cpu, not meta"},
-        {"late:1", "of kind cpu, not late"},
+        {"late:1", "workers have cpu devices, \"cpu:1\" or more"},
         {"cuda:1", "of kind cpu, not cuda"},
         {"cpu:1,meta:1", "of kind cpu, not meta"},
         {"\x1b[2J", "of kind cpu, not \\x1b[2J"},

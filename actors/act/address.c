@@ -15,13 +15,37 @@ reg_address(const struct run *r, const struct where *w, int reg, int piece)
     return base + (w->nberth ? w->berth[piece % w->nberth] : w->offset + reg * w->stride);
 }
 
-/* Numbers lie in the host's memory, or behind the arena of a device whose work does not reach that. */
+/* Numbers lie in the host's memory, or behind the arena of a device whose work does not reach that: so many bytes. */
+static int64_t
+numbers_behind(const struct plan *p, int device)
+{
+    return device_kind(p->device[device].kind)->flags & HOST_READS ? 0 : 8 * (int64_t)p->program->nnumber;
+}
+
+int64_t
+run_room(const struct plan *p, int device)
+{
+    int64_t arena = p->device[device].arena_bytes, numbers = numbers_behind(p, device);
+    return numbers ? where_stride(arena) + numbers : arena;
+}
+
+static char *
+behind_arena(const struct run *r, int device)
+{
+    return (char *)r->arena[device] + where_stride(r->plan->device[device].arena_bytes);
+}
+
+int
+run_put_numbers(const struct run *r, int device)
+{
+    int64_t n = numbers_behind(r->plan, device);
+    return n ? device_kind(r->plan->device[device].kind)->copy(behind_arena(r, device), r->number, (size_t)n) : 0;
+}
+
 static void *
 number_address(const struct run *r, int device, int32_t i)
 {
-    const struct plan_device *d = &r->plan->device[device];
-    if (device_kind(d->kind)->flags & HOST_READS) return &r->number[i];
-    return (uint64_t *)((char *)r->arena[device] + where_stride(d->arena_bytes)) + i;
+    return numbers_behind(r->plan, device) ? (uint64_t *)behind_arena(r, device) + i : &r->number[i];
 }
 
 static void *

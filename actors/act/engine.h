@@ -36,6 +36,13 @@ struct run {
     void *hook;
 };
 
+/* How many bytes a run wants of a device: the arena, and behind it the numbers where its work does not reach the
+ * host's.
+ */
+int64_t run_room(const struct plan *p, int device);
+/* Copies the numbers behind the arena of a device that has them there. The session's thread, before the run; E_KERNEL.
+ */
+int run_put_numbers(const struct run *r, int device);
 /* A run of this plan, its lists in a; addresses and numbers are still to be bound. */
 struct run run_of(struct arena *a, const struct plan *p, struct actors *actors);
 

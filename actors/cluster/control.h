@@ -6,6 +6,7 @@
 #include "actors/cluster/controller.h"
 #include "actors/cluster/link.h"
 #include "actors/cluster/reach.h"
+#include "actors/cluster/segment.h"
 #include "actors/plan/program.h"
 #include "runtime/file/root.h"
 
@@ -29,6 +30,12 @@ struct filing { /* files that somebody waits for; on that thread's stack */
     bool interruptible;
 };
 
+struct window {
+    struct memory *of;
+    struct segment *segment; /* who has which bytes of it */
+    uint64_t first;          /* position (position.h) of its first byte */
+};
+
 struct cluster {
     struct cluster_options options;
     struct coordinator *c;
@@ -37,9 +44,10 @@ struct cluster {
     struct memory { /* by number; [0] is there before workers are */
         struct cluster *of;
         int number;
-        struct segment *segment;
         uint32_t made_epoch;
         struct plan_map map;
+        struct window *window; /* [0]: what the host's processes share; then one a device that has its own */
+        int nwindow;
     } * memory;
     int nmemory, home;
     struct segment *own, *bus; /* of this host: the memory of its devices, the epoch's messages */

@@ -230,7 +230,7 @@ take_control(struct cluster *c)
         if (p.kind != PACKET_HELLO) continue;
         for (int r = 0; r < c->options.world; r++) { /* whom did that let in? */
             const struct member_info *m = coordinator_member(c->c, r);
-            bool here = span_is(p.machine, span_text(str_text(&c->machine)));
+            bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
             if (m->peer == peer && here && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
             if (m->peer == peer) c->process[r].heard_ns = now_ns();
         }

@@ -13,7 +13,6 @@
 
 #include "actors/cluster/coordinator.h"
 #include "actors/cluster/devices.h"
-#include "actors/cluster/segment.h"
 #include "actors/plan/program.h"
 #include "runtime/file/shards.h"
 
@@ -60,7 +59,9 @@ int cluster_memory_of(const struct cluster *c, int kind, int device);
 int cluster_thread_of(const struct cluster *c, int kind, int device);
 /* The name of its host. */
 void cluster_host(struct cluster *c, int memory, char out[64]);
-struct segment *cluster_segment(const struct cluster *c, int memory);
+/* Says where bytes of a pool of the device lie in its memory (position.h); POSITION_NONE: p is NULL. E_STATE: p is none
+ * of its bytes. */
+int cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out);
 /* Says where a pool of the device has its bytes. Messages read and write those of another host, from any thread:
  * E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);

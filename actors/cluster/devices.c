@@ -49,18 +49,24 @@ device_counts_parse(const char *text, struct device_counts *out)
     return 0;
 }
 
+static bool
+is_word(const char *at, size_t n, const char *word)
+{
+    return n == strlen(word) && !strncmp(at, word, n);
+}
+
 int
 device_counts_of_worker(const char *text, struct device_counts *out)
 {
-    const char *kind = device_kind_text(DEV_CPU);
+    static const int of_workers[] = {DEV_CPU, DEV_LATE};
     for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
-        size_t n = strcspn(at, ":,");
-        if (n && (n != strlen(kind) || strncmp(at, kind, n)))
-            return fail(E_PLACE, "workers have devices of kind %s, not %.*s", kind, (int)MIN(n, 32), at);
+        size_t n = strcspn(at, ":,"), k = 0;
+        while (k < countof(of_workers) && !is_word(at, n, device_kind_text(of_workers[k]))) k++;
+        if (n && k == countof(of_workers))
+            return fail(E_PLACE, "workers have devices of kind cpu, not %.*s", (int)MIN(n, 32), at);
     }
     TRY(device_counts_parse(text, out));
-    return out->n[DEV_CPU] ? 0
-                           : fail(E_PLACE, "workers have devices, \"%s:1\" or more, and this text names none", kind);
+    return out->n[DEV_CPU] ? 0 : fail(E_PLACE, "workers have cpu devices, \"cpu:1\" or more, and this text names none");
 }
 
 static void
@@ -70,10 +76,19 @@ print_gpus(const struct cuda_choice *c, struct str *out)
         str_addf(out, "%scuda:%dx%d", out->len ? "," : "", c->device[i].gpu, c->device[i].parts);
 }
 
+static void
+print_kind(const struct device_counts *d, int kind, struct str *out)
+{
+    if (kind == DEV_CUDA)
+        print_gpus(&d->gpus, out);
+    else if (d->n[kind])
+        str_addf(out, "%s%s:%d", out->len ? "," : "", device_kind_text(kind), (int)d->n[kind]);
+}
+
 void
 device_counts_print(const struct device_counts *d, struct str *out)
 {
-    print_gpus(&d->gpus, out);
+    print_kind(d, d->first, out);
     for (int k = 0; k < NDEVICE_KIND; k++)
-        if (d->n[k] && k != DEV_CUDA) str_addf(out, "%s%s:%d", out->len ? "," : "", device_kind_text(k), (int)d->n[k]);
+        if (k != d->first) print_kind(d, k, out);
 }

@@ -20,7 +20,7 @@ device_number(int kind, int32_t rank)
 }
 /* Reads the text and no more: a session takes the GPUs (cuda_choose). E_PLACE: what is wrong with the text. */
 int device_counts_parse(const char *text, struct device_counts *out);
-/* The same for a worker, which has devices, all of kind cpu: other kinds are not even read. */
+/* The same for a worker: it has cpu devices, through which bytes of others come and go, and no GPUs. */
 int device_counts_of_worker(const char *text, struct device_counts *out);
 void device_counts_print(const struct device_counts *d, struct str *out);
 

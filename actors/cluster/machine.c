@@ -34,6 +34,28 @@ machine_text(const char *host, struct str *out)
     if (host) str_addf(out, " %s", host);
 }
 
+static const char APART[] = " apart ";
+
+void
+machine_apart(struct str *out)
+{
+    str_addf(out, "%s%ld", APART, (long)getpid());
+}
+
+static size_t
+host_part(const char *text, size_t n)
+{
+    const char *apart = memmem(text, n, APART, sizeof APART - 1);
+    return apart ? (size_t)(apart - text) : n;
+}
+
+bool
+machine_is_same(const char *a, size_t n, const char *b)
+{
+    size_t of_a = host_part(a, n), of_b = host_part(b, strlen(b));
+    return of_a == of_b && !memcmp(a, b, of_a);
+}
+
 void
 machine_host(const char *host, char out[64])
 {

@@ -7,6 +7,10 @@
 /* Appends a text that is equal for processes that can open each other's memory: one boot of one kernel, one user, one
  * view of processes. host: the one to pretend (tests); NULL: the one that it is. */
 void machine_text(const char *host, struct str *out);
+/* Appends what makes the text this process's alone: nobody else opens its memory. */
+void machine_apart(struct str *out);
+/* Are two texts of one host, apart or not? */
+bool machine_is_same(const char *a, size_t n, const char *b);
 void machine_host(const char *host, char out[64]); /* its name */
 enum { MACHINE_ADDRESS = 64 };
 /* The number of a host, as an address has it: "10.0.0.1", "[fd00::1]"; that of IPv4 where it has both. false: nobody

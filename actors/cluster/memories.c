@@ -2,6 +2,7 @@
 #include "actors/cluster/control.h"
 
 #include "actors/cluster/bus_host.h"
+#include "actors/cluster/position.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 
@@ -101,8 +102,8 @@ settle_plan_ranges(struct cluster *c)
 static int
 hold_far(void *of, size_t at, size_t bytes, bool give)
 {
-    struct memory *m = of;
-    return reach_hold(m->of->reach, m->number, at, bytes, give);
+    const struct window *w = of;
+    return reach_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
 }
 
 /* How large a host's memory may become: what its workers say of it. */
@@ -130,9 +131,25 @@ settle_memory(struct cluster *c, int number)
         .made_epoch = coordinator_memory(c->c, number)->made_epoch};
     c->bytes[number] = memory_bytes(c, number);
     if (own) c->home = number;
-    m->segment = own ? c->own : NULL;
-    struct segment_far far = {m, hold_far};
-    return own ? 0 : segment_far((size_t)c->bytes[number], &far, &m->segment);
+    m->nwindow = 1 + windows_of(&m->map, number);
+    m->window = must_alloc(sizeof *m->window * (size_t)m->nwindow);
+    for (int i = 0; i < m->nwindow; i++) {
+        struct window *w = &m->window[i];
+        struct segment_far far = {w, hold_far};
+        *w = (struct window){.of = m, .first = (uint64_t)i << WINDOW_SHIFT};
+        if (own && i == 0)
+            w->segment = c->own;
+        else
+            TRY(segment_far((size_t)(i ? WINDOW_BYTES : c->bytes[number]), &far, &w->segment));
+    }
+    return 0;
+}
+
+static int
+renew_memory(const struct memory *m)
+{
+    for (int i = 0; i < m->nwindow; i++) TRY(segment_renew(m->window[i].segment));
+    return 0;
 }
 
 /* When the world is first full. */
@@ -191,7 +208,7 @@ control_renew(struct cluster *c)
         if (c->memory[m].made_epoch == made) continue;
         c->memory[m].made_epoch = made;
         pthread_mutex_unlock(&c->lock);
-        int status = segment_renew(c->memory[m].segment);
+        int status = renew_memory(&c->memory[m]);
         pthread_mutex_lock(&c->lock);
         TRY(status);
     }
@@ -202,8 +219,11 @@ void
 control_free(struct cluster *c)
 {
     segment_free(&c->bus);
-    for (int m = 0; m < c->nmemory; m++)
-        if (c->memory[m].segment != c->own) segment_free(&c->memory[m].segment);
+    for (int m = 0; m < c->nmemory; m++) {
+        for (int i = 0; i < c->memory[m].nwindow; i++)
+            if (c->memory[m].window[i].segment != c->own) segment_free(&c->memory[m].window[i].segment);
+        free(c->memory[m].window);
+    }
     segment_free(&c->own);
     free(c->memory);
     free(c->bytes);
@@ -263,42 +283,56 @@ cluster_thread_of(const struct cluster *c, int kind, int device)
     return (int)(r->slot + ((uint32_t)device - r->first) % r->nslot);
 }
 
-struct segment *
-cluster_segment(const struct cluster *c, int memory)
+static struct window *
+find_window(const struct cluster *c, int kind, int device)
 {
-    return c->memory[memory].segment;
+    const struct memory *m = &c->memory[cluster_memory_of(c, kind, device)];
+    return &m->window[window_of(&m->map, m->number, kind, device)];
+}
+
+static uint64_t
+position_of(const struct window *w, const void *p)
+{
+    return w->first + (uint64_t)((const char *)p - segment_base(w->segment));
+}
+
+int
+cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out)
+{
+    const struct window *w = find_window(c, kind, device);
+    uint64_t base = (uint64_t)(uintptr_t)segment_base(w->segment), at = (uint64_t)(uintptr_t)p;
+    *out = POSITION_NONE;
+    if (!p) return 0;
+    if (at < base || at - base >= segment_bytes(w->segment))
+        return fail(E_STATE, "a value lies where workers do not reach it; clone() it before it is used with them");
+    *out = position_of(w, p);
+    return 0;
 }
 
 static void *
 take_bytes(void *of, size_t bytes)
 {
-    return segment_take(((struct memory *)of)->segment, bytes);
+    return segment_take(((struct window *)of)->segment, bytes);
 }
 
 static void
 give_bytes(void *of, void *p)
 {
-    segment_give(((struct memory *)of)->segment, p);
-}
-
-static uint64_t
-offset_of(const struct memory *m, const void *p)
-{
-    return (uint64_t)((const char *)p - segment_base(m->segment));
+    segment_give(((struct window *)of)->segment, p);
 }
 
 static int
 read_far(void *of, void *to, const void *from, size_t bytes)
 {
-    const struct memory *m = of;
-    return reach_fetch(m->of->reach, m->number, offset_of(m, from), to, bytes);
+    const struct window *w = of;
+    return reach_fetch(w->of->of->reach, w->of->number, position_of(w, from), to, bytes);
 }
 
 static int
 write_far(void *of, void *to, const void *from, size_t bytes)
 {
-    const struct memory *m = of;
-    return reach_store(m->of->reach, m->number, offset_of(m, to), from, bytes);
+    const struct window *w = of;
+    return reach_store(w->of->of->reach, w->of->number, position_of(w, to), from, bytes);
 }
 
 int
@@ -315,22 +349,23 @@ control_broken(void *of)
 static int
 bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 {
-    const struct memory *m = of, *source = source_of;
-    return reach_bring(m->of->reach, m->number, offset_of(m, to), source->number, offset_of(source, from), bytes);
+    const struct window *w = of, *source = source_of;
+    return reach_bring(w->of->of->reach, w->of->number, position_of(w, to), source->of->number,
+                       position_of(source, from), bytes);
 }
 
 void
 cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
 {
-    struct memory *m = &c->memory[cluster_memory_of(c, kind, device)];
-    bool here = m->segment == c->own;
+    struct window *w = find_window(c, kind, device);
+    bool here = w->segment == c->own;
     *out = (struct pool_source){.take = take_bytes,
                                 .give = give_bytes,
                                 .read = here ? NULL : read_far,
                                 .write = here ? NULL : write_far,
                                 .bring = here ? NULL : bring_far,
-                                .of = m,
-                                .generation = &m->made_epoch};
+                                .of = w,
+                                .generation = &w->of->made_epoch};
 }
 
 int

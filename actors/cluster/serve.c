@@ -15,6 +15,7 @@
 #include "actors/cluster/server.h"
 
 #include "actors/cluster/machine.h"
+#include "actors/cluster/position.h"
 #include "actors/cluster/reach.h"
 #include "kernels/kernel.h"
 #include "runtime/clock.h"
@@ -237,43 +238,104 @@ reply(struct server *s, const struct packet *p, int status, struct span bytes)
     if (link_send(s->link, LINK_BULK, 0, s->packet.text, s->packet.len)) err_clear();
 }
 
-int
-server_place(const struct server *s, const struct packet *p, size_t n)
+static int
+find_shared(const struct server *s, uint64_t at, size_t n, char **out)
 {
-    if (!s->segment) return fail(E_BUS, "%s: the host's memory is not there", packet_name(p->kind));
+    if (!s->segment) return fail(E_BUS, "the host's memory is not there");
     size_t most = segment_bytes(s->segment);
-    if (p->offset > most || n > most - p->offset || n > (p->kind == PACKET_HOLD ? most : (size_t)WIRE_PIECE))
-        return fail(E_BUS, "%s: bytes outside of the host's memory", packet_name(p->kind));
+    if (at > most || n > most - at) return fail(E_BUS, "bytes outside of the host's memory");
+    *out = segment_base(s->segment) + at;
     return 0;
+}
+
+int
+server_find(const struct server *s, uint64_t at, size_t n, struct spot *out)
+{
+    *out = (struct spot){.kind = device_kind(DEV_CPU)};
+    if (at >> WINDOW_SHIFT == 0) return find_shared(s, at, n, &out->data);
+    const struct holding *h = held_find(&s->held, at, n);
+    if (!h) return fail(E_BUS, "bytes outside of what devices hold");
+    *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
+    return 0;
+}
+
+/* Pages of what the host's processes share; memory of the device whose window it is. */
+static int
+hold(struct server *s, const struct packet *p)
+{
+    uint64_t window = p->offset >> WINDOW_SHIFT, offset = p->offset - (window << WINDOW_SHIFT);
+    bool give = p->flags & HOLD_GIVE;
+    int32_t device;
+    int kind;
+    char *at;
+    if (window == 0) {
+        TRY(find_shared(s, p->offset, p->total, &at));
+        return segment_hold(s->segment, p->offset, p->total, give);
+    }
+    if (!window_device(&s->map, s->map.memory, (int32_t)window, &kind, &device) || offset > WINDOW_BYTES ||
+        p->total > WINDOW_BYTES - offset)
+        return fail(E_BUS, "HOLD: there is no such window");
+    if (!give) return held_take(&s->held, kind, device, p->offset, p->total);
+    held_give(&s->held, p->offset);
+    return 0;
+}
+
+/* copy: NULL, or what the caller frees. */
+static int
+fetch(const struct server *s, const struct packet *p, struct span *out, void **copy)
+{
+    struct spot spot;
+    if (p->total > WIRE_PIECE) return fail(E_BUS, "%s: too many bytes at once", packet_name(p->kind));
+    TRY(server_find(s, p->offset, p->total, &spot));
+    *out = (struct span){(const unsigned char *)spot.data, (uint32_t)p->total};
+    if (spot.kind->flags & HOST_READS) return 0;
+    out->bytes = *copy = must_alloc(p->total);
+    return spot.kind->copy(*copy, spot.data, p->total);
+}
+
+static int
+store(const struct server *s, uint64_t at, const void *bytes, size_t n)
+{
+    struct spot spot;
+    TRY(server_find(s, at, n, &spot));
+    return spot.kind->copy(spot.data, bytes, n);
 }
 
 static void
 take_value(struct server *s, const struct packet *p)
 {
     struct span bytes = {0};
-    int status = server_place(s, p, p->kind == PACKET_STORE ? p->bytes.n : (size_t)p->total);
-    char *at = status ? NULL : segment_base(s->segment) + p->offset;
-    if (!status && p->kind == PACKET_HOLD)
-        status = segment_hold(s->segment, p->offset, p->total, p->flags & HOLD_GIVE);
-    else if (!status && p->kind == PACKET_STORE)
-        memcpy(at, p->bytes.bytes, p->bytes.n);
-    else if (!status)
-        bytes = (struct span){(const unsigned char *)at, (uint32_t)p->total};
+    void *copy = NULL;
+    int status = p->kind == PACKET_HOLD    ? hold(s, p)
+                 : p->kind == PACKET_STORE ? store(s, p->offset, p->bytes.bytes, p->bytes.n)
+                                           : fetch(s, p, &bytes, &copy);
     reply(s, p, status, bytes);
+    free(copy);
+}
+
+static int
+sum(const struct server *s, uint64_t at, size_t n, uint64_t *out)
+{
+    struct spot spot;
+    TRY(server_find(s, at, n, &spot));
+    bool reads = spot.kind->flags & HOST_READS;
+    void *copy = reads ? NULL : must_alloc(n);
+    int status = reads ? 0 : spot.kind->copy(copy, spot.data, n);
+    if (!status) *out = source_digest(reads ? spot.data : copy, n);
+    free(copy);
+    return status;
 }
 
 static void
 take_sum(struct server *s, const struct packet *p)
 {
     struct str sums = {0};
-    uint64_t place[2], left = REACH_SUM_BYTES;
+    uint64_t place[2], digest, left = REACH_SUM_BYTES;
     int status = p->places.n % sizeof place ? fail(E_BUS, "sum: %u bytes of places", p->places.n) : 0;
     for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
         memcpy(place, p->places.bytes + i, sizeof place);
-        struct packet one = {.kind = PACKET_SUM, .offset = place[0]};
-        status = place[1] > left ? fail(E_BUS, "sum: too many bytes at once") : server_place(s, &one, place[1]);
+        status = place[1] > left ? fail(E_BUS, "sum: too many bytes at once") : sum(s, place[0], place[1], &digest);
         if (status) break;
-        uint64_t digest = source_digest(segment_base(s->segment) + place[0], place[1]);
         str_addn(&sums, &digest, sizeof digest);
         left -= place[1];
     }
@@ -281,13 +343,31 @@ take_sum(struct server *s, const struct packet *p)
     str_free(&sums);
 }
 
+/* From one place of this worker's memory to another. */
+static int
+bring_here(const struct server *s, const struct packet *p)
+{
+    struct spot spot;
+    TRY(server_find(s, p->source, (size_t)p->total, &spot));
+    void *bytes = must_alloc(p->total);
+    int status = spot.kind->copy(bytes, spot.data, p->total);
+    if (!status) status = store(s, p->offset, bytes, (size_t)p->total);
+    free(bytes);
+    return status;
+}
+
 /* It is answered when the bytes are here. */
 static void
 take_bring(struct server *s, const struct packet *p)
 {
-    int status = server_place(s, p, (size_t)p->total);
-    if (!status && (!s->carrier || p->rank < 0)) status = fail(E_BUS, "bring: there is no worker %d to ask", p->rank);
-    if (status) {
+    struct spot spot;
+    bool own = p->rank == member_rank(s->member);
+    int status = p->total > WIRE_PIECE ? fail(E_BUS, "bring: too many bytes at once")
+                                       : server_find(s, p->offset, (size_t)p->total, &spot);
+    if (!status && own) status = bring_here(s, p);
+    if (!status && !own && (!s->carrier || p->rank < 0))
+        status = fail(E_BUS, "bring: there is no worker %d to ask", p->rank);
+    if (status || own) {
         reply(s, p, status, (struct span){0});
         return;
     }
@@ -331,10 +411,10 @@ static int
 on_give(void *of, uint64_t at, size_t n, void *to)
 {
     struct server *s = of;
-    struct packet p = {.kind = PACKET_BRING, .offset = at};
+    struct spot spot;
     pthread_mutex_lock(&s->lock);
-    int status = server_place(s, &p, n);
-    if (!status) memcpy(to, segment_base(s->segment) + at, n);
+    int status = server_find(s, at, n, &spot);
+    if (!status) status = spot.kind->copy(to, spot.data, n);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -347,10 +427,9 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     struct server *s = of;
     pthread_mutex_lock(&s->lock);
     struct brought *b = &s->brought[count % SERVER_BRINGS];
-    struct packet p = {.kind = PACKET_BRING, .count = count, .offset = b->at};
+    struct packet p = {.kind = PACKET_BRING, .count = count};
     if (b->count == count && b->rank == from && b->n == n && n) {
-        int status = bytes ? server_place(s, &p, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
-        if (!status) memcpy(segment_base(s->segment) + b->at, bytes, n);
+        int status = bytes ? store(s, b->at, bytes, n) : fail(E_BUS, "bring: worker %d has no such bytes", from);
         *b = (struct brought){0};
         reply(s, &p, status, (struct span){0});
         take_bulk(s);
@@ -497,6 +576,7 @@ open_server(struct server *s)
     key_forget(&key);
     TRY(status);
     machine_text(s->options.host, &s->machine);
+    if (windows_wanted(&s->options.devices)) machine_apart(&s->machine);
     machine_host(s->options.host, s->host);
     device_counts_print(&s->options.devices, &s->devices);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -533,6 +613,7 @@ close_server(struct server *s)
     segment_free(&s->bus);
     segment_free(&s->made_bus);
     segment_free(&s->segment);
+    held_free(&s->held);
     atlas_free(&s->atlas);
     str_free(&s->packet);
     str_free(&s->machine);

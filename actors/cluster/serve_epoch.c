@@ -323,7 +323,9 @@ server_form(struct server *s, const struct order *o)
     s->nasker = 0;
     int status = open_memory(s, &o->packet);
     if (!status) status = open_bus(s, o->packet.bus);
+    pthread_mutex_lock(&s->lock);
     if (!status) status = read_map(s, &o->packet);
+    pthread_mutex_unlock(&s->lock);
     if (!status) status = open_engine(s, member_rank(s->member), &bus, &engine);
     if (!status && s->carrier) status = join_others(s, o, bus);
     pthread_mutex_lock(&s->lock);

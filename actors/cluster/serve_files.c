@@ -42,12 +42,11 @@ static int
 copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 {
     struct server *s = t->s;
-    struct packet p = {.kind = t->order->packet.kind, .offset = at};
+    struct spot spot;
     pthread_mutex_lock(&s->lock);
     int status = check_wanted(t);
-    if (!status) status = server_place(s, &p, n);
-    char *there = status ? NULL : segment_base(s->segment) + at;
-    if (!status) memcpy(in ? there : bytes, in ? bytes : there, n);
+    if (!status) status = server_find(s, at, n, &spot);
+    if (!status) status = spot.kind->copy(in ? spot.data : bytes, in ? bytes : spot.data, n);
     pthread_mutex_unlock(&s->lock);
     return status;
 }

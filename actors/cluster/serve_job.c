@@ -98,7 +98,7 @@ tell_have(struct server *s, struct job *j, int status)
     unsigned char *replaces = p ? must_alloc((size_t)p->program->nroot + 1) : NULL;
     for (int32_t d = 0; p && d < p->ndevice; d++) {
         arena[h.narena++] = device_number(p->device[d].kind, p->device[d].rank);
-        arena[h.narena++] = (uint64_t)p->device[d].arena_bytes;
+        arena[h.narena++] = (uint64_t)run_room(p, d);
     }
     for (int32_t k = 0; p && k < p->program->nroot; k++) replaces[h.nreplace++] = (unsigned char)root_fate(p, k);
     if (p) {

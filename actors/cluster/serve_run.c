@@ -1,4 +1,5 @@
 /* serve_run.c - a run: its places are bound, its engine runs, what became of it is told. */
+#include "actors/cluster/position.h"
 #include "actors/cluster/server.h"
 
 #include "runtime/clock.h"
@@ -7,21 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The address of a place in the segment, which must hold so many bytes; NULL: nothing lies there. */
+/* The address of a place, which must hold so many bytes; NULL: nothing lies there. */
 static int
 address(const struct server *s, struct span places, size_t i, int64_t bytes, void **out)
 {
+    struct spot spot;
     uint64_t at;
     memcpy(&at, places.bytes + 8 * i, 8);
     *out = NULL;
-    if (at == UINT64_MAX && bytes == 0) return 0;
-    size_t most = segment_bytes(s->segment);
-    if (bytes < 0 || (uint64_t)bytes > most || at > most - (uint64_t)bytes || at % 64)
-        return fail(E_BUS, "START: place %zu lies outside of the segment", i);
-    *out = segment_base(s->segment) + at;
-    return 0;
+    if (at == POSITION_NONE && bytes == 0) return 0;
+    if (bytes < 0 || at % 64) return fail(E_BUS, "START: place %zu is none", i);
+    int status = server_find(s, at, (size_t)bytes, &spot);
+    if (status) err_note("START: place %zu", i);
+    *out = status ? NULL : spot.data;
+    return status;
 }
 
+/* With the lock. */
 static int
 bind(const struct server *s, struct job *j, const struct packet *p)
 {
@@ -35,9 +38,9 @@ bind(const struct server *s, struct job *j, const struct packet *p)
         TRY(address(s, p->places, k++, plan->leaf_part[i].bytes, &j->run.leaf[i]));
     for (int32_t i = 0; i < plan->nroot_part; i++)
         TRY(address(s, p->places, k++, plan->root_part[i].bytes, &j->run.root[i]));
-    for (int32_t i = 0; i < plan->ndevice; i++)
-        TRY(address(s, p->places, k++, plan->device[i].arena_bytes, &j->run.arena[i]));
+    for (int32_t i = 0; i < plan->ndevice; i++) TRY(address(s, p->places, k++, run_room(plan, i), &j->run.arena[i]));
     if (numbers) memcpy(j->run.number, p->numbers.bytes, 8 * numbers);
+    for (int32_t i = 0; i < plan->ndevice; i++) TRY(run_put_numbers(&j->run, i));
     return 0;
 }
 
@@ -134,7 +137,11 @@ server_start(struct server *s, const struct order *o)
     bool there = j && j->plan && j->had && s->engine;
     e.status = there ? 0 : fail(E_BUS, "START: there is no such program here");
     if (there && j->carrying && j->epoch != s->epoch) e.status = server_find_ends(s, j);
-    if (!e.status) e.status = bind(s, j, &o->packet);
+    if (!e.status) {
+        pthread_mutex_lock(&s->lock);
+        e.status = bind(s, j, &o->packet);
+        pthread_mutex_unlock(&s->lock);
+    }
     if (!e.status) {
         e.status = run(s, j, &o->packet);
         ran = true;

@@ -7,6 +7,7 @@
 #include "actors/act/actor.h"
 #include "actors/cluster/bus_host.h"
 #include "actors/cluster/carrier.h"
+#include "actors/cluster/held.h"
 #include "actors/cluster/link.h"
 #include "actors/cluster/member.h"
 #include "actors/cluster/segment.h"
@@ -87,14 +88,15 @@ struct server {
     bool decides;                          /* this memory says whether one can still cancel the run in progress */
     struct segment *segment;               /* of this host's devices; under the lock, as others read it */
     uint32_t segment_made;                 /* the epoch in which it was made */
+    struct held held;                      /* of this worker's devices' own memory; under the lock */
     struct carrier *carrier;               /* to other hosts; NULL: there are none */
     struct brought brought[SERVER_BRINGS]; /* by count; the last ones */
     /* The main thread's own. */
     struct segment *bus, *made_bus; /* the epoch's; the one that this worker made */
     struct atlas *atlas;
-    struct plan_map map;
-    struct slot *slot; /* of all memories */
-    uint8_t *met;      /* by memory, enum meeting: do its workers have ports that are known? */
+    struct plan_map map; /* changes under the lock, too */
+    struct slot *slot;   /* of all memories */
+    uint8_t *met;        /* by memory, enum meeting: do its workers have ports that are known? */
     uint32_t *route;
     _Atomic uint64_t **doing;
     int nslot, nall, nlocal; /* of this memory; of all; of this worker */
@@ -112,8 +114,12 @@ void server_leave(struct server *s, int status, const char *text);
 void server_take_control(struct server *s);
 struct order *server_take(struct orders *from); /* NULL: there is none */
 void order_free(struct order *o);
-/* E_BUS: n bytes at the packet's offset do not lie in the host's memory. */
-int server_place(const struct server *s, const struct packet *p, size_t n);
+/* Finds n bytes at a position (position.h). E_BUS: they do not lie in this worker's memory. With the lock. */
+struct spot {
+    const struct device_kind *kind; /* whose copy() reads and writes them */
+    char *data;
+};
+int server_find(const struct server *s, uint64_t at, size_t n, struct spot *out);
 /* Asks anew for bytes of other hosts that are not yet here; takes the lock. */
 void server_bring_again(struct server *s);
 /* What workers of other hosts say; on the carrier's thread, which takes the lock. */

@@ -43,41 +43,33 @@ struct remote {
 
 /* ---- where things lie ---- */
 
-int
-remote_place(struct segment *seg, const void *p, uint64_t *out)
-{
-    uint64_t base = (uint64_t)(uintptr_t)segment_base(seg), at = (uint64_t)(uintptr_t)p;
-    *out = UINT64_MAX;
-    if (!p) return 0;
-    if (at < base || at - base >= segment_bytes(seg))
-        return fail(E_STATE, "a value lies where workers do not reach it; clone() it before it is used with them");
-    *out = at - base;
-    return 0;
-}
-
 /* What of a value lies in a memory, in mesh order. */
 static int
-put_store(struct segment *seg, struct remote_part *part, const struct layout *l, const struct store *store)
+put_store(const struct cluster *c, struct remote_part *part, const struct layout *l, const struct store *store)
 {
     const struct mine *mine = mine_of(&part->mines, l->place);
     for (int32_t i = 0; i < mine->n; i++) {
         const struct buffer *b = store->part[mine->pos[i]];
         if (b && buffer_is_lost(b)) return fail(E_LOST, "a value that it reads was on a host that is lost");
-        TRY(remote_place(seg, b ? b->data : NULL, &part->place[part->nplace++]));
+        uint64_t *place = &part->place[part->nplace++];
+        TRY(cluster_position(c, l->place->kind, l->place->rank[mine->pos[i]], b ? b->data : NULL, place));
     }
     return 0;
 }
 
 static int
-put_places(struct rille_session *s, const struct runner *r, struct remote_part *part, int memory)
+put_places(struct rille_session *s, const struct runner *r, struct remote_part *part)
 {
     const struct program *g = r->plan->program;
-    struct segment *seg = cluster_segment(s->cluster, memory);
+    const struct cluster *c = s->cluster;
     part->nplace = 0;
-    for (int32_t i = 0; i < g->nleaf; i++) TRY(put_store(seg, part, g->leaf[i].layout, r->leaf[i]));
-    for (int32_t k = 0; k < g->nroot; k++) TRY(put_store(seg, part, ref_layout(g, g->root[k].ref), r->root[k]));
-    for (int d = 0; d < part->narena; d++)
-        TRY(remote_place(seg, part->arena[2 * d + 1] ? part->base[d] : NULL, &part->place[part->nplace++]));
+    for (int32_t i = 0; i < g->nleaf; i++) TRY(put_store(c, part, g->leaf[i].layout, r->leaf[i]));
+    for (int32_t k = 0; k < g->nroot; k++) TRY(put_store(c, part, ref_layout(g, g->root[k].ref), r->root[k]));
+    for (int d = 0; d < part->narena; d++) {
+        uint64_t device = part->arena[2 * d], *place = &part->place[part->nplace++];
+        void *base = part->arena[2 * d + 1] ? part->base[d] : NULL;
+        TRY(cluster_position(c, (int)(device >> 32), (int)(device & UINT32_MAX), base, place));
+    }
     return 0;
 }
 
@@ -348,7 +340,7 @@ remote_run(struct rille_session *s, struct runner *r)
     struct remote *m = r->remote;
     struct reply reply = {s, r};
     for (int i = 0; i < m->npart; i++) {
-        TRY(put_places(s, r, &m->part[i], i));
+        TRY(put_places(s, r, &m->part[i]));
         m->places[i] = (struct places){m->part[i].place, m->part[i].nplace};
     }
     struct cluster_job job = job_of(&reply);

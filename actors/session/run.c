@@ -144,16 +144,14 @@ static int
 take_arenas(struct rille_session *s, struct runner *r)
 {
     const struct plan *p = r->plan;
-    const struct program *g = p->program;
     for (int i = 0; i < p->ndevice; i++) {
         struct pool *pool;
         TRY(session_pool(s, p->device[i].kind, p->device[i].rank, &pool));
-        const struct device_kind *kind = device_kind(p->device[i].kind);
-        int64_t arena = p->device[i].arena_bytes, numbers = kind->flags & HOST_READS ? 0 : 8 * (int64_t)g->nnumber;
-        int status = pool_arena(pool, (size_t)(numbers ? where_stride(arena) + numbers : arena), &r->run.arena[i]);
+        int64_t arena = p->device[i].arena_bytes;
+        int status = pool_arena(pool, (size_t)run_room(p, i), &r->run.arena[i]);
         if (status) return no_arena(status, p, i);
-        if (s->poison && arena) TRY(kind->fill(r->run.arena[i], 0xff, (size_t)arena));
-        if (numbers) TRY(kind->copy((char *)r->run.arena[i] + where_stride(arena), r->run.number, (size_t)numbers));
+        if (s->poison && arena) TRY(device_kind(p->device[i].kind)->fill(r->run.arena[i], 0xff, (size_t)arena));
+        TRY(run_put_numbers(&r->run, i));
     }
     return 0;
 }

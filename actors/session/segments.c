@@ -150,14 +150,13 @@ sort_shard(const struct segments *s, const struct device_kind *kind, const struc
     return 0;
 }
 
-/* The same of buffers: where the host reads neither as it lies and no device copies, by way of the host. */
+/* The same of buffers; those of another process's memory by way of the host. */
 static int
 sort_buffer(const struct segments *s, const struct box *b, int64_t row_bytes, const struct buffer *from,
             const struct buffer *to, int kind, bool back)
 {
     void *data, *copy;
-    if (buffer_host_reads(from) || !(device_kind(kind)->flags & HOST_READS))
-        return sort_shard(s, device_kind(kind), b, row_bytes, from->data, to->data, back);
+    if (buffer_is_here(from)) return sort_shard(s, device_kind(kind), b, row_bytes, from->data, to->data, back);
     int status = buffer_on_host(from, &data, &copy);
     char *sorted = must_alloc(to->bytes);
     if (!status) status = sort_shard(s, NULL, b, row_bytes, data, sorted, back);

@@ -328,9 +328,6 @@ void number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
 int store_make(struct rille_session *s, const struct type *t, const struct layout *l, bool shared, struct store **out);
 
 /* ---- remote.c ---- */
-/* Where in a memory's segment p lies; UINT64_MAX: it is NULL. E_STATE: it does not. */
-struct segment;
-int remote_place(struct segment *seg, const void *p, uint64_t *out);
 /* Ships the program before the first bind: then workers have it, and the session knows what they made of it. */
 int remote_ready(struct rille_session *s, struct runner *r);
 /* Makes the arenas of its devices, on all hosts. */
@@ -346,7 +343,8 @@ void remote_free(struct rille_session *s, struct runner *r);
 /* ---- sums.c ---- */
 struct summed {
     const struct buffer *buffer;
-    int memory;       /* that it lies in, where the host does not read it */
+    int kind; /* of the device that it lies on */
+    int32_t device;
     uint64_t *digest; /* out: of its blocks, which the caller frees; NULL: not taken */
 };
 /* Takes the digests of n buffers, which the session holds meanwhile. Any thread. E_CANCEL: *stop (NULL: never). E_LOST.

@@ -41,9 +41,8 @@ owner(const struct rille_session *s, const struct layout *l, int pos)
 static int
 position(const struct rille_session *s, const struct layout *l, int pos, const struct buffer *b, uint64_t *out)
 {
-    int memory = cluster_memory_of(s->cluster, l->place->kind, l->place->rank[pos]);
     if (buffer_is_lost(b)) return fail(E_LOST, "a value was on a host that is lost");
-    return remote_place(cluster_segment(s->cluster, memory), b->data, out);
+    return cluster_position(s->cluster, l->place->kind, l->place->rank[pos], b->data, out);
 }
 
 /* ---- writing ---- */

@@ -215,14 +215,13 @@ summed_of(const struct rille_session *s, const struct copy *c, int32_t pos, int 
 {
     const struct place *p = c->layout->place;
     int32_t device = side == SPARE ? neighbour(s, p->kind, p->rank[pos]) : p->rank[pos];
-    return (struct summed){.buffer = side_of(c, pos, side),
-                           .memory = s->cluster ? cluster_memory_of(s->cluster, p->kind, device) : 0};
+    return (struct summed){.buffer = side_of(c, pos, side), .kind = p->kind, .device = device};
 }
 
 static void
 add_sums(struct rille_session *s, struct copying *all, struct copy *c)
 {
-    if (!c->store || !(device_kind(c->layout->place->kind)->flags & HOST_READS)) return;
+    if (!c->store || !(s->cluster || device_kind(c->layout->place->kind)->flags & HOST_READS)) return;
     c->sums = must_alloc(sizeof *c->sums + sizeof *c->sums->of * (size_t)c->store->n);
     c->sums->n = c->store->n;
     for (int32_t pos = 0; pos < c->store->n; pos++) {

@@ -47,9 +47,9 @@ sum_here(struct summed *x, const atomic_bool *stop)
 }
 
 static bool
-is_far_in(const struct summed *x, int memory)
+is_far_in(const struct rille_session *s, const struct summed *x, int memory)
 {
-    return x->memory == memory && !buffer_host_reads(x->buffer);
+    return !buffer_host_reads(x->buffer) && cluster_memory_of(s->cluster, x->kind, x->device) == memory;
 }
 
 static int
@@ -57,7 +57,7 @@ add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
 {
     uint64_t at = 0;
     if (buffer_is_lost(x->buffer)) return fail(E_LOST, "its host is lost");
-    TRY(remote_place(cluster_segment(s->cluster, x->memory), x->buffer->data, &at));
+    TRY(cluster_position(s->cluster, x->kind, x->device, x->buffer->data, &at));
     GROW(all->place, 2 * (all->n + block_count(x)), all->capacity);
     for (uint64_t done = 0; done < x->buffer->bytes; done += SOURCE_BLOCK, all->n++) {
         all->place[2 * all->n] = at + done;
@@ -74,7 +74,7 @@ ask(struct rille_session *s, struct summed *x, const struct summed *end, int mem
     uint64_t *digest = must_alloc(sizeof *digest * (size_t)(all->n + 1)), *at = digest;
     int status = cluster_digests(s->cluster, memory, all->place, all->n, digest);
     for (; x < end && !status; x++) {
-        if (!is_far_in(x, memory)) continue;
+        if (!is_far_in(s, x, memory)) continue;
         size_t bytes = sizeof *digest * (size_t)block_count(x);
         x->digest = must_alloc(bytes + 1);
         memcpy(x->digest, at, bytes);
@@ -92,7 +92,7 @@ sum_there(struct rille_session *s, int32_t n, struct summed *list, int memory, c
     struct blocks all = {0};
     int status = 0;
     for (int32_t i = 0, first = 0; i < n && !status; i++) {
-        if (is_far_in(&list[i], memory)) status = add_blocks(s, &list[i], &all);
+        if (is_far_in(s, &list[i], memory)) status = add_blocks(s, &list[i], &all);
         if (status || all.n == 0 || (i < n - 1 && all.bytes < AT_ONCE)) continue;
         status = stops(stop) ? E_CANCEL : ask(s, &list[first], &list[i + 1], memory, &all);
         first = i + 1;
