@@ -38,8 +38,14 @@ struct proof {
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* May n things of this size lie in an arena that has handed out so many bytes? */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
+/* E_PLAN: "matmul ...: field is got, and should be want". */
+int proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
 /* E_PLAN unless got is want. */
-int proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
+static inline int
+proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
+{
+    return got == want ? 0 : proof_differs(v, task, field, got, want);
+}
 
 /* The sum over pieces that alone reads node i, -1. */
 int32_t proof_sum(struct proof *v, int32_t i);

@@ -38,8 +38,8 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
         if (!c->attr != !n->attr || (n->attr && !proof_same_attr(&c->attr[k], &n->attr[k])))
             return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
     for (int32_t i = 0; i < n->nin; i++) {
-        struct type t = ref_type(s->v->plan->program, n->in[i]);
-        if (!is_held(&c->in[i], &t, n->want[i]) || c->in[i].weak != t.weak)
+        const struct type *t = ref_type_of(s->v->plan->program, n->in[i]);
+        if (!is_held(&c->in[i], t, n->want[i]) || c->in[i].weak != t->weak)
             return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
     }
     for (int32_t k = 0; k < n->nout; k++)

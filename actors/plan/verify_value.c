@@ -72,11 +72,9 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
         struct view view;
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
             int64_t skip;
-            struct type type = ref_type(s->v->plan->program, in[i]);
-            TRY(value_read(s, task, i, in[i], want[i], t->pos, &view, &skip));
-            take_slice(s, task, want[i], &type, &view, &skip);
+            TRY(value_read(s, task, i, in[i], want[i], t->pos, &s->version[t->node][i], &view, &skip));
+            take_slice(s, task, want[i], ref_type_of(s->v->plan->program, in[i]), &view, &skip);
             TRY(proof_same(s->v, task, "skip of an argument", t->arg[i].skip, skip * (int64_t)dtype_bytes(view.dtype)));
-            TRY(value_version(s, task, i, &s->version[t->node][i]));
             if (!made_for(t, i, depends_on_place(s, task), &view))
                 return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
             continue;
@@ -307,8 +305,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     struct view view;
     TRY(value_at(s, task, l));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(value_read_at(s, task, 0, r, l, t->pos, &view));
-    TRY(value_version(s, task, 0, version));
+    TRY(value_read_at(s, task, 0, r, l, t->pos, version, &view));
     local = layout_shard(l, whole, t->pos);
     if (!t->type || !type_equal(t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
     if (!view_same(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
