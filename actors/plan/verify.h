@@ -19,12 +19,24 @@
 #include "actors/plan/plan.h"
 #include "actors/plan/replica.h"
 
+/* Where an in-port's tokens come from, as its task says. */
+struct inlet {
+    int32_t task, out, fan;
+    uint8_t token; /* enum token */
+};
+
+/* Tasks and ports take hundreds of bytes each, and edges go far: what is asked of the other end of an edge lies here in
+ * arrays of its own, which caches hold. */
 struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct mines mines;
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask] is how many there are */
+    int32_t *thread, *nact;        /* by task */
+    struct inlet *inlet;           /* by in-port */
     int32_t *from;                 /* by in-port: the task whose result it reads */
+    bool *control;                 /* by out-port */
+    int32_t *made;                 /* by out-port: tokens that a run puts on each of its edges */
     int64_t *first_reader;         /* by out-port, and behind the last: number of the first who reads it */
     struct reader *reader;         /* all of them, those of an out-port one after the other */
     bool *shares;                  /* by node: replica_updates */

@@ -125,9 +125,9 @@ value_content(const struct values *s, int32_t task, int32_t a, struct content *c
     const struct arg *arg = &t->arg[a];
     if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < t->nin) {
         const struct in_port *in = &t->in[arg->index];
-        if (p->task[in->task].out[in->out].control)
-            return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
-        *c = s->out[s->v->first_out[in->task] + in->out];
+        int64_t o = s->v->first_out[in->task] + in->out;
+        if (s->v->control[o]) return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
+        *c = s->out[o];
         return 0;
     }
     if (arg->kind != ARG_LEAF || arg->index < 0 || arg->index >= p->nleaf_part)

@@ -419,14 +419,14 @@ check_spaces(const struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct plan_device *own = &p->device[t->device];
+    const struct plan_device *own = &p->device[t->device], *holder = &p->device[task_holder(t)];
     int32_t space = device_space(own->kind, own->rank);
+    s->space[task] = device_space(holder->kind, holder->rank);
     for (int32_t a = 0; a < t->narg && !(t->kind->flags & KIND_CARRIES); a++) {
         const struct arg *arg = &t->arg[a];
         int32_t there = space;
         if (arg->kind == ARG_REG) {
-            const struct plan_device *d = &p->device[task_holder(&p->task[t->in[arg->index].task])];
-            there = device_space(d->kind, d->rank);
+            there = s->space[t->in[arg->index].task];
         } else if (arg->kind == ARG_LEAF) {
             const struct plan_part *part = &p->leaf_part[arg->index];
             const struct place *place = p->program->leaf[part->index].layout->place;
@@ -475,6 +475,7 @@ prove_values(struct proof *v)
     struct values s = {.v = v, .box = -1, .sum = -1};
     s.crosses = (struct crosses){.arena = &v->tmp, .mines = &v->mines, .cost = &v->plan->program->cost};
     s.out = ARENA_ARRAY(&v->tmp, struct content, v->first_out[p->ntask] + 1);
+    s.space = ARENA_ARRAY(&v->tmp, int32_t, p->ntask + 1);
     s.done = ARENA_ARRAY(&v->tmp, int32_t, p->program->nnode + 1);
     s.version = ARENA_ARRAY(&v->tmp, const void **, p->program->nnode + 1);
     s.node_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nnode + 1);

@@ -17,6 +17,7 @@ struct content {
 struct values {
     struct proof *v;
     struct content *out;                       /* by out-port */
+    int32_t *space;                            /* by task: where its results lie */
     int32_t *done;                             /* by node: positions computed so far */
     int32_t *root_task;                        /* by root part: who writes it */
     bool *again;                               /* by result and leaf; see value_again */
