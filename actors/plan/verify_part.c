@@ -137,8 +137,12 @@ value_content(const struct values *s, int32_t task, int32_t a, struct content *c
     *c = (struct content){.ref = {.kind = REF_LEAF, .index = part->index}, .layout = leaf->layout, .pos = part->pos};
     if (leaf->piece && t->nact != p->pieces)
         return proof_fail(s->v, task, "argument %d is a piece, and acts once a batch", (int)a);
-    struct type local = layout_shard(leaf->layout, &leaf->type, part->pos);
-    return proof_same(s->v, task, "piece_stride", arg->piece_stride, leaf->piece ? type_bytes(&local) : 0);
+    int64_t stride = 0;
+    if (leaf->piece) {
+        struct type local = layout_shard(leaf->layout, &leaf->type, part->pos);
+        stride = type_bytes(&local);
+    }
+    return proof_same(s->v, task, "piece_stride", arg->piece_stride, stride);
 }
 
 static int
