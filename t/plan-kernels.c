@@ -1,6 +1,6 @@
 /* plan-kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
- * attribute, of other pieces, wired otherwise, with a result that lies otherwise; a chain of other steps; scratch that
- * is too small; registers that are too few; an order that is missing.
+ * attribute, of other pieces, wired otherwise, with a result that lies otherwise; a chain of other steps; a kernel of
+ * two threads; scratch that is too small; registers that are too few; an order that is missing.
  *
  * Each is planted in every task of random plans that can have it. And tasks of a plan share a kernel where they compute
  * the same on one thread, whatever nodes they are of, and nowhere else: told of each two tasks. */
@@ -269,9 +269,9 @@ static bool
 compute_alike(const struct plan *p, const struct task *t, const struct task *u)
 {
     const struct exec_made *a = exec_made(t->exec), *b = exec_made(u->exec);
-    bool same = t->thread == u->thread && p->device[t->device].kind == p->device[u->device].kind &&
-                a->nstep == b->nstep && t->narg == u->narg && t->nresult == u->nresult && a->adds == b->adds &&
-                a->pieces.n == b->pieces.n && a->pieces.cut == b->pieces.cut && a->pieces.of == b->pieces.of;
+    bool same = p->device[t->device].kind == p->device[u->device].kind && a->nstep == b->nstep && t->narg == u->narg &&
+                t->nresult == u->nresult && a->adds == b->adds && a->pieces.n == b->pieces.n &&
+                a->pieces.cut == b->pieces.cut && a->pieces.of == b->pieces.of;
     for (int i = 0; same && i < a->nstep; i++) same = same_step(&a->step[i], &b->step[i]);
     for (int i = 0; same && i < t->narg + t->nresult; i++)
         same = view_same(exec_view(t->exec, i), exec_view(u->exec, i));
@@ -298,8 +298,23 @@ judge_sharing(const struct plan *p, struct sharing *s)
             s->shared += shared;
             s->of_nodes += shared && t->node != u->node;
             s->apart += !shared;
-            s->wrong += shared != (!is_placed(t) && compute_alike(p, t, u));
+            s->wrong += shared != (t->thread == u->thread && !is_placed(t) && compute_alike(p, t, u));
         }
+}
+
+/* A kernel that another thread runs, too. */
+static void
+plant_runner(struct plan *p, struct task *t, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *u = &p->task[i];
+        if (!u->exec || u->thread == t->thread || is_placed(u) || !compute_alike(p, t, u)) continue;
+        struct exec *was = t->exec;
+        t->exec = u->exec;
+        judge(p, c);
+        t->exec = was;
+        return;
+    }
 }
 
 /* ---- memory and credits ---- */
@@ -369,7 +384,7 @@ main(void)
     struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     struct count operator= {0}, attribute = {0}, pieces = {0}, turned = {0}, wiring = {0}, step = {0}, skipped = {0},
-                 scratch = {0}, credits = {0}, order = {0};
+                 runner = {0}, scratch = {0}, credits = {0}, order = {0};
     struct sharing sharing = {0};
     alarm(300);
     if (rille_open(&o, &s)) return 1;
@@ -388,6 +403,7 @@ main(void)
             plant_wiring(p, &p->task[t], &wiring);
             plant_step_operator(p, &p->task[t], &step);
             plant_skipped_step(p, &p->task[t], &skipped);
+            plant_runner(p, &p->task[t], &runner);
         }
         plant_scratch(p, &scratch);
         plant_credits(p, &credits);
@@ -405,6 +421,7 @@ main(void)
     told(&wiring, "a chain whose operands are swapped");
     told(&step, "a chain of which a step computes another operator");
     told(&skipped, "a chain that skips a step");
+    told(&runner, "a kernel that two threads run");
     told(&scratch, "scratch that is too small");
     told(&credits, "a register less than the schedule wants");
     told(&order, "an order that is missing");

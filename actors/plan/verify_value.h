@@ -31,14 +31,10 @@ struct values {
     struct ref box_ref; /* what it moves */
     struct crosses crosses;
     const struct cross *cross; /* what it is made of here, and what crosses */
-    struct {
-        const struct exec *exec;
-        const struct plan_chain *chain;
-        int32_t node;
-    } proved[64];          /* kernels that it looked at lately, by address */
-    int32_t filled, nfill; /* of the part filled last: its first task, how many fill it */
-    int32_t joined;        /* of the part joined last: its first task */
-    int32_t *collected;    /* by device: its last task in a collective, -1; NULL: there was none */
+    struct hash_table kernels; /* that it looked at, by address */
+    int32_t filled, nfill;     /* of the part filled last: its first task, how many fill it */
+    int32_t joined;            /* of the part joined last: its first task */
+    int32_t *collected;        /* by device: its last task in a collective, -1; NULL: there was none */
 };
 
 /* ---- verify_part.c ---- */
