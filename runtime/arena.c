@@ -1,14 +1,17 @@
 /* arena.c - memory by lifetime: a chain of chunks, newest first, each filled from its front.
  *
  * A chunk is twice as large as the one before (up to CHUNK_MAX), so that an
- * arena of n bytes makes O(log n) calls to the host. */
+ * arena of n bytes makes O(log n) calls to the host. What fills a huge page has one: plans of 100,000 tasks are gone
+ * through many times, in an order that is not that of memory. */
 #include "runtime/arena.h"
+
+#include "runtime/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = 1 << 20 };
+enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = HUGE_PAGE }; /* with its header */
 
 struct arena_chunk {
     struct arena_chunk *older;
@@ -61,12 +64,14 @@ must_copy(const void *p, size_t bytes)
 static void
 chunk_push(struct arena *a, size_t bytes)
 {
-    size_t capacity = a->head ? MIN(2 * a->head->capacity, (size_t)CHUNK_MAX) : CHUNK_MIN;
-    capacity = MAX(capacity, bytes);
+    struct arena_chunk *c;
+    size_t whole = a->head ? MIN(2 * (sizeof *c + a->head->capacity), (size_t)CHUNK_MAX) : CHUNK_MIN;
+    whole = MAX(whole, sizeof *c + bytes);
+    if (whole >= HUGE_PAGE) whole = pages_whole(whole);
     asked++;
-    struct arena_chunk *c = malloc(sizeof *c + capacity);
-    if (!c) out_of_memory(capacity);
-    *c = (struct arena_chunk){.older = a->head, .capacity = capacity};
+    c = whole >= HUGE_PAGE ? pages_take(whole) : malloc(whole);
+    if (!c) out_of_memory(whole);
+    *c = (struct arena_chunk){.older = a->head, .capacity = whole - sizeof *c};
     a->head = c;
 }
 
@@ -110,7 +115,11 @@ chunks_free(struct arena_chunk *c)
 {
     while (c) {
         struct arena_chunk *older = c->older;
-        free(c);
+        size_t whole = sizeof *c + c->capacity;
+        if (whole >= HUGE_PAGE)
+            pages_give(c, whole);
+        else
+            free(c);
         c = older;
     }
 }

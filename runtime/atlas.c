@@ -182,7 +182,8 @@ void
 place_coord(const struct place *p, int pos, int32_t *coord)
 {
     assert(pos >= 0 && pos < p->nrank);
-    for (int i = p->naxis - 1; i >= 0; i--) {
+    for (int i = 0; i < p->naxis; i++) coord[i] = 0;
+    for (int i = p->naxis - 1; pos > 0; i--) {
         coord[i] = pos % p->axis[i];
         pos /= p->axis[i];
     }

@@ -18,6 +18,13 @@ hash_number(uint64_t h, uint64_t w)
     return h ^ h >> 32;
 }
 
+/* Of a thing by where it lies. */
+static inline uint64_t
+hash_address(const void *p)
+{
+    return hash_number(0, (uintptr_t)p);
+}
+
 struct hash_slot {
     uint64_t hash;
     void *item; /* NULL: empty */

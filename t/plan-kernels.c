@@ -1,8 +1,9 @@
 /* plan-kernels.c - mistakes that a compiler could make are refused: a kernel of another operator, with another
- * attribute, of other pieces, wired otherwise, with a result that lies otherwise; a chain of other steps; scratch that
- * is too small; registers that are too few; an order that is missing.
+ * attribute, of other pieces, wired otherwise, with a result that lies otherwise; a chain of other steps; a kernel of
+ * two threads; scratch that is too small; registers that are too few; an order that is missing.
  *
- * Each is planted in every task of random plans that can have it. */
+ * Each is planted in every task of random plans that can have it. And tasks of a plan share a kernel where they compute
+ * the same on one thread, whatever nodes they are of, and nowhere else: told of each two tasks. */
 #include "t/plans.h"
 
 #include "runtime/device.h"
@@ -215,6 +216,107 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
     }
 }
 
+/* ---- who shares a kernel ---- */
+
+struct sharing {
+    int64_t shared, of_nodes, apart,
+        wrong; /* pairs: that share, two nodes one; that differ; that should not, or should */
+};
+
+static bool
+same_attr(const struct attr *a, const struct attr *b)
+{
+    return a->set == b->set && a->n == b->n && a->i == b->i && !memcmp(&a->f, &b->f, sizeof a->f) &&
+           !memcmp(a->list, b->list, sizeof *a->list * (size_t)MAX(0, a->n));
+}
+
+static bool
+same_type(const struct type *a, const struct type *b)
+{
+    return type_equal(a, b) && a->weak == b->weak;
+}
+
+static bool
+same_step(const struct fuse_step *x, const struct fuse_step *y)
+{
+    const struct call *a = x->call, *b = y->call;
+    bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout && x->out == y->out;
+    for (int i = 0; same && i < a->nin; i++)
+        same =
+            same_type(&a->in[i], &b->in[i]) && x->arg[i].step == y->arg[i].step && x->arg[i].index == y->arg[i].index;
+    for (int k = 0; same && k < a->nout; k++) same = same_type(&a->out[k], &b->out[k]);
+    for (int k = 0; same && k < op_nattr(a->op); k++) same = same_attr(&a->attr[k], &b->attr[k]);
+    return same;
+}
+
+/* Does a node read a result of the one whose results the task's are? */
+static bool
+is_read(const struct plan *p, const struct task *t)
+{
+    const struct program *g = p->program;
+    struct arena a = {0};
+    int32_t node = t->kind->flags & KIND_ONCE_A_BATCH ? program_sums(g, &a)[t->node] : t->node;
+    bool read = false;
+    for (int32_t i = 0; i < g->nnode; i++)
+        for (int32_t k = 0; k < g->node[i].nin; k++)
+            read = read || (g->node[i].in[k].kind == REF_NODE && g->node[i].in[k].index == node);
+    arena_fini(&a);
+    return read;
+}
+
+/* Plans of a few numbers: each kernel has one thread. */
+static bool
+compute_alike(const struct plan *p, const struct task *t, const struct task *u)
+{
+    const struct exec_made *a = exec_made(t->exec), *b = exec_made(u->exec);
+    bool same = p->device[t->device].kind == p->device[u->device].kind && a->nstep == b->nstep && t->narg == u->narg &&
+                t->nresult == u->nresult && a->adds == b->adds && a->pieces.n == b->pieces.n &&
+                a->pieces.cut == b->pieces.cut && a->pieces.of == b->pieces.of;
+    for (int i = 0; same && i < a->nstep; i++) same = same_step(&a->step[i], &b->step[i]);
+    for (int i = 0; same && i < t->narg + t->nresult; i++)
+        same = view_same(exec_view(t->exec, i), exec_view(u->exec, i));
+    return same && (t->chain || is_read(p, t) == is_read(p, u));
+}
+
+static bool
+is_placed(const struct task *t)
+{
+    const struct exec_made *made = exec_made(t->exec);
+    bool placed = false;
+    for (int i = 0; i < made->nstep; i++) placed = placed || op_is_placed(made->step[i].call->op);
+    return placed;
+}
+
+static void
+judge_sharing(const struct plan *p, struct sharing *s)
+{
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int32_t j = 0; j < i; j++) {
+            const struct task *t = &p->task[i], *u = &p->task[j];
+            if (!t->exec || !u->exec) continue;
+            bool shared = t->exec == u->exec;
+            s->shared += shared;
+            s->of_nodes += shared && t->node != u->node;
+            s->apart += !shared;
+            s->wrong += shared != (t->thread == u->thread && !is_placed(t) && compute_alike(p, t, u));
+        }
+}
+
+/* A kernel that another thread runs, too. */
+static void
+plant_runner(struct plan *p, struct task *t, struct count *c)
+{
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *u = &p->task[i];
+        if (!u->exec || u->thread == t->thread || is_placed(u) || !compute_alike(p, t, u)) continue;
+        struct exec *was = t->exec;
+        t->exec = u->exec;
+        judge(p, c);
+        t->exec = was;
+        return;
+    }
+}
+
 /* ---- memory and credits ---- */
 
 static void
@@ -282,7 +384,8 @@ main(void)
     struct rille_options o = {.devices = "cpu:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     struct count operator= {0}, attribute = {0}, pieces = {0}, turned = {0}, wiring = {0}, step = {0}, skipped = {0},
-                 scratch = {0}, credits = {0}, order = {0};
+                 runner = {0}, scratch = {0}, credits = {0}, order = {0};
+    struct sharing sharing = {0};
     alarm(300);
     if (rille_open(&o, &s)) return 1;
     struct engine *e = simulator(seed);
@@ -290,6 +393,7 @@ main(void)
         struct plan *p = random_plan(s, &seed, i % 2);
         if (!p) continue;
         uint64_t want = outcome(e, p);
+        judge_sharing(p, &sharing);
         for (int32_t t = 0; t < p->ntask; t++) {
             if (!p->task[t].exec) continue;
             plant_operator(p, &p->task[t], &operator);
@@ -299,12 +403,17 @@ main(void)
             plant_wiring(p, &p->task[t], &wiring);
             plant_step_operator(p, &p->task[t], &step);
             plant_skipped_step(p, &p->task[t], &skipped);
+            plant_runner(p, &p->task[t], &runner);
         }
         plant_scratch(p, &scratch);
         plant_credits(p, &credits);
         plant_order(e, p, want, &order);
         plan_free(&p);
     }
+    diag("of two tasks: %lld share a kernel, %lld of two nodes, %lld do not", (long long)sharing.shared,
+         (long long)sharing.of_nodes, (long long)sharing.apart);
+    ok(sharing.of_nodes > 0 && sharing.apart > 0 && !sharing.wrong,
+       "tasks share a kernel where they compute the same on one thread, nowhere else");
     told(&operator, "a kernel of another operator");
     told(&attribute, "a kernel with another attribute");
     told(&pieces, "a kernel that counts pieces otherwise");
@@ -312,6 +421,7 @@ main(void)
     told(&wiring, "a chain whose operands are swapped");
     told(&step, "a chain of which a step computes another operator");
     told(&skipped, "a chain that skips a step");
+    told(&runner, "a kernel that two threads run");
     told(&scratch, "scratch that is too small");
     told(&credits, "a register less than the schedule wants");
     told(&order, "an order that is missing");

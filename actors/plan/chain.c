@@ -88,8 +88,8 @@ chain_team(const struct lower *l, const struct chain *chain)
 }
 
 static int
-chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, const char *name, struct pval *const *in,
-           struct kernels *kernels, int32_t own, int pos)
+chain_task(struct lower *l, struct plan_chain *c, const char *name, struct pval *const *in, struct kernels *kernels,
+           int32_t own, int pos)
 {
     int32_t node = c->member[c->nstep - 1], id;
     const struct prog_node *last = &l->program->node[node];
@@ -120,12 +120,7 @@ chain_task(struct lower *l, const struct chain *chain, struct plan_chain *c, con
     }
     struct task *t = &l->draft[id].task;
     t->nresult = c->nout;
-    t->exec = kernels_find(kernels, t->device);
-    if (t->exec) return 0;
-    TRY(exec_fused(c->nstep, chain->step, c->nin, kernels->at, c->nout, kernels->at + c->nin, out->place->kind,
-                   chain_team(l, chain), &t->exec));
-    kernels_add(kernels, t->device, t->exec);
-    return 0;
+    return kernels_get(kernels, t->device, &t->exec);
 }
 
 int
@@ -145,9 +140,9 @@ lower_chain(struct lower *l, int32_t node)
         l->node_val[r.index * OP_OUT + r.out] = pval_new(l, &n->type[r.out], n->layout[r.out], n->piece, r);
     }
     struct kernels kernels;
-    bool placed = false;
-    for (int i = 0; i < c->nstep; i++) placed |= op_is_placed(chain.step[i].call->op);
-    kernels_begin(&kernels, l, c->nin + c->nout, placed);
-    for (int32_t own = 0; own < mine->n; own++) TRY(chain_task(l, &chain, c, name, in, &kernels, own, mine->pos[own]));
+    kernels_begin(&kernels, l, l->program->node[node].layout[0]->place->kind, c->nin, c->nout);
+    kernels.like.threads = chain_team(l, &chain);
+    kernels_of(&kernels, c->nstep, chain.step);
+    for (int32_t own = 0; own < mine->n; own++) TRY(chain_task(l, c, name, in, &kernels, own, mine->pos[own]));
     return 0;
 }

@@ -1,11 +1,12 @@
-/* intern.c - views that are equal are one, and ranks of a node that are alike share its kernel.
+/* intern.c - views that are equal are one, and tasks that compute the same share a kernel.
  *
  * A view is kept by its sizes and strides alone: where a part lies in the whole
- * follows from its layout (part_placed). A kernel is made for views; it serves
- * all ranks whose views are the same, on one thread: kernels of one thread never
+ * follows from its layout (part_placed). A kernel is made for a call, or a chain of
+ * calls, and for views; it serves all tasks of one thread, of whatever node and rank, whose
+ * call and views are the same: kernels of one thread never
  * run at the same time, and what a variant keeps (oneDNN's memory objects) is for one
- * run at a time. Operators whose values depend on where a part lies have a kernel
- * for each place. */
+ * run at a time. So equal layers have the kernels of one. Operators whose values depend on where a part lies have a
+ * kernel for each task. */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -41,12 +42,74 @@ intern_view(struct lower *l, const struct view *v)
 
 /* ---- kernels ---- */
 
-void
-kernels_begin(struct kernels *k, struct lower *l, int32_t nview, bool placed)
+static void
+add_number(struct str *s, int64_t x)
 {
-    *k = (struct kernels){.l = l, .nview = nview, .placed = placed};
-    k->view = ARENA_ARRAY(&l->tmp, const struct view *, nview);
-    k->at = ARENA_ARRAY(&l->tmp, struct view, nview);
+    str_addn(s, &x, sizeof x);
+}
+
+static void
+add_type(struct str *s, const struct type *t)
+{
+    add_number(s, t->dtype << 16 | t->ndim << 8 | t->weak);
+    str_addn(s, t->dim, sizeof t->dim[0] * t->ndim);
+}
+
+static void
+add_attr(struct str *s, const struct attr *a)
+{
+    add_number(s, a->set);
+    add_number(s, a->n);
+    add_number(s, a->i);
+    str_addn(s, &a->f, sizeof a->f);
+    str_addn(s, a->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
+}
+
+static void
+add_step(struct str *s, const struct fuse_step *step)
+{
+    const struct call *c = step->call;
+    add_number(s, (intptr_t)c->op);
+    add_number(s, c->nin);
+    add_number(s, c->nout);
+    add_number(s, step->out);
+    for (int i = 0; i < c->nin; i++) add_type(s, &c->in[i]);
+    for (int k = 0; k < c->nout; k++) add_type(s, &c->out[k]);
+    for (int k = 0; k < op_nattr(c->op); k++) add_attr(s, &c->attr[k]);
+    for (int i = 0; i < MIN(c->nin, OP_OPERAND); i++) {
+        add_number(s, step->arg[i].step);
+        add_number(s, step->arg[i].index);
+    }
+}
+
+void
+kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout)
+{
+    *k = (struct kernels){.l = l, .device = device, .nin = nin, .nout = nout};
+    k->view = ARENA_ARRAY(&l->tmp, const struct view *, nin + nout);
+    k->at = ARENA_ARRAY(&l->tmp, struct view, nin + nout);
+    k->like = (struct kcall){.in = k->at, .out = k->at + nin};
+}
+
+void
+kernels_of(struct kernels *k, int nstep, const struct fuse_step *step)
+{
+    const struct kcall *like = &k->like;
+    struct str s = {0};
+    k->nstep = nstep;
+    k->step = step;
+    for (int i = 0; i < nstep; i++) k->placed |= op_is_placed(step[i].call->op);
+    if (k->placed) return;
+    for (int i = 0; i < nstep; i++) add_step(&s, &step[i]);
+    add_number(&s, k->device);
+    add_number(&s, like->threads);
+    add_number(&s, like->adds << 1 | like->unread);
+    add_number(&s, like->pieces.n);
+    add_number(&s, like->pieces.cut);
+    add_number(&s, like->pieces.of);
+    k->l->calls.arena = &k->l->tmp;
+    k->what = hash_keep(&k->l->calls, str_text(&s), s.len);
+    str_free(&s);
 }
 
 /* Which kernels may not run at the same time: those of a thread; of devices that work later, those of a device. */
@@ -57,29 +120,47 @@ runner_of(const struct lower *l, int32_t device)
     return d->kind == DEV_CPU || d->kind == DEV_META ? d->thread : l->plan->nthread + device;
 }
 
-struct exec *
-kernels_find(const struct kernels *k, int32_t device)
-{
-    size_t bytes = sizeof *k->view * (size_t)k->nview;
-    for (int32_t i = 0; i < k->n && !k->placed; i++)
-        if (k->made[i].runner == runner_of(k->l, device) && !memcmp(k->made[i].view, k->view, bytes))
-            return k->made[i].exec;
-    return NULL;
-}
+struct made_kernel {
+    const void *what;
+    int32_t runner;
+    struct exec *exec;
+    const struct view *view[];
+};
 
 /* The plan owns it from now on. */
-void
-kernels_add(struct kernels *k, int32_t device, struct exec *e)
+static int
+make_kernel(const struct kernels *k, struct exec **e)
 {
     struct lower *l = k->l;
     struct plan *p = l->plan;
+    if (k->nstep > 1)
+        TRY(exec_fused(k->nstep, k->step, k->nin, k->at, k->nout, k->at + k->nin, k->device, k->like.threads, e));
+    else
+        TRY(exec_new(&k->like, k->device, e));
     GROW(p->exec, p->nexec + 1, l->exec_capacity);
-    p->exec[p->nexec++] = e;
-    if (k->placed) return;
-    ARENA_GROW(&l->tmp, k->made, k->n + 1, k->capacity);
-    k->made[k->n++] = (struct made_kernel){
-        .runner = runner_of(l, device),
-        .view = arena_dup(&l->tmp, k->view, sizeof *k->view * (size_t)k->nview),
-        .exec = e,
-    };
+    p->exec[p->nexec++] = *e;
+    return 0;
+}
+
+int
+kernels_get(const struct kernels *k, int32_t device, struct exec **e)
+{
+    struct lower *l = k->l;
+    int32_t runner = runner_of(l, device);
+    size_t bytes = sizeof *k->view * (size_t)(k->nin + k->nout);
+    uint64_t hash = hash_bytes((uintptr_t)k->what + (uint64_t)runner, k->view, bytes);
+    uint32_t at = 0;
+    if (k->placed) return make_kernel(k, e);
+    for (struct made_kernel *m; (m = hash_next(&l->kernels, hash, &at));)
+        if (m->what == k->what && m->runner == runner && !memcmp(m->view, k->view, bytes)) {
+            *e = m->exec;
+            return 0;
+        }
+    TRY(make_kernel(k, e));
+    struct made_kernel *m = arena_alloc(&l->tmp, sizeof *m + bytes);
+    *m = (struct made_kernel){.what = k->what, .runner = runner, .exec = *e};
+    memcpy(m->view, k->view, bytes);
+    l->kernels.arena = &l->tmp;
+    hash_add(&l->kernels, hash, m);
+    return 0;
 }

@@ -70,7 +70,7 @@ struct computing {
     int32_t node, to; /* whose results these are: its own, or those of the sum that it adds to */
     struct pval **in;
     struct call *call;
-    int threads; /* of a kernel */
+    struct fuse_step whole;
     struct kernels kernels;
 };
 
@@ -83,16 +83,20 @@ varies(const struct lower *l, const struct pval *v)
     return p->node[v->ref.index].piece && !p->node[v->ref.index].accumulate;
 }
 
-static int
-make_kernel(struct lower *l, const struct computing *c, struct exec **e)
+static void
+begin_kernels(struct lower *l, struct computing *c)
 {
     const struct prog_node *n = &l->program->node[c->node];
-    struct kcall k = {.call = c->call, .in = c->kernels.at, .out = c->kernels.at + n->nin, .threads = c->threads};
-    k.adds = c->to != c->node;
-    k.unread = !l->read[c->to];
-    k.pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
-    for (int i = 0; i < n->nin && i < 32; i++) k.pieces.of |= (uint32_t)(c->in[i] && varies(l, c->in[i])) << i;
-    return exec_new(&k, n->layout[0]->place->kind, e);
+    struct kcall *k = &c->kernels.like;
+    kernels_begin(&c->kernels, l, n->layout[0]->place->kind, n->nin, n->nout);
+    k->call = c->call;
+    k->threads = team_of(l, c->call, n->layout[0]->place->nrank);
+    k->adds = c->to != c->node;
+    k->unread = !l->read[c->to];
+    k->pieces = (struct pieces){.n = l->program->pieces, .cut = l->program->cut};
+    for (int i = 0; i < n->nin && i < 32; i++) k->pieces.of |= (uint32_t)(c->in[i] && varies(l, c->in[i])) << i;
+    c->whole = (struct fuse_step){.call = c->call};
+    kernels_of(&c->kernels, 1, &c->whole);
 }
 
 /* What this rank computes with, or writes, of a value: its part, or a slice of that where replicas share the work. It
@@ -146,11 +150,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     }
     struct task *t = &l->draft[id].task;
     t->nresult = n->nout;
-    t->exec = kernels_find(k, t->device);
-    if (t->exec) return 0;
-    TRY(make_kernel(l, c, &t->exec));
-    kernels_add(k, t->device, t->exec);
-    return 0;
+    return kernels_get(k, t->device, &t->exec);
 }
 
 /* What copies the task's source, and adds it to a sum of pieces, on a device that compiles. */
@@ -232,10 +232,7 @@ lower_node(struct lower *l, int32_t node)
     const struct mine *mine = mine_of(&l->mines, n->layout[0]->place);
     if (mine->n == 0) return 0;
     struct computing c = {.node = node, .to = to, .in = in, .call = program_call(l->program, n, &l->tmp)};
-    if (!n->accumulate && !(n->op->flags & OP_VIEW)) {
-        c.threads = team_of(l, c.call, n->layout[0]->place->nrank);
-        kernels_begin(&c.kernels, l, n->nin + n->nout, op_is_placed(n->op));
-    }
+    if (!n->accumulate && !(n->op->flags & OP_VIEW)) begin_kernels(l, &c);
     for (int32_t own = 0; own < mine->n; own++) {
         struct part *out = &l->node_val[to * OP_OUT]->part[own];
         int32_t id;

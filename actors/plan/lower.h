@@ -74,7 +74,9 @@ struct lower {
     } order;
     int32_t *first_out,
         *asked; /* of out-ports when registers are packed: by task, the first; registers that readers ask for */
-    struct hash_table views; /* interned */
+    struct hash_table views;   /* interned */
+    struct hash_table calls;   /* what kernels compute */
+    struct hash_table kernels; /* by that, views and who runs them */
     int32_t exec_capacity;
     int32_t gate, gated; /* the last gate, -1; drafts before this have one behind them, if they need it */
     bool *is_gated;      /* by node: a gate stands before it */
@@ -90,23 +92,24 @@ struct lower {
 
 /* intern.c: the one view with these sizes and strides. */
 const struct view *intern_view(struct lower *l, const struct view *v);
-/* The kernels of a node, by the views of its operands and results. */
+/* The kernels of a node or a chain: of its tasks, by the views of their operands and results. Those of others that
+ * compute the same are theirs, too. */
 struct kernels {
     struct lower *l;
-    int32_t nview;
-    bool placed;              /* they depend on where parts lie: ranks share none */
-    const struct view **view; /* of the rank at hand; NULL for absent operands */
+    int device, nin, nout; /* device: its kind */
+    struct kcall like;     /* of a node the call; how it is computed; its views are `at` */
+    int nstep;             /* of a chain more than one */
+    const struct fuse_step *step;
+    const void *what;         /* all of that, at one address for what is equal */
+    bool placed;              /* they depend on where parts lie: tasks share none */
+    const struct view **view; /* of the rank at hand, operands, then results; NULL for absent operands */
     struct view *at;          /* the same, with their places in the whole if placed */
-    struct made_kernel {
-        int32_t runner;
-        const struct view **view;
-        struct exec *exec;
-    } * made;
-    int32_t n, capacity;
 };
-void kernels_begin(struct kernels *k, struct lower *l, int32_t nview, bool placed);
-struct exec *kernels_find(const struct kernels *k, int32_t device); /* NULL: none that fits */
-void kernels_add(struct kernels *k, int32_t device, struct exec *e);
+void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
+/* When k->like is set: what they compute. step stays. */
+void kernels_of(struct kernels *k, int nstep, const struct fuse_step *step);
+/* Finds the kernel for these views on this device of the plan, or makes it. */
+int kernels_get(const struct kernels *k, int32_t device, struct exec **e);
 
 /* draft.c */
 struct draft *draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank,

@@ -71,15 +71,17 @@ find_mine(struct mines *m, const struct place *p)
 const struct mine *
 mine_of(struct mines *m, const struct place *p)
 {
+    if (m->last && m->last->place == p) return m->last;
     uint64_t hash = hash_number(0, (uint64_t)p->id);
     uint32_t at = 0;
     struct mine *mine;
     while ((mine = hash_next(&m->found, hash, &at)) && mine->place != p) continue;
-    if (mine) return mine;
-    mine = find_mine(m, p);
-    m->found.arena = m->arena;
-    hash_add(&m->found, hash, mine);
-    return mine;
+    if (!mine) {
+        mine = find_mine(m, p);
+        m->found.arena = m->arena;
+        hash_add(&m->found, hash, mine);
+    }
+    return m->last = mine;
 }
 
 int32_t

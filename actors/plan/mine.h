@@ -22,6 +22,7 @@ struct mines {
     bool first;                      /* of each placement its first position alone, wherever it lies */
     const struct plan_range **range; /* by kind, then by first device */
     struct hash_table found;         /* struct mine, by placement */
+    struct mine *last;               /* the one asked for last */
 };
 
 void mines_init(struct mines *m, const struct plan_map *map, struct arena *a);

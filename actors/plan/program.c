@@ -5,15 +5,22 @@
 
 #include <stdlib.h>
 
+const struct type *
+ref_type_of(const struct program *p, struct ref r)
+{
+    static const struct type absent;
+    switch (r.kind) {
+    case REF_NODE: return &p->node[r.index].type[r.out];
+    case REF_LEAF: return &p->leaf[r.index].type;
+    case REF_NUMBER: return p->number[r.index];
+    default: return &absent;
+    }
+}
+
 struct type
 ref_type(const struct program *p, struct ref r)
 {
-    switch (r.kind) {
-    case REF_NODE: return p->node[r.index].type[r.out];
-    case REF_LEAF: return p->leaf[r.index].type;
-    case REF_NUMBER: return *p->number[r.index];
-    default: return (struct type){0};
-    }
+    return *ref_type_of(p, r);
 }
 
 const struct layout *

@@ -105,6 +105,7 @@ void program_write(const struct program *p, struct str *s);
  * anybody. Interns placements and layouts in the atlas. E_PLAN says at which byte. */
 int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 struct type ref_type(const struct program *p, struct ref r);
+const struct type *ref_type_of(const struct program *p, struct ref r); /* where the program has it */
 const struct layout *ref_layout(const struct program *p, struct ref r);
 bool ref_varies(const struct program *p, struct ref r); /* from piece to piece */
 /* A node as a call of its operator, on whole tensors of the dtypes that ranks hold (layout_dtype). */

@@ -13,12 +13,6 @@
 
 #include "runtime/error.h"
 
-static const struct place *
-place_of(const struct prog_node *n)
-{
-    return n->layout[0]->place;
-}
-
 /* Has b all devices of a? */
 static bool
 is_within(const struct place *a, const struct place *b)
@@ -69,8 +63,7 @@ find_phases(struct stages *s, const struct program *p, struct arena *a)
         bool weight = n->piece && !n->accumulate && n->phase == PHASE_BACKWARD && !needed[i];
         s->phase[i] = weight ? PHASE_WEIGHT : n->phase;
         for (int32_t k = 0; k < n->nin; k++)
-            if (n->in[k].kind == REF_NODE &&
-                ((!weight && !n->accumulate) || place_of(&p->node[n->in[k].index]) != place_of(n)))
+            if (n->in[k].kind == REF_NODE && ((!weight && !n->accumulate) || s->at[n->in[k].index] != s->at[i]))
                 needed[n->in[k].index] = true;
     }
 }
@@ -86,7 +79,7 @@ forward_early(struct stages *s, const struct program *p, bool *floats)
         for (int32_t k = 0; k < p->node[i].nin; k++) {
             struct ref r = p->node[i].in[k];
             if (r.kind != REF_NODE || s->phase[i] != PHASE_FORWARD) continue;
-            int hop = brought(p, i) >= 0 ? 0 : hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
+            int hop = brought(p, i) >= 0 ? 0 : hops(s->at[r.index], s->at[i]);
             s->stage[i] = MAX(s->stage[i], s->stage[r.index] + hop);
             floats[i] = floats[i] && floats[r.index] && !hop;
         }
@@ -108,7 +101,7 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
         for (int32_t k = 0; k < p->node[i].nin; k++) {
             struct ref r = p->node[i].in[k];
             if (r.kind != REF_NODE || brought(p, i) >= 0) continue;
-            int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
+            int hop = hops(s->at[r.index], s->at[i]);
             first[r.index] = MIN(first[r.index], s->stage[i] - hop);
         }
     }
@@ -140,10 +133,10 @@ backward_stage(const struct stages *s, const struct program *p, const bool *loos
     if (repeated(p, loose, i) >= 0) return s->stage[repeated(p, loose, i)];
     for (int32_t k = 0; k < p->node[i].nin; k++) {
         struct ref r = p->node[i].in[k];
-        if (r.kind == REF_LEAF && of_leaf[r.index] >= 0 && !hops(s->place[of_leaf[r.index]], place_of(&p->node[i])))
+        if (r.kind == REF_LEAF && of_leaf[r.index] >= 0 && !hops(s->place[of_leaf[r.index]], s->at[i]))
             saved = MAX(saved, of_leaf[r.index]);
         if (r.kind != REF_NODE) continue;
-        int hop = hops(place_of(&p->node[r.index]), place_of(&p->node[i]));
+        int hop = hops(s->at[r.index], s->at[i]);
         bool forward =
             s->phase[r.index] == PHASE_FORWARD || brought(p, r.index) >= 0 || repeated(p, loose, r.index) >= 0;
         if (forward && !hop && !loose[r.index]) saved = MAX(saved, s->stage[r.index]);
@@ -195,8 +188,8 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
     s->place = ARENA_ARRAY(a, const struct place *, s->n);
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct place **place = &s->place[s->stage[i]];
-        if (s->phase[i] == PHASE_FORWARD && brought(p, i) < 0 && (!*place || is_within(*place, place_of(&p->node[i]))))
-            *place = place_of(&p->node[i]);
+        if (s->phase[i] == PHASE_FORWARD && brought(p, i) < 0 && (!*place || is_within(*place, s->at[i])))
+            *place = s->at[i];
     }
 }
 
@@ -295,6 +288,8 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
 {
     int32_t n = p->nnode + 1;
     *s = (struct stages){.n = 1, .stage = ARENA_ARRAY(a, int32_t, n), .phase = ARENA_ARRAY(a, uint8_t, n)};
+    s->at = ARENA_ARRAY(a, const struct place *, n);
+    for (int32_t i = 0; i < p->nnode; i++) s->at[i] = p->node[i].layout[0]->place;
     find_phases(s, p, a);
     if (p->pieces > 1) {
         bool *floats = ARENA_ARRAY(a, bool, n), *loose = ARENA_ARRAY(a, bool, n);

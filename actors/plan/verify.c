@@ -34,9 +34,8 @@ proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
 }
 
 int
-proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
+proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
 {
-    if (got == want) return 0;
     return proof_fail(v, task, "%s is %lld, and should be %lld", field, (long long)got, (long long)want);
 }
 
@@ -435,9 +434,35 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     }
 }
 
-/* Every in-port of the plan has a reader that names it, and is named once: seen marks it. */
+/* What edges ask of their ends. */
+static void
+list_ends(struct proof *v)
+{
+    const struct plan *p = v->plan;
+    int64_t nin = v->first_in[p->ntask], nout = v->first_out[p->ntask], in = 0;
+    struct arena *a = &v->tmp;
+    v->thread = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    v->nact = ARENA_ARRAY(a, int32_t, p->ntask + 1);
+    v->inlet = ARENA_ARRAY(a, struct inlet, nin + 1);
+    v->from = ARENA_ARRAY(a, int32_t, nin + 1);
+    v->control = ARENA_ARRAY(a, bool, nout + 1);
+    v->made = ARENA_ARRAY(a, int32_t, nout + 1);
+    v->first_reader = ARENA_ARRAY(a, int64_t, nout + 1);
+    v->reader = ARENA_ARRAY(a, struct reader, nin + 1);
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        v->thread[i] = t->thread;
+        v->nact[i] = t->nact;
+        for (int32_t k = 0; k < t->nin; k++, in++) {
+            v->inlet[in] = (struct inlet){t->in[k].task, t->in[k].out, t->in[k].fan, t->in[k].token};
+            v->from[in] = t->in[k].task;
+        }
+    }
+}
+
+/* Every in-port of the plan has a reader that names it, and is named once: seen marks it. *n: readers so far. */
 static int
-check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen)
+check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
 {
     const struct plan *p = v->plan;
     const struct out_port *o = &p->task[i].out[k];
@@ -449,15 +474,17 @@ check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen)
         return proof_fail(v, i, "nreader is %d", (int)fan->nreader);
     for (int32_t r = 0; r < fan->nreader; r++) {
         const struct reader *to = &fan->reader[r];
-        if (to->task <= i || to->task >= p->ntask || to->port < 0 || to->port >= p->task[to->task].nin)
+        if (to->task <= i || to->task >= p->ntask || to->port < 0 ||
+            to->port >= v->first_in[to->task + 1] - v->first_in[to->task])
             return proof_fail(v, i, "a reader is port %d of task %d", (int)to->port, (int)to->task);
-        TRY(proof_same(v, i, "the thread of a reader", p->task[to->task].thread, fan->thread));
+        TRY(proof_same(v, i, "the thread of a reader", v->thread[to->task], fan->thread));
         bool *mark = &seen[v->first_in[to->task] + to->port];
-        const struct in_port *in = &p->task[to->task].in[to->port];
+        const struct inlet *in = &v->inlet[v->first_in[to->task] + to->port];
         if (*mark || in->task != i || in->out != k || in->fan != f)
             return proof_fail(v, i, "port %d of task %d does not read its result %d", (int)to->port, (int)to->task,
                               (int)k);
         *mark = true;
+        v->reader[(*n)++] = *to;
     }
     return 0;
 }
@@ -466,37 +493,21 @@ static int
 check_edges(struct proof *v)
 {
     const struct plan *p = v->plan;
+    int64_t out = 0, n = 0;
     bool *seen = ARENA_ARRAY(&v->tmp, bool, v->first_in[p->ntask] + 1);
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nout; k++) {
+            const struct out_port *o = &p->task[i].out[k];
             TRY(check_out(v, i, k));
-            for (int32_t f = 0; f < p->task[i].out[k].nfan; f++) TRY(check_fan(v, i, k, f, seen));
-        }
-    for (int32_t i = 0; i < p->ntask; i++)
-        for (int32_t k = 0; k < p->task[i].nin; k++)
-            if (!seen[v->first_in[i] + k]) return proof_fail(v, i, "nobody gives to its port %d", (int)k);
-    return 0;
-}
-
-/* The ends of edges, dense: who follows them need not go through the ports, which lie far apart. */
-static void
-list_edges(struct proof *v)
-{
-    const struct plan *p = v->plan;
-    int64_t nin = v->first_in[p->ntask], nout = v->first_out[p->ntask], in = 0, out = 0, n = 0;
-    v->from = ARENA_ARRAY(&v->tmp, int32_t, nin + 1);
-    v->first_reader = ARENA_ARRAY(&v->tmp, int64_t, nout + 1);
-    v->reader = ARENA_ARRAY(&v->tmp, struct reader, nin + 1);
-    for (int32_t i = 0; i < p->ntask; i++) {
-        const struct task *t = &p->task[i];
-        for (int32_t k = 0; k < t->nin; k++) v->from[in++] = t->in[k].task;
-        for (int32_t k = 0; k < t->nout; k++) {
-            const struct out_port *o = &t->out[k];
-            for (int32_t f = 0; f < o->nfan; f++)
-                for (int32_t r = 0; r < o->fan[f].nreader; r++) v->reader[n++] = o->fan[f].reader[r];
+            v->control[out] = o->control;
+            v->made[out] = o->control ? v->nact[i] : v->nact[i] / o->every;
+            for (int32_t f = 0; f < o->nfan; f++) TRY(check_fan(v, i, k, f, seen, &n));
             v->first_reader[++out] = n;
         }
-    }
+    for (int32_t i = 0; i < p->ntask; i++)
+        for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++)
+            if (!seen[k]) return proof_fail(v, i, "nobody gives to its port %d", (int)(k - v->first_in[i]));
+    return 0;
 }
 
 /* The balance of an edge: what a run puts on it is what a run takes off it. */
@@ -505,12 +516,11 @@ check_rate(const struct proof *v, int32_t i, int32_t k)
 {
     const struct task *t = &v->plan->task[i];
     const struct in_port *in = &t->in[k];
-    const struct task *from = &v->plan->task[in->task];
-    const struct out_port *o = &from->out[in->out];
+    int64_t o = v->first_out[in->task] + in->out;
     if (in->hold < 1 || t->nact % in->hold) return proof_fail(v, i, "port %d: hold is %d", (int)k, (int)in->hold);
-    if (in->need < 1 || (!o->control && in->need > 1))
+    if (in->need < 1 || (!v->control[o] && in->need > 1))
         return proof_fail(v, i, "port %d: need is %d", (int)k, (int)in->need);
-    int64_t made = o->control ? from->nact : from->nact / o->every, taken = (int64_t)(t->nact / in->hold) * in->need;
+    int64_t made = v->made[o], taken = (int64_t)(t->nact / in->hold) * in->need;
     if (made != taken)
         return proof_fail(v, i, "port %d takes %lld tokens of task %d, which makes %lld", (int)k, (long long)taken,
                           (int)in->task, (long long)made);
@@ -585,8 +595,8 @@ check_tasks(struct proof *v)
     if (!proof_fits(v->first_in[p->ntask], sizeof(struct in_port), &p->arena))
         return fail(E_PLAN, "plan: too many ports");
     TRY(check_locals(v));
+    list_ends(v);
     TRY(check_edges(v));
-    list_edges(v);
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nin; k++) TRY(check_rate(v, i, k));
     return 0;

@@ -19,12 +19,24 @@
 #include "actors/plan/plan.h"
 #include "actors/plan/replica.h"
 
+/* Where an in-port's tokens come from, as its task says. */
+struct inlet {
+    int32_t task, out, fan;
+    uint8_t token; /* enum token */
+};
+
+/* Tasks and ports take hundreds of bytes each, and edges go far: what is asked of the other end of an edge lies here in
+ * arrays of its own, which caches hold. */
 struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct mines mines;
     int64_t *first_in, *first_out; /* number of a task's first in-port, out-port; [ntask] is how many there are */
+    int32_t *thread, *nact;        /* by task */
+    struct inlet *inlet;           /* by in-port */
     int32_t *from;                 /* by in-port: the task whose result it reads */
+    bool *control;                 /* by out-port */
+    int32_t *made;                 /* by out-port: tokens that a run puts on each of its edges */
     int64_t *first_reader;         /* by out-port, and behind the last: number of the first who reads it */
     struct reader *reader;         /* all of them, those of an out-port one after the other */
     bool *shares;                  /* by node: replica_updates */
@@ -38,8 +50,14 @@ struct proof {
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* May n things of this size lie in an arena that has handed out so many bytes? */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
+/* E_PLAN: "matmul ...: field is got, and should be want". */
+int proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
 /* E_PLAN unless got is want. */
-int proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
+static inline int
+proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
+{
+    return got == want ? 0 : proof_differs(v, task, field, got, want);
+}
 
 /* The sum over pieces that alone reads node i, -1. */
 int32_t proof_sum(struct proof *v, int32_t i);

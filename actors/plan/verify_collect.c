@@ -134,8 +134,7 @@ value_collect(struct values *s, int32_t task)
     TRY(check_order(s, task));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
     TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
-    TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &view));
-    TRY(value_version(s, task, 0, &s->box_version));
+    TRY(value_read_at(s, task, 0, s->box_ref, of->from, t->pos, &s->box_version, &view));
     if (!view_is_dense(&view)) return proof_fail(s->v, task, "a library does not read what has gaps");
     TRY(check_copies(s, task, &view));
     struct type local = layout_shard(of->to, &of->type, t->pos);

@@ -3,10 +3,12 @@
  *
  * A kernel is asked what it was made for (exec_made), and that is compared with
  * the program's nodes. That it computes this is what kernels/ and its tests
- * promise. Ranks that are alike share a kernel, which is looked at once. */
+ * promise. Tasks that are alike share a kernel, if it does not run twice at the same time; for ranks of one node it is
+ * looked at once. */
 #include "actors/plan/stage.h"
 #include "actors/plan/verify_value.h"
 
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -38,8 +40,8 @@ check_call(const struct values *s, int32_t task, const struct prog_node *n, cons
         if (!c->attr != !n->attr || (n->attr && !proof_same_attr(&c->attr[k], &n->attr[k])))
             return proof_fail(s->v, task, "its kernel has another %s", n->op->attr[k].name);
     for (int32_t i = 0; i < n->nin; i++) {
-        struct type t = ref_type(s->v->plan->program, n->in[i]);
-        if (!is_held(&c->in[i], &t, n->want[i]) || c->in[i].weak != t.weak)
+        const struct type *t = ref_type_of(s->v->plan->program, n->in[i]);
+        if (!is_held(&c->in[i], t, n->want[i]) || c->in[i].weak != t->weak)
             return proof_fail(s->v, task, "its kernel was made for another type of operand %d", (int)i);
     }
     for (int32_t k = 0; k < n->nout; k++)
@@ -101,6 +103,26 @@ check_made(const struct values *s, int32_t task)
 
 /* ---- the task ---- */
 
+struct proved {
+    const struct exec *exec;
+    int32_t runner, node; /* who runs it; of the task for which it was looked at last */
+    const struct plan_chain *chain;
+};
+
+static struct proved *
+proved_of(struct values *s, const struct exec *e, int32_t runner)
+{
+    struct proved *found;
+    uint32_t at = 0;
+    while ((found = hash_next(&s->kernels, hash_address(e), &at)) && found->exec != e) continue;
+    if (found) return found;
+    found = ARENA_NEW(&s->v->tmp, struct proved);
+    *found = (struct proved){.exec = e, .runner = runner, .node = -1};
+    s->kernels.arena = &s->v->tmp;
+    hash_add(&s->kernels, hash_address(e), found);
+    return found;
+}
+
 int
 value_kernel(struct values *s, int32_t task)
 {
@@ -110,12 +132,14 @@ value_kernel(struct values *s, int32_t task)
     if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
         return proof_fail(s->v, task, "its kernel wants %lld bytes of scratch, the device has %lld",
                           (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
-    size_t at = ((uintptr_t)t->exec >> 6) % countof(s->proved);
-    if (s->proved[at].exec == t->exec && s->proved[at].node == t->node && s->proved[at].chain == t->chain) return 0;
+    /* What a kernel keeps is for one run at a time: of its thread; where work waits on streams, of its device. */
+    int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
+    struct proved *k = proved_of(s, t->exec, runner);
+    if (k->runner != runner) return proof_fail(s->v, task, "its kernel may run elsewhere at the same time");
+    if (k->node == t->node && k->chain == t->chain) return 0;
     TRY(check_made(s, task));
-    s->proved[at].exec = t->exec;
-    s->proved[at].node = t->node;
-    s->proved[at].chain = t->chain;
+    k->node = t->node;
+    k->chain = t->chain;
     return 0;
 }
 

@@ -95,8 +95,7 @@ value_source(struct values *s, int32_t task, const struct box_from *f, int32_t p
     struct view part;
     struct box box;
     int64_t more;
-    TRY(value_read(s, task, f->arg, s->box_ref, b->from, pos, &part, skip));
-    TRY(value_version(s, task, f->arg, &s->box_version));
+    TRY(value_read(s, task, f->arg, s->box_ref, b->from, pos, &s->box_version, &part, skip));
     layout_box(b->from, &b->type, pos, &box);
     *view = value_window(&part, box.lo, slice, &more);
     *skip += more;

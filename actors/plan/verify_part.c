@@ -94,25 +94,25 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
 {
     if (!c->layout) return false;
     r = value_unmoved(v, r);
-    struct type t = ref_type(v->plan->program, r);
+    const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
     /* A move of a value without elements reads nothing, so that its register holds whatever has its type. */
     bool nothing = c->ref.kind == REF_NONE;
-    bool here = nothing ? type_equal(&t, &c->box->type)
+    bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
-    bool placed = here && position_in(c->layout, l, pos, &t) == c->pos;
+    bool placed = here && position_in(c->layout, l, pos, t) == c->pos;
     if (here && !placed && !nothing) return false;
     if (placed) {
-        *view = value_part(c->layout, &t, c->pos);
+        *view = value_part(c->layout, t, c->pos);
         for (int d = 0; c->turned && d < view->ndim; d++) view->stride[d] = c->turned->stride[d];
     } else {
         const struct prog_node *n = node_of(v, r);
         if (!n || !(n->op->flags & OP_VIEW) || n->accumulate) return false;
-        int at = position_in(n->layout[0], l, pos, &t);
+        int at = position_in(n->layout[0], l, pos, t);
         if (at < 0 || !value_find_view(v, c, n, at, view, skip)) return false;
     }
     /* Where there is nothing, it has the shape that l gives it. */
-    if (view_numel(view) == 0) *view = value_part(l, &t, pos);
+    if (view_numel(view) == 0) *view = value_part(l, t, pos);
     return true;
 }
 
@@ -125,9 +125,9 @@ value_content(const struct values *s, int32_t task, int32_t a, struct content *c
     const struct arg *arg = &t->arg[a];
     if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < t->nin) {
         const struct in_port *in = &t->in[arg->index];
-        if (p->task[in->task].out[in->out].control)
-            return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
-        *c = s->out[s->v->first_out[in->task] + in->out];
+        int64_t o = s->v->first_out[in->task] + in->out;
+        if (s->v->control[o]) return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
+        *c = s->out[o];
         return 0;
     }
     if (arg->kind != ARG_LEAF || arg->index < 0 || arg->index >= p->nleaf_part)
@@ -137,43 +137,44 @@ value_content(const struct values *s, int32_t task, int32_t a, struct content *c
     *c = (struct content){.ref = {.kind = REF_LEAF, .index = part->index}, .layout = leaf->layout, .pos = part->pos};
     if (leaf->piece && t->nact != p->pieces)
         return proof_fail(s->v, task, "argument %d is a piece, and acts once a batch", (int)a);
-    struct type local = layout_shard(leaf->layout, &leaf->type, part->pos);
-    return proof_same(s->v, task, "piece_stride", arg->piece_stride, leaf->piece ? type_bytes(&local) : 0);
+    int64_t stride = 0;
+    if (leaf->piece) {
+        struct type local = layout_shard(leaf->layout, &leaf->type, part->pos);
+        stride = type_bytes(&local);
+    }
+    return proof_same(s->v, task, "piece_stride", arg->piece_stride, stride);
 }
 
-/* Argument a is part pos of value r in layout l; it lies as *view, *skip elements from the argument's register or leaf.
- */
+static int
+check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
+{
+    if (!c->layout || !layout_has_partial(c->layout)) return 0;
+    const void *maker = c->box ? (const void *)c->box : s; /* anything but NULL: a kernel makes a value once */
+    if (!*version) *version = maker;
+    return *version == maker ? 0 : proof_fail(s->v, task, "argument %d is an addend of another sum", (int)a);
+}
+
 int
 value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
-           struct view *view, int64_t *skip)
+           const void **version, struct view *view, int64_t *skip)
 {
     struct content c;
     if (a < 0 || a >= s->v->plan->task[task].narg)
         return proof_fail(s->v, task, "argument %d of %d", (int)a, (int)s->v->plan->task[task].narg);
     TRY(value_content(s, task, a, &c));
-    if (value_find(s->v, &c, r, l, pos, view, skip)) return 0;
-    return proof_fail(s->v, task, "argument %d does not hold what the program says", (int)a);
+    if (!value_find(s->v, &c, r, l, pos, view, skip))
+        return proof_fail(s->v, task, "argument %d does not hold what the program says", (int)a);
+    return check_version(s, task, a, &c, version);
 }
 
 int
 value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
-              struct view *view)
+              const void **version, struct view *view)
 {
     int64_t skip;
-    TRY(value_read(s, task, a, r, l, pos, view, &skip));
+    TRY(value_read(s, task, a, r, l, pos, version, view, &skip));
     return proof_same(s->v, task, "skip of an argument", s->v->plan->task[task].arg[a].skip,
                       skip * (int64_t)dtype_bytes(view->dtype));
-}
-
-int
-value_version(const struct values *s, int32_t task, int32_t a, const void **version)
-{
-    struct content c;
-    TRY(value_content(s, task, a, &c));
-    if (!c.layout || !layout_has_partial(c.layout)) return 0;
-    const void *maker = c.box ? (const void *)c.box : s; /* anything but NULL: a kernel makes a value once */
-    if (!*version) *version = maker;
-    return *version == maker ? 0 : proof_fail(s->v, task, "argument %d is an addend of another sum", (int)a);
 }
 
 /* ---- what all tasks share ---- */

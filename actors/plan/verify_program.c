@@ -112,8 +112,8 @@ check_operands(const struct program *g, int32_t i)
     if (n->accumulate && !n->piece) return node_fail(g, i, "sums pieces, and is not computed for each");
     for (int32_t k = 0; k < n->nin; k++) {
         if (is_tensor(n->in[k]) && !(n->op->flags & OP_MOVE)) {
-            struct type t = ref_type(g, n->in[k]);
-            if (!n->want[k] || layout_fits(n->want[k], &t)) return node_fail(g, i, "operand %d has no layout", (int)k);
+            if (!n->want[k] || layout_fits(n->want[k], ref_type_of(g, n->in[k])))
+                return node_fail(g, i, "operand %d has no layout", (int)k);
         }
         if (!n->piece && ref_varies(g, n->in[k]))
             return node_fail(g, i, "operand %d differs from piece to piece, its result does not", (int)k);
@@ -220,8 +220,8 @@ check_call(struct derivations *s, int32_t i)
 {
     const struct program *g = s->v->plan->program;
     const struct prog_node *n = &g->node[i];
-    struct type in[MOST_OPERANDS] = {0}, out[OP_OUT] = {0};
-    const struct layout *layout[MOST_OPERANDS + OP_OUT] = {0};
+    struct type in[MOST_OPERANDS], out[OP_OUT] = {0};
+    const struct layout *layout[MOST_OPERANDS + OP_OUT];
     for (int32_t k = 0; k < n->nin; k++) {
         in[k] = ref_type(g, n->in[k]);
         layout[k] = is_tensor(n->in[k]) ? n->want[k] : NULL;

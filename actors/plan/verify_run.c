@@ -35,10 +35,9 @@
 static bool
 comes_late(const struct proof *v, const struct in_port *in)
 {
-    const struct task *from = &v->plan->task[in->task];
-    const struct out_port *o = &from->out[in->out];
-    if (from->nact == 1) return v->late[in->task];
-    return o->control ? in->need > 1 : o->every > 1;
+    int64_t o = v->first_out[in->task] + in->out;
+    if (v->nact[in->task] == 1) return v->late[in->task];
+    return v->control[o] ? in->need > 1 : v->made[o] < v->nact[in->task];
 }
 
 static void

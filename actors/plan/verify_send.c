@@ -104,8 +104,7 @@ check_window(struct values *s, int32_t task, const struct cross_channel *x, int3
         if (!found) return proof_fail(s->v, task, "does not send the stage of part %d", (int)x->from);
     } else {
         struct box box;
-        TRY(value_read(s, task, 0, s->box_ref, b->from, x->from, &part, &skip));
-        TRY(value_version(s, task, 0, &s->box_version));
+        TRY(value_read(s, task, 0, s->box_ref, b->from, x->from, &s->box_version, &part, &skip));
         layout_box(b->from, &b->type, x->from, &box);
         view = value_window(&part, box.lo, x->slice[i].slice, &more);
     }

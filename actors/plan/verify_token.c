@@ -57,7 +57,7 @@ check_fan(const struct proof *v, int32_t task, const struct fan *fan)
 {
     for (int32_t r = 0; r < fan->nreader; r++) {
         const struct reader *to = &fan->reader[r];
-        bool early = v->plan->task[to->task].in[to->port].token != TOKEN_DONE;
+        bool early = v->inlet[v->first_in[to->task] + to->port].token != TOKEN_DONE;
         if (early != (r < fan->nissued))
             return proof_fail(v, task, "reader %d of a fan is not told when its token says", (int)r);
     }

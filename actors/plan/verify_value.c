@@ -72,11 +72,9 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
         struct view view;
         if (in[i].kind == REF_NODE || in[i].kind == REF_LEAF) {
             int64_t skip;
-            struct type type = ref_type(s->v->plan->program, in[i]);
-            TRY(value_read(s, task, i, in[i], want[i], t->pos, &view, &skip));
-            take_slice(s, task, want[i], &type, &view, &skip);
+            TRY(value_read(s, task, i, in[i], want[i], t->pos, &s->version[t->node][i], &view, &skip));
+            take_slice(s, task, want[i], ref_type_of(s->v->plan->program, in[i]), &view, &skip);
             TRY(proof_same(s->v, task, "skip of an argument", t->arg[i].skip, skip * (int64_t)dtype_bytes(view.dtype)));
-            TRY(value_version(s, task, i, &s->version[t->node][i]));
             if (!made_for(t, i, depends_on_place(s, task), &view))
                 return proof_fail(s->v, task, "its kernel was made for another argument %d", (int)i);
             continue;
@@ -307,8 +305,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     struct view view;
     TRY(value_at(s, task, l));
     TRY(proof_same(s->v, task, "narg", t->narg, 1));
-    TRY(value_read_at(s, task, 0, r, l, t->pos, &view));
-    TRY(value_version(s, task, 0, version));
+    TRY(value_read_at(s, task, 0, r, l, t->pos, version, &view));
     local = layout_shard(l, whole, t->pos);
     if (!t->type || !type_equal(t->type, &local)) return proof_fail(s->v, task, "type is not that of its part");
     if (!view_same(t->source, &view)) return proof_fail(s->v, task, "source is not how its part lies");
@@ -422,14 +419,14 @@ check_spaces(const struct values *s, int32_t task)
 {
     const struct plan *p = s->v->plan;
     const struct task *t = &p->task[task];
-    const struct plan_device *own = &p->device[t->device];
+    const struct plan_device *own = &p->device[t->device], *holder = &p->device[task_holder(t)];
     int32_t space = device_space(own->kind, own->rank);
+    s->space[task] = device_space(holder->kind, holder->rank);
     for (int32_t a = 0; a < t->narg && !(t->kind->flags & KIND_CARRIES); a++) {
         const struct arg *arg = &t->arg[a];
         int32_t there = space;
         if (arg->kind == ARG_REG) {
-            const struct plan_device *d = &p->device[task_holder(&p->task[t->in[arg->index].task])];
-            there = device_space(d->kind, d->rank);
+            there = s->space[t->in[arg->index].task];
         } else if (arg->kind == ARG_LEAF) {
             const struct plan_part *part = &p->leaf_part[arg->index];
             const struct place *place = p->program->leaf[part->index].layout->place;
@@ -478,6 +475,7 @@ prove_values(struct proof *v)
     struct values s = {.v = v, .box = -1, .sum = -1};
     s.crosses = (struct crosses){.arena = &v->tmp, .mines = &v->mines, .cost = &v->plan->program->cost};
     s.out = ARENA_ARRAY(&v->tmp, struct content, v->first_out[p->ntask] + 1);
+    s.space = ARENA_ARRAY(&v->tmp, int32_t, p->ntask + 1);
     s.done = ARENA_ARRAY(&v->tmp, int32_t, p->program->nnode + 1);
     s.version = ARENA_ARRAY(&v->tmp, const void **, p->program->nnode + 1);
     s.node_version = ARENA_ARRAY(&v->tmp, const void *, p->program->nnode + 1);

@@ -17,10 +17,11 @@ struct content {
 struct values {
     struct proof *v;
     struct content *out;                       /* by out-port */
+    int32_t *space;                            /* by task: where its results lie */
     int32_t *done;                             /* by node: positions computed so far */
     int32_t *root_task;                        /* by root part: who writes it */
     bool *again;                               /* by result and leaf; see value_again */
-    const void ***version;                     /* by node and argument; see value_version */
+    const void ***version;                     /* by node and argument; see value_read */
     const void **node_version, **root_version; /* of what a task sums or copies */
     const void *box_version;
     int32_t sum;        /* the node whose sums come now */
@@ -30,14 +31,10 @@ struct values {
     struct ref box_ref; /* what it moves */
     struct crosses crosses;
     const struct cross *cross; /* what it is made of here, and what crosses */
-    struct {
-        const struct exec *exec;
-        const struct plan_chain *chain;
-        int32_t node;
-    } proved[64];          /* kernels that it looked at lately, by address */
-    int32_t filled, nfill; /* of the part filled last: its first task, how many fill it */
-    int32_t joined;        /* of the part joined last: its first task */
-    int32_t *collected;    /* by device: its last task in a collective, -1; NULL: there was none */
+    struct hash_table kernels; /* that it looked at, by address */
+    int32_t filled, nfill;     /* of the part filled last: its first task, how many fill it */
+    int32_t joined;            /* of the part joined last: its first task */
+    int32_t *collected;        /* by device: its last task in a collective, -1; NULL: there was none */
 };
 
 /* ---- verify_part.c ---- */
@@ -61,14 +58,12 @@ bool value_find_view(const struct proof *v, const struct content *c, const struc
 int value_content(const struct values *s, int32_t task, int32_t a, struct content *c);
 struct content *value_result(const struct values *s, int32_t task, int32_t k);
 /* Proves that argument a is part pos of value r in layout l; it lies as *view, *skip elements from the argument's
- * register or leaf. _at: under the argument's own skip. */
+ * register or leaf. _at: under the argument's own skip. And that the addends of a partial value belong together: all
+ * positions read those that one kernel or one move made; *version is NULL before the first of them. */
 int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
-               struct view *view, int64_t *skip);
+               const void **version, struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
-                  struct view *view);
-/* Proves that the addends of a partial value belong together: all positions read those that one kernel or one move
- * made. *version is NULL before the first of them. */
-int value_version(const struct values *s, int32_t task, int32_t a, const void **version);
+                  const void **version, struct view *view);
 /* Proves that the task runs on this rank; on the one at its pos. */
 int value_on(const struct values *s, int32_t task, int kind, int rank);
 int value_at(const struct values *s, int32_t task, const struct layout *l);

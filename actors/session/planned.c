@@ -61,21 +61,36 @@ follow(const struct rille_graph *g, const struct program *p, struct assign_leaf 
     }
 }
 
+/* Leaf of a variable's version before the step, -1: it reads none. variables: the leaves by their variables. */
+static int32_t
+leaf_of(const struct rille_graph *g, const struct hash_table *variables, const struct rille_tensor *t)
+{
+    uint32_t at = 0;
+    int32_t leaf = -1;
+    for (const void *found; (found = hash_next(variables, hash_address(t), &at));)
+        if (g->origin[hash_index_of(found)].t == t) leaf = MAX(leaf, hash_index_of(found));
+    return leaf;
+}
+
 /* A variable's new version lies as the variable; a gradient and a joined result as they do. */
 static void
 fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
 {
+    struct hash_table variables = {0};
+    for (int32_t j = 0; j < g->nleaf; j++)
+        if (g->origin[j].kind == FROM_VARIABLE) hash_add(&variables, hash_address(g->origin[j].t), hash_index(j));
     for (int32_t k = 0; k < p->nroot; k++) root[k] = (struct assign_root){.leaf = -1, .fixed = p->root[k].join};
     for (int32_t i = 0; i < g->noutcome; i++) {
         const struct outcome *o = &g->outcome[i];
         int32_t k = o->root;
         if (o->kind == TO_RESULT) continue;
         if (o->kind == TO_GRADIENT) root[k].fixed = root[k].leaf < 0;
-        for (int32_t j = 0; o->kind == TO_VARIABLE && j < g->nleaf; j++)
-            if (g->origin[j].kind == FROM_VARIABLE && g->origin[j].t == o->t) root[k].leaf = j;
+        int32_t leaf = o->kind == TO_VARIABLE ? leaf_of(g, &variables, o->t) : -1;
+        if (leaf >= 0) root[k].leaf = leaf;
         if (o->kind == TO_VARIABLE && root[k].leaf < 0) root[k].fixed = true;
         if (root[k].leaf >= 0) root[k].fixed = false;
     }
+    hash_free(&variables);
 }
 
 void

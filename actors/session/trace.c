@@ -523,43 +523,57 @@ variable(struct rille_tensor *t)
     return (struct origin){.kind = FROM_VARIABLE, .t = rille_tensor_hold(t), .free = t->planned};
 }
 
-static struct origin
-origin_of(const struct rille_session *s, struct val *v)
+/* The entries of the journal by the values that they name: a variable's, a gradient's. The caller frees it. */
+static struct hash_table
+journal_values(const struct trace *r)
 {
-    const struct trace *r = s->trace;
-    if (v->input >= 0) return (struct origin){.kind = FROM_INPUT, .input = v->input};
+    struct hash_table t = {0};
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
-        if (e->val == v) return variable(e->t);
-        if (e->grad && e->grad->val == v) return (struct origin){.kind = FROM_GRADIENT, .t = rille_tensor_hold(e->t)};
+        hash_add(&t, hash_address(e->val), hash_index(i));
+        if (e->grad) hash_add(&t, hash_address(e->grad->val), hash_index(i));
     }
+    return t;
+}
+
+static bool
+names(const struct journal_entry *e, const struct val *v)
+{
+    return e->val == v || (e->grad && e->grad->val == v);
+}
+
+static struct origin
+origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
+{
+    const struct journal_entry *first = NULL;
+    uint32_t at = 0;
+    if (v->input >= 0) return (struct origin){.kind = FROM_INPUT, .input = v->input};
+    for (const void *found; (found = hash_next(values, hash_address(v), &at));) {
+        const struct journal_entry *e = &r->journal[hash_index_of(found)];
+        if (names(e, v) && (!first || e < first)) first = e;
+    }
+    if (first && first->val == v) return variable(first->t);
+    if (first) return (struct origin){.kind = FROM_GRADIENT, .t = rille_tensor_hold(first->t)};
     if (v->owner && v->owner->nref > 0 && v->owner->val == v) return variable(v->owner);
     val_hold(v);
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
 
-static struct program *
-traced_program(struct rille_session *s, const struct made *y)
+/* By root of the collection: each value once. The caller frees it. */
+static struct hash_table
+collection_roots(const struct collection *c)
 {
-    struct collection *c = &s->collection;
-    struct program *p = collection_program(s, c);
-    p->pieces = s->trace->pieces;
-    p->lag = s->trace->lag;
-    p->split = s->trace->split;
-    for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
-    for (int32_t k = 0; k < c->nroot; k++) {
-        for (int32_t i = 0; i < y->n; i++)
-            if (y->val[i] == c->root[k]) p->root[k].join = y->join[i];
-    }
-    s->trace->became = arena_dup(&s->scratch, reuse_equal(p, c), sizeof(int32_t) * (size_t)c->nnode);
-    return p;
+    struct hash_table t = {0};
+    for (int32_t k = 0; k < c->nroot; k++) hash_add(&t, hash_address(c->root[k]), hash_index(k));
+    return t;
 }
 
 static int32_t
-root_of(const struct collection *c, const struct val *v)
+root_of(const struct collection *c, const struct hash_table *roots, const struct val *v)
 {
-    for (int32_t k = 0; k < c->nroot; k++)
-        if (c->root[k] == v) return k;
+    uint32_t at = 0;
+    for (const void *found; (found = hash_next(roots, hash_address(v), &at));)
+        if (c->root[hash_index_of(found)] == v) return hash_index_of(found);
     assert(!"every outcome was collected");
     return -1;
 }
@@ -567,12 +581,30 @@ root_of(const struct collection *c, const struct val *v)
 static void
 bind_outcomes(struct rille_graph *g, const struct made *y, const struct collection *c)
 {
+    struct hash_table roots = collection_roots(c);
     g->outcome = arena_dup(&g->arena, y->outcome, sizeof *y->outcome * (size_t)y->n);
     g->noutcome = y->n;
     for (int32_t i = 0; i < y->n; i++) {
-        g->outcome[i].root = root_of(c, y->val[i]);
+        g->outcome[i].root = root_of(c, &roots, y->val[i]);
         if (g->outcome[i].t) rille_tensor_hold(g->outcome[i].t);
     }
+    hash_free(&roots);
+}
+
+/* When the outcomes are bound. */
+static struct program *
+traced_program(struct rille_graph *g, const struct made *y)
+{
+    struct rille_session *s = g->s;
+    struct collection *c = &s->collection;
+    struct program *p = collection_program(s, c);
+    p->pieces = s->trace->pieces;
+    p->lag = s->trace->lag;
+    p->split = s->trace->split;
+    for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
+    for (int32_t i = 0; i < y->n; i++) p->root[g->outcome[i].root].join = y->join[i];
+    s->trace->became = arena_dup(&s->scratch, reuse_equal(p, c), sizeof(int32_t) * (size_t)c->nnode);
+    return p;
 }
 
 static void
@@ -580,9 +612,11 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
 {
     const struct collection *c = &s->collection;
     const struct trace *r = s->trace;
+    struct hash_table values = journal_values(r);
     g->nleaf = c->nleaf;
     g->origin = ARENA_ARRAY(&g->arena, struct origin, c->nleaf + 1);
-    for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(s, c->leaf[i]);
+    for (int32_t i = 0; i < c->nleaf; i++) g->origin[i] = origin_of(r, &values, c->leaf[i]);
+    hash_free(&values);
     g->nrandom = r->nrandom;
     g->nnumber = c->nnumber;
     g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
@@ -640,7 +674,7 @@ static struct program *
 made_program(void *arg)
 {
     struct making *m = arg;
-    struct program *p = traced_program(m->g->s, m->made);
+    struct program *p = traced_program(m->g, m->made);
     if (m->g->s->trace->options.auto_parallel) gather_again(m->g, p);
     p->dry_run = graph_is_meta(m->g, p);
     p->cut = segments_alike(&m->g->segments);
