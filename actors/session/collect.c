@@ -195,8 +195,8 @@ folds_early(struct collection *c)
     free(moves);
 }
 
-/* The node after i that is computed beside it (struct eltwise), if nobody else after i reads their operand; -1: there is
- * none. Where kernels are compiled none is looked for: libraries there know a derivative by what comes before it. */
+/* The node after i that is computed beside it (struct eltwise), if nobody else after i reads their operand; -1: there
+ * is none. Where kernels are compiled none is looked for: libraries there know a derivative by what comes before it. */
 static int32_t
 beside(const struct collection *c, int32_t i)
 {

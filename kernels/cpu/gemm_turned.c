@@ -27,8 +27,8 @@
 static bool
 is_own(const struct turned_sizes *t)
 {
-    enum { MOST = 1 << 22, FEW = 32 }; /* of so few rows oneDNN's is as fast */
-    return t->m % SMALL_COLS == 0 && t->m >= FEW && t->m * t->n * t->k <= MOST;
+    enum { MOST = 1 << 22, ROWS = 32, COLS = 8 }; /* of fewer rows oneDNN is as fast; a is turned for so few columns */
+    return t->m % SMALL_COLS == 0 && t->m >= ROWS && t->n >= COLS && t->m * t->n * t->k <= MOST;
 }
 
 bool
