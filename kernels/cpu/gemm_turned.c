@@ -15,26 +15,15 @@
 #include "kernels/cpu/gemm_turned.h"
 
 #include "kernels/cpu/dnnl.h"
-#include "kernels/cpu/gemm_small.h"
-#include "kernels/cpu/team.h"
 #include "kernels/cpu/turn.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
 
-/* Is the product of the transposes one of our own (gemm_small.h)? */
-static bool
-is_own(const struct turned_sizes *t)
-{
-    enum { MOST = 1 << 22, ROWS = 32, COLS = 8 }; /* of fewer rows oneDNN is as fast; a is turned for so few columns */
-    return t->m % SMALL_COLS == 0 && t->m >= ROWS && t->n >= COLS && t->m * t->n * t->k <= MOST;
-}
-
 bool
 gemm_turned_pays(const struct turned_sizes *t)
 {
-    if (is_own(t)) return true;
     enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 }; /* rows; floats of a that oneDNN strides over */
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);
@@ -42,7 +31,7 @@ gemm_turned_pays(const struct turned_sizes *t)
 
 struct turned {
     struct turned_sizes size;
-    struct prim *prim; /* NULL: our own */
+    struct prim *prim;
     size_t a_at, c_at; /* of the transposes, bytes from the start of scratch */
     int threads;
 };
@@ -60,8 +49,8 @@ describe(int64_t rows, int64_t cols, int64_t row, dnnl_memory_desc_t *out)
     dnnl_memory_desc_init_by_strides(out, 2, (dnnl_dims_t){rows, cols}, dnnl_f32, (dnnl_dims_t){row, 1});
 }
 
-static int
-prim_make(const struct turned_sizes *t, int threads, void **prim, size_t *scratch_bytes)
+int
+gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t *scratch_bytes)
 {
     enum { B, A, C, NARG };
     struct prim_arg arg[NARG] = {[B] = {.arg = DNNL_ARG_SRC, .from = 1},
@@ -69,70 +58,32 @@ prim_make(const struct turned_sizes *t, int threads, void **prim, size_t *scratc
                                  [C] = {.arg = DNNL_ARG_DST, .from = PRIM_OUT}};
     dnnl_matmul_desc_t op;
     dnnl_primitive_desc_t pd;
+    void *prim;
     describe(t->n, t->k, t->b_col, &arg[B].desc);
     describe(t->k, t->m, a_lies(t) ? t->a_col : t->m, &arg[A].desc);
     describe(t->n, t->m, t->m, &arg[C].desc);
     TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[B].desc, &arg[A].desc, NULL, &arg[C].desc), "matmul"));
     TRY(prim_describe(&op, threads, NULL, NULL, false, &pd));
-    return prim_new(pd, NARG, arg, threads, prim, scratch_bytes);
-}
-
-enum { BAND = 16, DEPTH = 128 }; /* rows of our own; columns of a that stay in the first cache with all of its rows */
-
-int
-gemm_turned_make(const struct turned_sizes *t, int threads, void **state, size_t *scratch_bytes)
-{
-    void *prim = NULL;
-    if (!is_own(t)) TRY(prim_make(t, threads, &prim, scratch_bytes));
+    TRY(prim_new(pd, NARG, arg, threads, &prim, scratch_bytes));
     struct turned *made = must_alloc(sizeof *made);
     *made = (struct turned){.size = *t, .prim = prim, .threads = threads};
     made->a_at = (*scratch_bytes + 63) / 64 * 64;
     made->c_at = made->a_at + ((size_t)(a_lies(t) ? 0 : t->m * t->k) * sizeof(float) + 63) / 64 * 64;
-    *scratch_bytes = made->c_at + (size_t)t->m * (size_t)(prim ? t->n : BAND * threads) * sizeof(float);
+    *scratch_bytes = made->c_at + (size_t)(t->m * t->n) * sizeof(float);
     *state = made;
     return 0;
-}
-
-/* A product of our own: bands of rows, which are turned while they are in the first cache. */
-struct bands {
-    const struct turned_sizes *size;
-    const float *a, *b;
-    int64_t a_col;
-    float *c, *scratch;
-};
-
-static void
-run_bands(void *arg, int64_t share, int64_t lo, int64_t hi)
-{
-    const struct bands *w = arg;
-    const struct turned_sizes *s = w->size;
-    float *band = w->scratch + share * BAND * s->m;
-    for (int64_t i = lo * BAND; i < MIN(hi * BAND, s->n); i += BAND) {
-        int64_t rows = MIN(BAND, s->n - i);
-        for (int64_t p = 0; p < s->k; p += DEPTH) {
-            struct small_operand b = {w->b + i * s->b_col + p, s->b_col, 1};
-            gemm_small(rows, s->m, MIN(DEPTH, s->k - p), b, w->a + p * w->a_col, w->a_col, p > 0, band, s->m);
-        }
-        turn_matrix(rows, s->m, band, s->m, w->c + i, s->c_row, 1);
-    }
 }
 
 int
 gemm_turned_run(const struct kcall *k, const void *state)
 {
-    enum { GRAIN = 1 << 18 }; /* products that are worth a thread */
     const struct turned *t = state;
     const struct turned_sizes *s = &t->size;
     float *turned = (float *)((char *)k->scratch + t->a_at), *c = (float *)((char *)k->scratch + t->c_at);
     void *a = a_lies(s) ? k->in[0].data : turned;
     if (!a_lies(s)) turn_matrix(s->m, s->k, k->in[0].data, s->a_row, turned, s->m, t->threads);
-    if (t->prim) {
-        TRY(prim_at(t->prim, (void *const[]){k->in[1].data, a, c}, k->scratch, k->call->op->name));
-        turn_matrix(s->n, s->m, c, s->m, k->out[0].data, s->c_row, t->threads);
-        return 0;
-    }
-    struct bands w = {s, a, k->in[1].data, a_lies(s) ? s->a_col : s->m, k->out[0].data, c};
-    team_shares(t->threads, (s->n + BAND - 1) / BAND, 1 + GRAIN / (BAND * s->m * s->k), run_bands, &w);
+    TRY(prim_at(t->prim, (void *const[]){k->in[1].data, a, c}, k->scratch, k->call->op->name));
+    turn_matrix(s->n, s->m, c, s->m, k->out[0].data, s->c_row, t->threads);
     return 0;
 }
 
@@ -140,6 +91,6 @@ void
 gemm_turned_drop(void *state)
 {
     struct turned *t = state;
-    if (t && t->prim) prim_drop(t->prim);
+    if (t) prim_drop(t->prim);
     free(t);
 }
