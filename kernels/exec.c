@@ -517,13 +517,29 @@ struct views {
     struct view in[EXEC_IN], out[OP_OUT];
 };
 
+/* View v as `like`, of other bytes; only the dimensions that it has, since an act copies the views of all its calls,
+ * out of memory that the act before has taken from the nearer caches. Whole ones take 4.5 us of a step of 330 with 20
+ * acts. */
+static void
+aim(struct view *v, const struct view *like, void *data)
+{
+    v->data = data;
+    v->dtype = like->dtype;
+    v->ndim = like->ndim;
+    for (int d = 0; d < like->ndim; d++) {
+        v->dim[d] = like->dim[d];
+        v->stride[d] = like->stride[d];
+        v->offset[d] = like->offset[d];
+        v->global[d] = like->global[d];
+    }
+}
+
 static void
 bring_in(const struct exec *e, struct views *v, void *const *in, char *scratch)
 {
     for (int i = 0; i < e->nin; i++) {
         const struct stage *s = &e->stage_in[i];
-        v->in[i] = e->seen_in[i];
-        v->in[i].data = s->used ? scratch + s->at : in[i];
+        aim(&v->in[i], &e->seen_in[i], s->used ? scratch + s->at : in[i]);
         if (!s->used) continue;
         struct view from = e->in[i];
         from.data = in[i];
@@ -536,8 +552,7 @@ aim_out(const struct exec *e, struct views *v, void *const *out, char *scratch)
 {
     for (int i = 0; i < e->nout; i++) {
         const struct stage *s = &e->stage_out[i];
-        v->out[i] = e->seen_out[i];
-        v->out[i].data = s->used ? scratch + s->at : out[i];
+        aim(&v->out[i], &e->seen_out[i], s->used ? scratch + s->at : out[i]);
     }
 }
 

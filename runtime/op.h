@@ -172,6 +172,11 @@ struct eltwise {
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
+    /* Another of the same one operand and attributes, as its derivative is, whose values come with little work more
+     * (NULL: none): it is computed where this one is, by f32_beside, which gives both, this one's in y, which may be x.
+     */
+    const struct op *beside;
+    void (*f32_beside)(const struct call *c, int64_t n, const float *x, float *y, float *beside);
     enum follow (*follow)(const struct call *c); /* NULL: no library knows it */
 };
 

@@ -140,8 +140,8 @@ local function ahead(step)
   local events = {}
   for s = 1, STAGES do events[s] = {} end
   for _, a in ipairs(acts_of(step)) do
-    if a.name:find("gelu") then
-      local forward = a.phase == "forward"
+    local forward = a.name:find("gelu") ~= nil
+    if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then -- times gelu's derivative
       table.insert(events[a.device + 1], {forward and a.from or a.to, forward and 1 or -1})
     end
   end

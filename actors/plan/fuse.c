@@ -4,7 +4,8 @@
  * same shape, same layout, same virtual stage and phase. A member may have other readers, if all
  * of them come after the chain's last node: the chain then shows that result
  * too. Since every reader of what is inside comes later than the end, nothing
- * that the chain reads can depend on it.
+ * that the chain reads can depend on it. What is computed beside another
+ * (struct eltwise) is a member too: both read one value.
  *
  * What a chain reads stays until its end. Where that would keep more bytes than
  * the results inside take, while other work is done, it is not joined: of many
@@ -192,6 +193,16 @@ joins(const struct fusion *l, int32_t a, int32_t b, int operand)
     const struct prog_node *x = &l->program->node[a], *y = &l->program->node[b];
     return l->group[a] == a && (fusible(x) || leads(x)) && same_moment(l->stages, a, b) && x->piece == y->piece &&
            lies_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
+}
+
+/* Does node b come right after what is computed beside it, the end of its chain? */
+static bool
+has_beside(const struct fusion *l, int32_t b)
+{
+    if (b == 0) return false;
+    const struct prog_node *x = &l->program->node[b - 1], *y = &l->program->node[b];
+    return y->op->eltwise.beside == x->op && x->in[0].kind == y->in[0].kind && x->in[0].index == y->in[0].index &&
+           x->in[0].out == y->in[0].out && x->want[0] == y->want[0] && joins(l, b - 1, b, 0);
 }
 
 /* A product, and what is computed where it left its result. */
@@ -425,6 +436,7 @@ fuse_nodes(struct fusion *l)
     for (int32_t b = 0; b < p->nnode; b++) {
         const struct prog_node *n = &p->node[b];
         if (!fusible(n) && !follows(n)) continue;
+        if (fusible(n) && has_beside(l, b)) try_join(l, b - 1, b);
         for (int k = 0; k < (fusible(n) ? n->nin : 1); k++)
             if (n->in[k].kind == REF_NODE && joins(l, n->in[k].index, b, k)) try_join(l, n->in[k].index, b);
     }

@@ -195,6 +195,43 @@ folds_early(struct collection *c)
     free(moves);
 }
 
+/* The node after i that is computed beside it (struct eltwise), if nobody else after i reads their operand; -1: there
+ * is none. Where kernels are compiled none is looked for: libraries there know a derivative by what comes before it. */
+static int32_t
+beside(const struct collection *c, int32_t i)
+{
+    const struct node *n = c->node[i];
+    const struct val *x = n->in[0];
+    int32_t found = -1;
+    if (!x || x->is_number || x->index >= 0 || device_kind(x->layout->place->kind)->flags & COMPILES) return -1;
+    for (int32_t r = 0; r < c->nroot; r++)
+        if (c->root[r] == x) return -1;
+    for (int32_t j = i + 1; j < c->nnode; j++)
+        for (int k = 0; k < c->node[j]->nin; k++) {
+            if (c->node[j]->in[k] != x) continue;
+            if (found >= 0 || c->node[j]->op != n->op->eltwise.beside) return -1;
+            found = j;
+        }
+    return found >= 0 && op_attr_same(n->op, n->attr, c->node[found]->attr) ? found : -1;
+}
+
+/* They come right before what they are computed beside, in its phase: their operand, which was kept for them, lets its
+ * memory go to their result. */
+static void
+besides_early(struct collection *c)
+{
+    for (int32_t i = 0; i < c->nnode; i++) {
+        int32_t at = c->node[i]->op->eltwise.beside ? beside(c, i) : -1;
+        if (at < 0) continue;
+        struct node *n = c->node[at], *host = c->node[i];
+        memmove(&c->node[i + 1], &c->node[i], sizeof *c->node * (size_t)(at - i));
+        c->node[i] = n;
+        n->phase = MIN(n->phase, host->phase);
+        for (int32_t k = i; k <= at; k++) c->node[k]->index = k;
+        i++;
+    }
+}
+
 /* A variable's present version that is computed on the way is a root, and so is a result with a handle that was
  * computed before and not kept: they would be computed again and again else. */
 static void
@@ -254,6 +291,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
     }
     updates_last(c);
     folds_early(c);
+    besides_early(c);
     if (mode == COLLECT_RUN) add_variables(c);
     if (mode == COLLECT_RUN) add_saved(c, mark);
     unique_roots(c, s);

@@ -224,11 +224,21 @@ source(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
 }
 
+/* Does one pass over the operand of both give both? */
+static bool
+is_beside(const struct step *other, const struct step *s)
+{
+    const struct op *op = s->call->op;
+    return op->eltwise.beside == other->call->op && op->eltwise.f32_beside && s->type == COMP_F32 &&
+           other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
+}
+
 /* Conversions are made after a part. */
 static bool
 belongs(const struct elt *e, const struct part *p, int i)
 {
     const struct step *first = &e->step[p->first];
+    if (p->first == p->last && is_beside(first, &e->step[i])) return true;
     if (!e->step[i].tile || !first->tile || e->step[i].type != first->type) return false;
     for (int k = 0; k < e->step[i].narg; k++)
         if (e->slot[e->step[i].arg[k]].kind == SLOT_CONVERTED && source(e, i, k) >= p->first) return false;

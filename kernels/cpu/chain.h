@@ -67,7 +67,8 @@ struct step {
     int converted;       /* first slot of SLOT_CONVERTED, or -1 */
 };
 
-/* Steps first..last. Their program for tile.c, when ncode > 0. */
+/* Steps first..last. Their program for tile.c, when ncode > 0; else one step, or the last and what comes with it
+ * (struct eltwise, beside). */
 struct part {
     int first, last;
     int code, ncode;

@@ -198,6 +198,16 @@ compute_step(const struct elt *e, struct run *r, const struct step *s, int64_t n
         each_real(s, n, x, y);
 }
 
+/* A step and what is computed beside it. */
+static void
+compute_both(const struct elt *e, struct run *r, const struct step *other, const struct step *s, int64_t n)
+{
+    const char *x = where(e, r, chain_site(e, s->arg[0]));
+    char *y = where(e, r, s->at), *beside = where(e, r, other->at);
+    s->call->op->eltwise.f32_beside(s->call, n, (const float *)(const void *)x, (float *)(void *)y,
+                                    (float *)(void *)beside);
+}
+
 static void
 compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t n)
 {
@@ -228,6 +238,8 @@ compute_part(const struct elt *e, struct run *r, const struct part *p, int64_t n
 {
     if (p->ncode > 0)
         compute_tiles(e, r, p, n);
+    else if (p->first < p->last)
+        compute_both(e, r, &e->step[p->first], &e->step[p->last], n);
     else
         compute_step(e, r, &e->step[p->first], n);
     for (int i = p->first; i <= p->last; i++) give_result(e, r, &e->step[i], n);

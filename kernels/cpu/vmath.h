@@ -23,5 +23,8 @@ void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);
 void vec_gelu_derivative(int64_t n, const float *x, float *y);
 void vec_gelu_tanh_derivative(int64_t n, const float *x, float *y);
+/* Both at once, the same bits: the derivative in slope, which is not x. */
+void vec_gelu_both(int64_t n, const float *x, float *y, float *slope);
+void vec_gelu_tanh_both(int64_t n, const float *x, float *y, float *slope);
 
 #endif

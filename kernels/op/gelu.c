@@ -24,6 +24,15 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
         vec_gelu_tanh(n, x[0], y);
 }
 
+static void
+beside(const struct call *c, int64_t n, const float *x, float *y, float *derivative)
+{
+    if (c->attr[APPROXIMATE].i == APPROXIMATE_NONE)
+        vec_gelu_both(n, x, y, derivative);
+    else
+        vec_gelu_tanh_both(n, x, y, derivative);
+}
+
 static enum follow
 follow(const struct call *c)
 {
@@ -47,7 +56,13 @@ const struct op op_gelu = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_gelu, .follow = follow},
+    .eltwise = {.f = reals,
+                .f_text = reals_text,
+                .block_f32 = block,
+                .block_f64 = f64_gelu,
+                .beside = &op_gelu_derivative,
+                .f32_beside = beside,
+                .follow = follow},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7} approximate=tanh", "f64{3}", "bf16{2,3} approximate=tanh"},
 };
