@@ -1,6 +1,6 @@
 /* heap.h - numbers by key, of which the one with the least comes first.
  *
- * Whoever makes it says how many it holds at most; the arrays belong to whom it is said. */
+ * Whoever makes it says how many it holds at most; its arrays belong to the arena. One thread at a time. */
 #ifndef RILLE_RUNTIME_HEAP_H
 #define RILLE_RUNTIME_HEAP_H
 

@@ -192,7 +192,9 @@ pipeline_find(struct pipeline *l, const struct program *p, const struct stages *
 
 /* ---- a floor ---- */
 
-typedef struct floor_acts stage_acts[NACT];
+struct stage_acts {
+    struct floor_acts of[NACT]; /* by phase */
+};
 
 static int64_t
 hop_of(const struct pipeline *l, const struct link *k)
@@ -201,46 +203,46 @@ hop_of(const struct pipeline *l, const struct link *k)
 }
 
 static int64_t
-done(const struct pipeline *l, stage_acts *acts, int32_t stage, enum node_phase phase)
+done(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node_phase phase)
 {
-    return acts[stage][phase].head + l->cost[stage][phase];
+    return acts[stage].of[phase].head + l->cost[stage][phase];
 }
 
 static int64_t
-left(const struct pipeline *l, stage_acts *acts, int32_t stage, enum node_phase phase)
+left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node_phase phase)
 {
-    return l->cost[stage][phase] + acts[stage][phase].tail;
+    return l->cost[stage][phase] + acts[stage].of[phase].tail;
 }
 
 /* Forward in the order of links, backward against it. */
 static void
-find_heads(const struct pipeline *l, stage_acts *acts)
+find_heads(const struct pipeline *l, struct stage_acts *acts)
 {
     const struct link *end = l->link + l->nlink;
     for (const struct link *k = l->link; k < end; k++) {
-        int64_t *head = &acts[k->to][PHASE_FORWARD].head;
+        int64_t *head = &acts[k->to].of[PHASE_FORWARD].head;
         *head = MAX(*head, done(l, acts, k->from, PHASE_FORWARD) + hop_of(l, k));
     }
-    for (int32_t q = 0; q < l->n; q++) acts[q][PHASE_BACKWARD].head = done(l, acts, q, PHASE_FORWARD);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_BACKWARD].head = done(l, acts, q, PHASE_FORWARD);
     for (const struct link *k = end; k-- > l->link;) {
-        int64_t *head = &acts[k->from][PHASE_BACKWARD].head;
+        int64_t *head = &acts[k->from].of[PHASE_BACKWARD].head;
         *head = MAX(*head, done(l, acts, k->to, PHASE_BACKWARD) + hop_of(l, k));
     }
-    for (int32_t q = 0; q < l->n; q++) acts[q][PHASE_WEIGHT].head = done(l, acts, q, PHASE_BACKWARD);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_WEIGHT].head = done(l, acts, q, PHASE_BACKWARD);
 }
 
 static void
-find_tails(const struct pipeline *l, stage_acts *acts)
+find_tails(const struct pipeline *l, struct stage_acts *acts)
 {
     const struct link *end = l->link + l->nlink;
-    for (int32_t q = 0; q < l->n; q++) acts[q][PHASE_BACKWARD].tail = left(l, acts, q, PHASE_WEIGHT);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_BACKWARD].tail = left(l, acts, q, PHASE_WEIGHT);
     for (const struct link *k = l->link; k < end; k++) {
-        int64_t *tail = &acts[k->to][PHASE_BACKWARD].tail;
+        int64_t *tail = &acts[k->to].of[PHASE_BACKWARD].tail;
         *tail = MAX(*tail, left(l, acts, k->from, PHASE_BACKWARD) + hop_of(l, k));
     }
-    for (int32_t q = 0; q < l->n; q++) acts[q][PHASE_FORWARD].tail = left(l, acts, q, PHASE_BACKWARD);
+    for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_FORWARD].tail = left(l, acts, q, PHASE_BACKWARD);
     for (const struct link *k = end; k-- > l->link;) {
-        int64_t *tail = &acts[k->from][PHASE_FORWARD].tail;
+        int64_t *tail = &acts[k->from].of[PHASE_FORWARD].tail;
         *tail = MAX(*tail, left(l, acts, k->to, PHASE_FORWARD) + hop_of(l, k));
     }
 }
@@ -249,7 +251,7 @@ int64_t
 pipeline_floor(const struct pipeline *l)
 {
     struct arena tmp = {0};
-    stage_acts *acts = arena_alloc(&tmp, sizeof *acts * (size_t)l->n);
+    struct stage_acts *acts = arena_alloc(&tmp, sizeof *acts * (size_t)l->n);
     struct floor_acts *own = ARENA_ARRAY(&tmp, struct floor_acts, NACT * l->n);
     int64_t floor = 0;
     find_heads(l, acts);
@@ -258,7 +260,7 @@ pipeline_floor(const struct pipeline *l)
         int32_t n = 0;
         for (int32_t q = 0; q < l->n; q++)
             for (int a = 0; a < NACT && l->lane[q] == lane; a++) {
-                own[n] = acts[q][a];
+                own[n] = acts[q].of[a];
                 own[n++].work = l->cost[q][a] * l->pieces;
             }
         int64_t least = floor_of_lane(own, n);
