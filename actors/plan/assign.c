@@ -1,12 +1,9 @@
 /* assign.c - a program as a cost network, and a choice as the program's layouts. */
-#include "actors/plan/assign.h"
+#include "actors/plan/planner.h"
 
-#include "actors/plan/candidate.h"
 #include "actors/plan/clash.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/rewrite.h"
-#include "actors/plan/stage.h"
-#include "actors/plan/together.h"
 #include "runtime/clock.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
@@ -14,75 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* When node i of the net has its operands moved to where it wants them, and when it runs. */
-static int32_t
-moving(int32_t i)
-{
-    return 2 * i;
-}
-
-static int32_t
-running(int32_t i)
-{
-    return 2 * i + 1;
-}
-
-enum { NPHASE = PHASE_BATCH + 1 };
-
-/* One value of the program: who makes it, and who reads it in which layouts. */
-struct reader {
-    int32_t node;                       /* of the net */
-    const struct layout *const *layout; /* by candidate, `stride` apart */
-    int32_t stride;
-    int32_t begin, dies; /* what it reads, moved for it, is there at begin <= t < dies */
-    struct reader *next;
-};
-enum holding { /* what a value holds, beside what is moved for its readers */
-               HOLDS_REGISTER,
-               HOLDS_PARTS, /* the bytes of an argument, a variable or a result, which a step has from beginning to end
-                             */
-               HOLDS_NOTHING, /* it has the bytes of what it reads: a view, a move */
-               HOLDS_OVER,    /* it is written over the old version of a variable, if it lies as that one does */
-               HOLDS_INNER,   /* a chain computes it and its readers at once, if it lies as they want it */
-};
-struct value {
-    int32_t maker;
-    const struct layout *const *layout; /* by the maker's candidate, `stride` apart */
-    int32_t stride;
-    struct type type;
-    int64_t times; /* how often it is made in a step */
-    struct moment at;
-    int32_t nreg; /* registers: as many pieces may have it at one time */
-    enum holding holds;
-    int32_t born, dies;
-    bool early;           /* the sum of what it owes may be made right behind it */
-    bool asked;           /* as moves read it that the user wrote, which make it partial: they may */
-    struct value *partly; /* as those read it; NULL: none does */
-    struct reader *reader, **end;
-};
-struct priced {
-    size_t bytes;
-    const void *key;
-    const int64_t *price, *moved, *copy; /* what moving costs, what it sends, and what it takes */
-};
-struct planner {
-    struct program *p;
-    struct atlas *atlas;
-    const struct assign_options *o;
-    struct assigned *a;
-    struct candidates cand;
-    const struct candidate_list **list; /* by net node; NULL: of a leaf or a root */
-    const struct layout *const **form;  /* by net node without a list: its candidates' layouts */
-    int32_t *start, *whole;             /* choices: as it lies, and everything on every device */
-    struct value *value;                /* results at node * OP_OUT + out, leaves after those */
-    struct stages stages;               /* of a program in pieces */
-    struct moment now;                  /* of the node in the making */
-    uint16_t *moment;                   /* by net node: 1 + stage * NPHASE + phase; 0: it is none of a piece's */
-    bool in_pieces;                     /* it is made once a piece */
-    const int32_t *credit;              /* by moment, by moment: registers between them; NULL: one */
-    struct hash_table kept, priced;     /* arrays by content; what moving costs */
-};
 
 /* ---- nodes ---- */
 
@@ -92,13 +20,6 @@ is_alias(const struct program *p, int32_t i)
 {
     struct ref r = rewrite_source(p, (struct ref){.kind = REF_NODE, .index = i});
     return r.kind != REF_NODE || r.index != i;
-}
-
-static struct value *
-value_of(struct planner *w, struct ref r)
-{
-    r = rewrite_source(w->p, r);
-    return &w->value[r.kind == REF_LEAF ? w->p->nnode * OP_OUT + r.index : r.index * OP_OUT + r.out];
 }
 
 static int32_t
@@ -217,8 +138,8 @@ makes_partial(const struct prog_node *n)
 
 /* What node i looks at. A move of what is brought again has a value of its own: it is moved whoever moved it before,
  * and once a piece if that is so often. So have moves to what only the user may ask for, all of one value together. */
-static struct value *
-source(struct planner *w, int32_t i)
+struct value *
+planner_source(struct planner *w, int32_t i)
 {
     const struct prog_node *n = &w->p->node[i];
     struct value *v = value_of(w, n->in[0]);
@@ -261,7 +182,7 @@ move_node(struct planner *w, int32_t i)
         index_of(layout, &count, n->layout[0]);
     }
     int32_t node = w->a->node[i] = place_node(w, layout, count, n->layout[0]);
-    reads(w, source(w, i), node, layout, 1);
+    reads(w, planner_source(w, i), node, layout, 1);
     made(&w->value[i * OP_OUT], node, layout, 1, &n->type[0], n->accumulate ? 1 : times_of(w, n));
     if (!n->accumulate) w->value[i * OP_OUT].holds = HOLDS_NOTHING;
     return 0;
@@ -362,119 +283,6 @@ root_node(struct planner *w, int32_t k)
     if (!*last) return;
     (*last)->begin = o->fixed && o->leaf < 0 ? 0 : over ? v->born : INT32_MAX;
     (*last)->dies = INT32_MAX;
-}
-
-/* By net node: the end of the chain that computes it, as a net node; itself where none does. */
-static int32_t *
-chain_ends(struct planner *w, const struct together *t, struct arena *a)
-{
-    int32_t *end = ARENA_ARRAY(a, int32_t, w->a->net.nnode + 1);
-    for (int32_t v = 0; v < w->a->net.nnode; v++) end[v] = v;
-    for (int32_t i = 0; i < w->p->nnode; i++)
-        if (w->a->node[i] >= 0) end[w->a->node[i]] = w->a->node[t->end[i]];
-    return end;
-}
-
-/* A chain reads until its end, shows what it shows then, and holds nothing between. */
-static void
-compute_together(struct planner *w)
-{
-    struct arena tmp = {0};
-    struct together t;
-    together_find(w->p, &tmp, &t);
-    const int32_t *end = chain_ends(w, &t, &tmp);
-    for (int32_t i = 0; i < w->p->nnode * OP_OUT + w->p->nleaf; i++) {
-        struct value *v = &w->value[i];
-        int32_t own = v->end && i < w->p->nnode * OP_OUT ? end[v->maker] : -1;
-        bool inner = own >= 0 && v->holds == HOLDS_REGISTER && t.inner[i / OP_OUT];
-        if (inner) v->holds = HOLDS_INNER;
-        if (own >= 0 && !inner) v->born = running(own);
-        v->early = own >= 0 && t.early[i / OP_OUT];
-        for (struct reader *r = v->reader; r && !inner; r = r->next) {
-            if (end[r->node] == r->node || end[r->node] == own) continue;
-            r->begin = moving(end[r->node]);
-            r->dies = running(end[r->node]) + 1;
-            v->dies = MAX(v->dies, r->dies);
-        }
-        for (struct reader *r = v->reader; r && inner; r = r->next) r->begin = v->born;
-    }
-    for (int32_t v = 0; v < w->a->net.nnode; v++) w->a->net.node[v].time = running(end[v]);
-    arena_fini(&tmp);
-}
-
-/* The last net node that is made once a piece; -1: none is. */
-static int32_t
-last_of_pieces(const struct planner *w)
-{
-    int32_t last = w->a->net.nnode - 1;
-    while (last >= 0 && !w->moment[last]) last--;
-    return last;
-}
-
-/* What is made once, and pieces read, is there until the last piece is through. */
-static void
-stay_for_pieces(struct planner *w)
-{
-    int32_t last = last_of_pieces(w);
-    for (int32_t i = 0; i < w->p->nnode * OP_OUT + w->p->nleaf && last >= 0; i++) {
-        struct value *v = &w->value[i];
-        for (struct reader *r = v->end && v->times == 1 ? v->reader : NULL; r; r = r->next) {
-            if (!w->moment[r->node]) continue;
-            r->dies = MAX(r->dies, running(last) + 1);
-            v->dies = MAX(v->dies, r->dies);
-        }
-    }
-}
-
-/* What a view or a move reads is there as long as itself. */
-static void
-lengthen(struct planner *w)
-{
-    for (int32_t i = w->p->nnode - 1; i >= 0; i--) {
-        struct value *own = &w->value[i * OP_OUT];
-        if (w->a->node[i] < 0 || own->holds != HOLDS_NOTHING) continue;
-        struct value *v = source(w, i), *whole = value_of(w, w->p->node[i].in[0]);
-        v->dies = MAX(v->dies, own->dies);
-        whole->dies = MAX(whole->dies, own->dies);
-        v->nreg = MAX(v->nreg, own->nreg);
-        whole->nreg = MAX(whole->nreg, own->nreg);
-        for (struct reader *r = v->reader; r; r = r->next)
-            if (r->node == own->maker) r->dies = MAX(r->dies, own->dies);
-    }
-}
-
-/* What is made for each piece, and read in a later phase, has registers: while one piece is at any time of its own the
- * others are between those phases. So is a copy that both phases read. */
-static void
-keep_rounds(struct planner *w)
-{
-    struct net *n = &w->a->net;
-    int32_t last = last_of_pieces(w), first = 0;
-    if (last < 0) return;
-    while (!w->moment[first]) first++;
-    n->round_begin = moving(first);
-    n->round_end = running(last) + 1;
-    if (w->o->searched) return;
-    n->nmoment = 1 + w->stages.n * NPHASE;
-    uint16_t *moment = ARENA_ARRAY(&w->a->arena, uint16_t, moving(n->nnode) + 1);
-    int32_t *credit = ARENA_ARRAY(&w->a->arena, int32_t, n->nmoment * n->nmoment);
-    for (int32_t i = 0; i < n->nnode; i++) moment[moving(i)] = moment[running(i)] = w->moment[i];
-    for (int32_t x = 0; x < n->nmoment; x++)
-        for (int32_t y = 0; y < n->nmoment; y++) {
-            struct moment from = {(x - 1) / NPHASE, (uint8_t)((x - 1) % NPHASE)},
-                          to = {(y - 1) / NPHASE, (uint8_t)((y - 1) % NPHASE)};
-            credit[x * n->nmoment + y] = x && y ? MAX(1, stages_credits(w->p, &w->stages, from, to)) : 1;
-        }
-    n->moment = moment;
-    w->credit = credit;
-}
-
-/* A sum over pieces is there from the first piece on, while others go through all that comes before it. */
-static void
-sum_from_first(struct planner *w)
-{
-    for (int32_t i = 0; i < w->p->nnode && w->p->pieces > 1; i++)
-        if (w->a->node[i] >= 0 && w->p->node[i].accumulate) w->value[i * OP_OUT].born = 0;
 }
 
 /* ---- tensors ---- */
@@ -711,11 +519,7 @@ build(struct planner *w)
     for (int32_t i = 0; i < p->nnode; i++) TRY(program_node(w, i));
     w->in_pieces = false;
     for (int32_t k = 0; k < p->nroot; k++) root_node(w, k);
-    compute_together(w);
-    stay_for_pieces(w);
-    lengthen(w);
-    sum_from_first(w);
-    keep_rounds(w);
+    planner_lifetimes(w);
     for (int32_t i = 0; i < p->nnode; i++)
         for (int k = 0; k < OP_OUT && a->node[i] >= 0; k++)
             if (w->value[i * OP_OUT + k].end) tensor_of(w, &w->value[i * OP_OUT + k]);
