@@ -239,12 +239,19 @@ end)
 -- holds at once are fewer.
 tap.group("waves of four", function()
   local bubble_1f1b = 4 * 3 * 7 -- in slots of a stage, of which 1F1B has a quarter as many
-  for _, case in ipairs{{0.6, 0.53, 24}, {0.75, 0.3, 24}, {0.88, 0.205, 24}, {1, 0.17, 32}, {1.2, 1 / 12, 38}} do
-    local chart = pipeline(dealt(8, 4, true), 16, {memory = case[1], costs = APART}):chart(APART)
-    local bubble, pieces = near(chart.planned.time) - 12 * 16, contexts(chart, 8)
-    tap.ok(bubble <= case[2] * bubble_1f1b + 1e-9 and chart.activations <= case[1] * chart.activations_1f1b + 1 and pieces <= case[3],
-      ("8 devices, 16 pieces, %g of 1F1B's bytes, %g of its pieces: %.2g of its bubble"):format(case[1], case[3] / 32, case[2]),
-      ("%.2f of the bubble, %.2f of the bytes, %d pieces"):format(bubble / bubble_1f1b, chart.activations / chart.activations_1f1b, pieces))
+  local cases = { -- pieces: of 1F1B's bytes, of its bubble, of its 32 pieces on a device at once
+    [16] = {{0.6, 0.515, 20}, {0.75, 0.3, 22}, {0.88, 0.205, 24}, {1, 0.12, 30}, {1.2, 1 / 12, 38}},
+    [32] = {{0.75, 0.335, 25}, {0.85, 0.24, 24}, {1, 0.16, 30}, {1.2, 1 / 12, 38}},
+    [64] = {{0.75, 0.31, 22}, {0.88, 0.25, 24}, {1, 0.17, 31}, {1.2, 0.1, 34}},
+  }
+  for m, list in pairs(cases) do
+    for _, case in ipairs(list) do
+      local chart = pipeline(dealt(8, 4, true), m, {memory = case[1], costs = APART}):chart(APART)
+      local bubble, pieces = near(chart.planned.time) - 12 * m, contexts(chart, 8)
+      tap.ok(bubble <= case[2] * bubble_1f1b + 1e-9 and chart.activations <= case[1] * chart.activations_1f1b + 1 and pieces <= case[3],
+        ("8 devices, %d pieces, %g of 1F1B's bytes, %g of its pieces: %.2g of its bubble"):format(m, case[1], case[3] / 32, case[2]),
+        ("%.3f of the bubble, %.2f of the bytes, %d pieces"):format(bubble / bubble_1f1b, chart.activations / chart.activations_1f1b, pieces))
+    end
   end
 end)
 

@@ -152,7 +152,6 @@ is_better(const struct search *s, const struct candidate *a)
     const struct candidate *b = &s->best;
     bool faster = a->time < b->time, smaller = a->bytes < b->bytes;
     if (b->time == 0) return true;
-    if (s->wanders) return faster;
     return s->given_up ? smaller || (a->bytes == b->bytes && faster) : faster || (a->time == b->time && smaller);
 }
 
@@ -374,7 +373,7 @@ wander(struct search *s)
 {
     size_t bytes = sizeof(struct prog_pool) * (size_t)s->line.n;
     struct prog_pool *here = must_alloc(bytes), *pool = must_alloc(bytes);
-    int64_t time = s->best.time;
+    int64_t time = s->best.time, least = s->best.bytes;
     uint8_t rule = s->best.rule;
     memcpy(here, s->best.pool, bytes);
     s->wanders = true;
@@ -391,7 +390,7 @@ wander(struct search *s)
     s->wanders = false;
     free(pool);
     free(here);
-    if (s->best.time < time) polish(s);
+    if (s->best.time < time || s->best.bytes < least) polish(s);
 }
 
 /* Of v stages on a device that act in turns a piece is back from each stage behind after 2, 3 or 5 acts: a third, a

@@ -344,8 +344,7 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
 
 /* Of v stages of a device the last goes forward first, since it is nearest to backward; backward the first, since it is
  * nearest to the end. Weight gradients come when nothing else is ready. Lean: new pieces come later still. Even:
- * forward and backward take turns by how near they are; inner: both of the last stage come first. Whatever the rule,
- * forward and backward go on with what they began. */
+ * forward and backward take turns by how near they are; inner: both of the last stage come first. */
 static const struct rule {
     uint8_t forward, backward; /* which comes first; equal: neither */
     bool rising;               /* weight gradients of the first stage before those of the last */
@@ -374,7 +373,8 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
 }
 
 /* In rounds the k-th forward act of a device comes before the backward act that is k less what the device holds ahead
- * of it, 2 (p - 1 - lane) + (v - 1) p; what was begun goes on, and backward with its weights. */
+ * of it, 2 (p - 1 - lane) + (v - 1) p; backward is followed by its weights. Whatever the rule, what was begun goes on:
+ * the stages' clock (rehearse.h) knows acts of a stage as one. */
 struct stage_turn
 stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on)
 {
@@ -385,11 +385,11 @@ stages_turn(const struct program *p, const struct stages *s, struct moment at, b
     if (round > 1 && at.phase < PHASE_BATCH) {
         int32_t forward = group * chunk + 2 * (at.stage % group);
         int32_t backward = group * (n - 1 - chunk) + 2 * (group - 1) + group * (n - 1);
-        bool begins = !goes_on && at.phase != PHASE_WEIGHT;
-        return (struct stage_turn){begins, at.phase == PHASE_FORWARD ? forward : backward};
+        uint8_t first = goes_on ? 0 : at.phase == PHASE_WEIGHT ? 1 : 2;
+        return (struct stage_turn){first, at.phase == PHASE_FORWARD ? forward : backward};
     }
-    if (p->rule == RULE_PIECES || p->rule == RULE_ROUNDS) return (struct stage_turn){at.phase, 0};
     if (goes_on && at.phase <= PHASE_WEIGHT) return (struct stage_turn){0, 0};
+    if (p->rule == RULE_PIECES || p->rule == RULE_ROUNDS) return (struct stage_turn){(uint8_t)(1 + at.phase), 0};
     return (struct stage_turn){(uint8_t)first_of(&rules[p->rule], at.phase, chunk, n), 0};
 }
 

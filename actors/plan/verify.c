@@ -445,7 +445,7 @@ list_ends(struct proof *v)
     v->nact = ARENA_ARRAY(a, int32_t, p->ntask + 1);
     v->inlet = ARENA_ARRAY(a, struct inlet, nin + 1);
     v->from = ARENA_ARRAY(a, int32_t, nin + 1);
-    v->control = ARENA_ARRAY(a, bool, nout + 1);
+    v->nreg = ARENA_ARRAY(a, int32_t, nout + 1);
     v->made = ARENA_ARRAY(a, int32_t, nout + 1);
     v->first_reader = ARENA_ARRAY(a, int64_t, nout + 1);
     v->reader = ARENA_ARRAY(a, struct reader, nin + 1);
@@ -499,7 +499,7 @@ check_edges(struct proof *v)
         for (int32_t k = 0; k < p->task[i].nout; k++) {
             const struct out_port *o = &p->task[i].out[k];
             TRY(check_out(v, i, k));
-            v->control[out] = o->control;
+            v->nreg[out] = o->control ? 0 : o->nreg;
             v->made[out] = o->control ? v->nact[i] : v->nact[i] / o->every;
             for (int32_t f = 0; f < o->nfan; f++) TRY(check_fan(v, i, k, f, seen, &n));
             v->first_reader[++out] = n;
@@ -518,7 +518,7 @@ check_rate(const struct proof *v, int32_t i, int32_t k)
     const struct in_port *in = &t->in[k];
     int64_t o = v->first_out[in->task] + in->out;
     if (in->hold < 1 || t->nact % in->hold) return proof_fail(v, i, "port %d: hold is %d", (int)k, (int)in->hold);
-    if (in->need < 1 || (!v->control[o] && in->need > 1))
+    if (in->need < 1 || (v->nreg[o] && in->need > 1))
         return proof_fail(v, i, "port %d: need is %d", (int)k, (int)in->need);
     int64_t made = v->made[o], taken = (int64_t)(t->nact / in->hold) * in->need;
     if (made != taken)

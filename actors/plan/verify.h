@@ -35,7 +35,7 @@ struct proof {
     int32_t *thread, *nact;        /* by task */
     struct inlet *inlet;           /* by in-port */
     int32_t *from;                 /* by in-port: the task whose result it reads */
-    bool *control;                 /* by out-port */
+    int32_t *nreg;                 /* by out-port; 0: it is of control */
     int32_t *made;                 /* by out-port: tokens that a run puts on each of its edges */
     int64_t *first_reader;         /* by out-port, and behind the last: number of the first who reads it */
     struct reader *reader;         /* all of them, those of an out-port one after the other */

@@ -60,23 +60,25 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Does the reader's act wait for the same act of the producer, or, of one of them once, for all, or the first? */
+/* Does the reader's act wait for the same act of the producer, or, of one of them once, for all, or the first? out: the
+ * number of the out-port. */
 static bool
-counts(const struct plan *p, int32_t reader, const struct in_port *in)
+counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
-    const struct out_port *o = &p->task[in->task].out[in->out];
-    if (p->task[in->task].nact == 1) return true;
-    if (!by_piece(p, in->task)) return false;
-    if (by_piece(p, reader)) return in->hold == 1 && in->need == 1 && (o->control || o->every == 1);
-    return p->task[reader].nact == 1 && (o->control ? in->need : o->every) == p->pieces;
+    int32_t pieces = v->plan->pieces;
+    if (v->nact[in->task] == 1) return true;
+    if (v->nact[in->task] != pieces) return false;
+    if (v->nact[reader] == pieces) return in->hold == 1 && in->need == 1 && v->made[out] == pieces;
+    return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
 /* Does the act that takes the register again wait for this reader's act of that piece? */
 static bool
-gives_back(const struct plan *p, int32_t reader, const struct in_port *in)
+gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
-    const struct out_port *o = &p->task[in->task].out[in->out];
-    return !o->control && !o->once && o->every == 1 && in->hold == 1 && by_piece(p, reader) && by_piece(p, in->task);
+    int32_t pieces = v->plan->pieces;
+    bool again = v->nreg[out] > 0 && v->made[out] > v->nreg[out];
+    return again && in->hold == 1 && v->made[out] == pieces && v->nact[in->task] == pieces && v->nact[reader] == pieces;
 }
 
 static void
@@ -89,13 +91,13 @@ list_steps(struct berth_proof *b)
         for (int32_t i = 0; i < p->ntask; i++)
             for (int32_t k = 0; k < p->task[i].nin; k++) {
                 const struct in_port *in = &p->task[i].in[k];
-                const struct out_port *o = &p->task[in->task].out[in->out];
-                if (counts(p, i, in)) {
+                int64_t out = b->v->first_out[in->task] + in->out;
+                if (counts(b->v, i, in, out)) {
                     if (fill) b->waits[next[i]] = (struct step){in->task, 0};
                     next[i]++;
                 }
-                if (gives_back(p, i, in)) {
-                    if (fill) b->waits[next[in->task]] = (struct step){i, o->nreg};
+                if (gives_back(b->v, i, in, out)) {
+                    if (fill) b->waits[next[in->task]] = (struct step){i, b->v->nreg[out]};
                     next[in->task]++;
                 }
             }

@@ -126,7 +126,7 @@ value_content(const struct values *s, int32_t task, int32_t a, struct content *c
     if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < t->nin) {
         const struct in_port *in = &t->in[arg->index];
         int64_t o = s->v->first_out[in->task] + in->out;
-        if (s->v->control[o]) return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
+        if (s->v->nreg[o] == 0) return proof_fail(s->v, task, "argument %d is a control edge", (int)a);
         *c = s->out[o];
         return 0;
     }

@@ -37,7 +37,7 @@ comes_late(const struct proof *v, const struct in_port *in)
 {
     int64_t o = v->first_out[in->task] + in->out;
     if (v->nact[in->task] == 1) return v->late[in->task];
-    return v->control[o] ? in->need > 1 : v->made[o] < v->nact[in->task];
+    return v->nreg[o] == 0 ? in->need > 1 : v->made[o] < v->nact[in->task];
 }
 
 static void
