@@ -826,8 +826,7 @@ int
 assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
 {
     struct planner *w;
-    int status = begin(p, at, o, &w);
-    bool built = !status;
+    int status = begin(p, at, o, &w), built = !status;
     struct assigned *a = w->a;
     struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
     s.quick = o->quick, s.may_fail = o->may_fail;
