@@ -434,8 +434,9 @@ struct rille_graph_options {
     const char *auto_parallel;
     int64_t memory_limit; /* bytes a device, which a planner and a search for a schedule keep to, and over which another
                              plan is refused; 0: none */
-    double time_limit; /* seconds of one core that the planner may search; 0: 1, or 0.1 for the bound alone of a choice
-                          that needs no search ("propagate", "greedy", without a memory limit) */
+    double time_limit; /* seconds of one core, as it counts them (on every machine the same plan; four times as many by
+                          the clock end it too), that the planner may search; 0: 1, or 0.1 for the bound alone of a
+                          choice that needs no search ("propagate", "greedy", without a memory limit) */
     bool again;        /* the caller traces again whenever rille_trace_end gives no graph */
 };
 /* E_ARG: an option is not one of those there are. rille_trace_begin() checks too. */

@@ -2,6 +2,7 @@
 #include "sbp/around.h"
 
 #include "sbp/explore.h"
+#include "sbp/work.h"
 
 #include <string.h>
 
@@ -174,6 +175,7 @@ small_begin(struct small *m, struct around *w)
     for (int32_t k = 0; k < w->nnear; k++) m->choice[k] = w->local.choice[w->near[k]];
     m->cost = net_cost(&m->net, m->choice);
     w->work += m->net.nnode;
+    work_add(100 * (int64_t)m->net.nnode);
 }
 
 static void
@@ -197,6 +199,7 @@ repeat(struct around *w, const int32_t *near, const int32_t *was, const int32_t 
 {
     const struct net *net = w->net;
     int32_t seed = near[0];
+    work_add(2 * (int64_t)net->nnode);
     for (int32_t j = 0; j < net->nnode; j++) {
         struct small m;
         bool alike = j != seed;

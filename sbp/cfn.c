@@ -2,9 +2,12 @@
 #include "sbp/cfn.h"
 
 #include "runtime/hash.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { EACH = 50 }; /* an allocation, beside its costs */
 
 /* ---- tables and edges ---- */
 
@@ -13,6 +16,7 @@ cfn_table_new(int64_t n)
 {
     struct cfn_table *t = must_alloc(sizeof *t + sizeof *t->cost * (size_t)n);
     t->nref = 1;
+    work_add(EACH + n);
     return t;
 }
 
@@ -32,6 +36,7 @@ cfn_share(struct cfn *c)
         struct cfn_edge *e = &c->edge[k], *f = NULL;
         if (!e->table) continue;
         int64_t n = (int64_t)c->var[e->u].n * c->var[e->v].n;
+        work_add(n);
         uint64_t hash = hash_bytes((uint64_t)n, e->table->cost, sizeof *e->table->cost * (size_t)n);
         uint32_t at = 0;
         while ((f = hash_next(&all, hash, &at)) && f->table != e->table)
@@ -68,6 +73,7 @@ edge_new(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
 {
     GROW(c->edge, c->nedge + 1, c->capacity);
     t->nref++;
+    work_add(2 * EACH + c->var[u].n + c->var[v].n);
     c->edge[c->nedge] = (struct cfn_edge){.u = u, .v = v, .table = t};
     c->edge[c->nedge].to_u = must_alloc(sizeof(int64_t) * (size_t)c->var[u].n);
     c->edge[c->nedge].to_v = must_alloc(sizeof(int64_t) * (size_t)c->var[v].n);
@@ -98,6 +104,7 @@ cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
     }
     struct cfn_edge *e = &c->edge[k];
     int64_t *to = own_table(c, e);
+    work_add((int64_t)nu * nv);
     for (int32_t i = 0; i < nu; i++)
         for (int32_t j = 0; j < nv; j++) {
             int64_t at = e->u == u ? (int64_t)i * nv + j : (int64_t)j * nu + i;
@@ -337,6 +344,7 @@ cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra)
         struct cfn_var *v = &c->var[i];
         c->rank[i] = n->rank ? n->rank[i] : i;
         v->n = n->node[i].ncand;
+        work_add(EACH + v->n);
         v->cost = must_alloc(sizeof *v->cost * (size_t)v->n);
         v->value = must_alloc(sizeof *v->value * (size_t)v->n);
         for (int32_t k = 0; k < v->n; k++) {
@@ -370,6 +378,7 @@ cfn_copy(const struct cfn *from)
     c->var = copy_of(from->var, sizeof *c->var * (size_t)c->nvar);
     c->rank = copy_of(from->rank, sizeof *c->rank * (size_t)c->nvar);
     c->capacity = MAX(1, c->nedge);
+    work_add(4 * EACH * (int64_t)c->nvar + 3 * EACH * (int64_t)c->nedge);
     c->edge = copy_of(from->edge, sizeof *c->edge * (size_t)c->nedge);
     for (int32_t i = 0; i < c->nvar; i++) {
         struct cfn_var *v = &c->var[i];

@@ -1,6 +1,8 @@
 /* copies.c - copies as nodes. */
 #include "sbp/copies.h"
 
+#include "sbp/work.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -361,6 +363,7 @@ shortest(const struct copies *c, const struct copied *x, const int32_t *choice)
         begin = MIN(begin, t->use[k].begin);
         end = MAX(end, t->use[k].end);
     }
+    work_add(2 * (int64_t)t->nuse + x->nspan);
     if (end == 0) return 0;
     for (int32_t k = 1; k < x->nspan; k++) {
         const struct copy_span *s = &x->span[k];

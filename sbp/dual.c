@@ -7,9 +7,12 @@
 
 #include "runtime/simd.h"
 #include "sbp/trail.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { EACH = 10 }; /* an end of an edge, beside its costs */
 
 INLINE int64_t
 lesser(int64_t a, int64_t b)
@@ -141,6 +144,8 @@ dual_begin(struct dual *d, struct cfn *c)
     d->left = must_alloc(sizeof *d->left * (size_t)most);
     int32_t *place = must_alloc(sizeof *place * (size_t)MAX(1, c->nvar));
     int64_t **at = must_alloc(sizeof *at * 2 * (size_t)MAX(1, c->nedge));
+    d->nmessage = nmessage;
+    work_add(EACH * nend + 2 * nmessage);
     d->n = dual_order(c, d->order);
     for (int32_t k = 0; k < d->n; k++) place[d->order[k]] = k;
     lay_messages(d, at);
@@ -291,9 +296,17 @@ settle(struct dual *d)
         }
 }
 
+/* Forth and back: each edge at both ends. */
+static int64_t
+sweep_work(const struct dual *d)
+{
+    return d->entries + 3 * d->nmessage + EACH * d->first[d->n];
+}
+
 void
 dual_sweep(struct dual *d, int n)
 {
+    work_add(n * sweep_work(d));
     for (int s = 1; s <= n; s++) {
         for (int32_t k = 0; k < d->n; k++) pass_on(d, k, true, false);
         for (int32_t k = d->n - 1; k >= 0; k--) pass_on(d, k, false, s == n);
@@ -314,6 +327,7 @@ least_left(const int64_t *restrict t, const int64_t *restrict to_u, int32_t nu, 
 void
 dual_bound(struct dual *d)
 {
+    work_add(d->entries / 2 + d->nmessage);
     d->bound = d->c->constant;
     for (int32_t k = 0; k < d->n; k++) {
         int32_t n = d->c->var[d->order[k]].n;
@@ -336,6 +350,7 @@ rises(struct dual *d, int32_t k)
     for (int32_t i = 0; i < n; i++) d->given[i] = d->sum[i] - low;
     for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
         reach(d, &d->end[j], n, d->sum);
+        work_add((int64_t)n * d->end[j].nother);
         for (int32_t i = 0; i < n; i++) d->sum[i] -= d->end[j].to[i];
         int64_t whole = d->sum[least_of(d->sum, n)];
         for (int32_t i = 0; i < n; i++) d->given[i] += d->sum[i] - whole;
@@ -380,6 +395,7 @@ dual_polish(struct dual *d)
     bool changed = true;
     for (int round = 0; changed && round < ROUNDS; round++) {
         changed = false;
+        work_add(2 * d->nmessage);
         for (int32_t k = 0; k < d->n; k++) changed |= improve(d, k);
     }
     int64_t sum = d->c->constant;

@@ -22,6 +22,7 @@ struct dual {
     int32_t *pick;               /* by variable: the value (index) in the solution at hand */
     int64_t bound;               /* of the whole network, its constant included */
     int64_t entries;             /* of all tables: what a sweep costs */
+    int64_t nmessage;            /* numbers in messages */
 };
 /* The variables left, in the order of the sweeps: into order, which has room for all. Returns how many. */
 int32_t dual_order(const struct cfn *c, int32_t *order);

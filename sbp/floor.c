@@ -9,6 +9,7 @@
 #include "sbp/merge.h"
 #include "sbp/parts.h"
 #include "sbp/reduce.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +179,6 @@ bound_now(struct floor *f, bool *found)
     s.choice = f->value;
     int64_t bound = explore(&s, c);
     cfn_free(&c);
-    *f->o->work -= s.work + cfn_entries(f->folded.c);
     *found = s.best < NET_NEVER;
     if (*found) fold_choice(&f->folded, f->value, f->choice);
     if (*found) offer(f);
@@ -195,7 +195,7 @@ enough(const struct floor *f)
 static bool
 ends(const struct floor *f)
 {
-    return *f->o->work <= 0 || (f->o->stop && f->o->stop(f->o->arg));
+    return work_done() >= f->o->until || (f->o->stop && f->o->stop(f->o->arg));
 }
 
 /* In bytes, of a bound in parts of one. */
@@ -264,7 +264,6 @@ prune(struct floor *f, bool *none)
         if (left && left < x->n) cfn_keep(to, d.order[k], keep);
         free(keep);
     }
-    *f->o->work -= 2 * SWEEPS * d.entries;
     dual_end(&d);
     cfn_free(&c);
     return gone;

@@ -10,7 +10,7 @@
 #include "sbp/net.h"
 
 struct floor_options {
-    int64_t *work;           /* how many costs may be looked at, about; it counts down */
+    int64_t until;           /* it ends when so much is counted (work.h) */
     bool split;              /* once prices say no more */
     bool (*stop)(void *arg); /* NULL: never */
     void *arg;

@@ -2,6 +2,7 @@
 #include "sbp/fold.h"
 
 #include "sbp/reduce.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ fold_reprice(const struct folded *f, int64_t *const *extra, struct cfn *c)
         memcpy(x->cost, f->c->var[v].cost, sizeof *x->cost * (size_t)x->n);
         for (int32_t k = f->first[v]; k < f->first[v + 1]; k++) {
             const struct fold_node *m = &f->node[k];
+            work_add(4 + 2 * (int64_t)x->n);
             for (int32_t i = 0; i < x->n; i++)
                 x->cost[i] = cost_add(x->cost[i], extra[m->node][m->to ? m->to[x->value[i]] : x->value[i]]);
         }

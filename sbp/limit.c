@@ -1,6 +1,8 @@
 /* limit.c - prices of memory: what they are worth, and where they are to go. */
 #include "sbp/limit.h"
 
+#include "sbp/work.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +169,7 @@ fill(struct limit *m)
     for (int32_t i = 0; i < n->nnode; i++) {
         const struct net_node *v = &n->node[i];
         int64_t most = 0;
+        work_add(v->ncand * (2 + 3 * (int64_t)(m->first[i + 1] - m->first[i])));
         for (int32_t k = 0; k < v->ncand; k++) m->extra[i][k] = v->memory ? worth(m->price[v->time], v->memory[k]) : 0;
         for (int32_t k = m->first[i]; k < m->first[i + 1]; k++) price_tensor(m, &n->tensor[m->tensor[k]]);
         for (int32_t k = 0; k < v->ncand; k++) most = MAX(most, m->extra[i][k]);

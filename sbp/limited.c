@@ -6,6 +6,7 @@
 #include "sbp/merge.h"
 #include "sbp/nearby.h"
 #include "sbp/parts.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,6 @@ enum {
     GLANCE = 4,             /* looks at the first bound of that */
     MOST = 100000000,       /* work on parts between two bounds */
     SPAN = 16,              /* looks at what is near a later choice, before a still later one is taken */
-    AROUND = 2,             /* times the work of a bound: parts beside it take as much again */
 };
 
 struct limited {
@@ -102,7 +102,7 @@ is_large(const struct limited *m)
 static bool
 out_of_time(struct limited *m)
 {
-    return m->budget <= 0 || (m->o->work && *m->o->work <= 0) || (m->o->stop && m->o->stop(m->o->arg));
+    return m->budget <= 0 || (m->o->until && work_done() >= m->o->until) || (m->o->stop && m->o->stop(m->o->arg));
 }
 
 /* The bound of the network, priced anew; value takes what reached it, if anything did. */
@@ -152,7 +152,6 @@ bound_now(struct limited *m, bool *found)
     if (onward && !m->large) m->large = cfn_copy(m->folded.c);
     int64_t bound = onward ? bound_onward(m, found) : bound_anew(m, found);
     m->budget--;
-    if (m->o->work) *m->o->work -= AROUND * m->work + cfn_entries(m->folded.c);
     if (!*found) return bound >= NET_NEVER ? NET_NEVER : bound - worth;
     fold_choice(&m->folded, m->value, m->choice);
     offer(m, m->choice);
@@ -366,7 +365,7 @@ limited_begin(struct limited *m, struct arena *tmp)
     m->best_bound = -NET_NEVER;
     m->blind = (int32_t)MAX(BLIND, BLIND_ENTRIES / MAX(1, cfn_entries(m->folded.c)));
     m->budget = m->o->stop ? INT32_MAX : BOUNDS;
-    if (m->o->work) m->budget = (int32_t)MIN(BOUNDS, MAX(BOUNDS_COUNTED, ENTRIES / MAX(1, cfn_entries(m->folded.c))));
+    if (m->o->until) m->budget = (int32_t)MIN(BOUNDS, MAX(BOUNDS_COUNTED, ENTRIES / MAX(1, cfn_entries(m->folded.c))));
 }
 
 static void

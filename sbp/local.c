@@ -2,6 +2,7 @@
 #include "sbp/local.h"
 
 #include "sbp/solve.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,7 @@ tensor_cost(struct local *l, const struct net_tensor *t)
     int64_t sum = 0;
     if (l->choice[t->maker] == UNDECIDED) return 0;
     int32_t from = t->form[l->choice[t->maker]];
+    work_add(5 + 2 * (int64_t)t->nuse);
     l->mark++;
     for (int32_t k = 0; k < t->nuse; k++) {
         int32_t c = l->choice[t->use[k].node];

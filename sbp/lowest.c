@@ -4,8 +4,9 @@
 #include "sbp/floor.h"
 #include "sbp/limited.h"
 #include "sbp/squeeze.h"
+#include "sbp/work.h"
 
-enum { NODES = 300, WORK = 50000000 };
+enum { NODES = 300, WORK = 150000000 };
 
 bool
 lowest_is_sought(const struct net *n)
@@ -14,9 +15,9 @@ lowest_is_sought(const struct net *n)
 }
 
 int64_t
-lowest_work(void)
+lowest_until(void)
 {
-    return WORK;
+    return work_done() + WORK;
 }
 
 /* ---- halving ---- */
@@ -46,9 +47,9 @@ static int64_t
 halve(struct arena *a, const struct net *n, const struct solve_options *o, int64_t bound, int64_t peak,
       const int32_t **choice)
 {
-    int64_t unit = floor_unit(n), bad = (bound - 1) / unit, good = peak / unit, left = WORK;
-    struct solve_options counted = {.start = o->start, .work = &left, .within = n->memory_limit};
-    while (good - bad > 1 && left > 0 && !(o->stop && o->stop(o->arg))) {
+    int64_t unit = floor_unit(n), bad = (bound - 1) / unit, good = peak / unit;
+    struct solve_options counted = {.start = o->start, .until = lowest_until(), .within = n->memory_limit};
+    while (good - bad > 1 && work_done() < counted.until && !(o->stop && o->stop(o->arg))) {
         int64_t half = bad + (good - bad) / 2, found = peak_within(a, n, half * unit, &counted, choice);
         if (*choice && net_peak(n, *choice) <= n->memory_limit) return n->memory_limit;
         good = MIN(good, found / unit);
@@ -66,8 +67,7 @@ lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o,
     *bound = floor_alone(n);
     if (!lowest_is_sought(n)) return peak;
     for (int split = 0; split < 2 && *bound < peak; split++) {
-        int64_t left = WORK;
-        struct floor_options f = {.work = &left, .split = split, .stop = o->stop, .arg = o->arg};
+        struct floor_options f = {.until = lowest_until(), .split = split, .stop = o->stop, .arg = o->arg};
         floor_find(a, n, &f, bound, &peak, choice);
         if (*choice && peak <= n->memory_limit) return peak;
         *choice = NULL;

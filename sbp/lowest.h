@@ -10,8 +10,8 @@
 
 /* Is the net small enough? */
 bool lowest_is_sought(const struct net *n);
-/* So much work is a small part of a second. */
-int64_t lowest_work(void);
+/* Where (work.h) a search for it that begins now ends: after a small part of a second. */
+int64_t lowest_until(void);
 /* peak: of a choice that is known; o->start: one that is possible, whatever it holds. o->stop is asked between limits.
  * Returns the least peak found; *bound: no peak is below it, so where they are equal there is no lower one. It ends
  * when it finds a choice that keeps n's limit, which others than the search for that limit may: *choice, in a; NULL:

@@ -5,6 +5,7 @@
 #include "sbp/margin.h"
 
 #include "runtime/simd.h"
+#include "sbp/work.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -255,6 +256,7 @@ walk(struct margin *m, const struct clique *k, const struct table *t, int64_t *x
     int64_t step[SCOPE], at = 0;
     int32_t index[SCOPE] = {0}, last = k->n - 1, row = m->c->var[k->scope[last]].n;
     strides(m, k, t, step);
+    work_add(k->size);
     for (int64_t i = 0; i < k->size; i += row) {
         if (add)
             add_row(m->work + i, x + at, step[last], row, m->top);

@@ -2,6 +2,7 @@
 #include "sbp/nearby.h"
 
 #include "sbp/explore.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ each_taking(const struct nearby *w, int32_t node, void (*with)(void *arg, const 
 {
     const struct net *n = w->f->net;
     const struct net_node *v = &n->node[node];
+    work_add(4 + 8 * (int64_t)(w->limit->first[node + 1] - w->limit->first[node]));
     if (v->memory) with(arg, &(struct taking){v->time, v->time + 1, v->memory, NULL});
     for (int32_t k = w->limit->first[node]; k < w->limit->first[node + 1]; k++) {
         const struct net_tensor *t = &n->tensor[w->limit->tensor[k]];
@@ -285,6 +287,7 @@ near_network(const struct nearby *w)
         for (int32_t j = 0; j < x->nedge; j++) {
             const struct cfn_edge *e = &all->edge[x->edge[j]];
             int32_t o = edge_other(e, v);
+            work_add(4 + x->n);
             if (w->at[o] >= 0) {
                 if (e->u == v) cfn_join(c, k, w->at[o], e->table);
                 continue;
@@ -388,6 +391,7 @@ try_near(struct nearby *w)
         s.choice = w->tried;
         explore(&s, c);
         w->work += s.work + w->ntime;
+        work_add(4 * (int64_t)w->ntime);
         cfn_free(&c);
         if (s.best >= NET_NEVER) return false;
         int64_t then = near_cost(w, w->tried, &priced_then);
@@ -412,6 +416,7 @@ nearby_look(struct nearby *w, int64_t work)
     for (work += w->work; w->work < work;) {
         if (w->o->stop && w->o->stop(w->o->arg)) break;
         w->work += w->ntime + w->f->c->nvar;
+        work_add(w->ntime + w->f->c->nvar);
         choose_near(w);
         bool better = try_near(w);
         release_near(w);

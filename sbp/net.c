@@ -2,6 +2,7 @@
 #include "sbp/net.h"
 
 #include "runtime/error.h"
+#include "sbp/work.h"
 
 #include <string.h>
 
@@ -10,6 +11,7 @@ static int64_t
 tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
 {
     int64_t sum = 0;
+    work_add(4 + 3 * (int64_t)t->nuse);
     for (int32_t k = 0; k < t->nuse; k++) {
         int32_t to = t->use[k].form[choice[t->use[k].node]];
         if (seen[to] == mark) continue;
@@ -80,6 +82,7 @@ static void
 copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choice, int64_t *live)
 {
     const int64_t *copy = t->copy + (int64_t)t->form[choice[t->maker]] * t->nto;
+    work_add((int64_t)t->nuse * (2 + t->nuse));
     for (int32_t k = 0; k < t->nuse; k++) {
         int32_t to = t->use[k].form[choice[t->use[k].node]], begin = t->use[k].begin, end = t->use[k].end;
         if (copy[to] == 0 || is_shared(t, choice, k, to)) continue;
@@ -101,6 +104,7 @@ net_live(const struct net *n, const int32_t *choice, int64_t *live)
 {
     int32_t end = net_times(n);
     int64_t peak = 0;
+    work_add(2 * (int64_t)end + 4 * (int64_t)n->nnode + 8 * (int64_t)n->ntensor);
     memset(live, 0, sizeof *live * (size_t)(end + 1));
     for (int32_t i = 0; i < n->nnode; i++) {
         if (!n->node[i].memory) continue;

@@ -3,6 +3,7 @@
 #include "sbp/reduce.h"
 
 #include "sbp/trail.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ keep_supported(struct cfn *c, int32_t v)
     struct cfn_var *x = &c->var[v];
     uint8_t keep[UINT16_MAX];
     int32_t left = 0;
+    work_add(x->n * (1 + 3 * (int64_t)x->nedge));
     for (int32_t i = 0; i < x->n; i++) {
         keep[i] = x->cost[i] < NET_NEVER;
         for (int32_t k = 0; k < x->nedge && keep[i]; k++) keep[i] = supported(c, &c->edge[x->edge[k]], v, i);
@@ -118,6 +120,7 @@ cut_sums(struct work *w, int32_t v)
     bool any = false;
     for (int32_t k = 0; k < c->var[v].nedge;) {
         int32_t edge = c->var[v].edge[k];
+        work_add(c->var[v].n);
         if (!is_sum(c, &c->edge[edge])) {
             k++;
             continue;
@@ -206,6 +209,7 @@ out_link(struct work *w, int32_t v)
     int32_t a = edge_other(&c->edge[ea], v), b = edge_other(&c->edge[eb], v), na = c->var[a].n, nb = c->var[b].n;
     struct cfn_table *t = cfn_table_new((int64_t)na * nb);
     c->work += (int64_t)na * nb * c->var[v].n;
+    work_add((int64_t)na * nb * c->var[v].n);
     pay_together(c, v, ea, na, eb, nb, t->cost);
     cfn_join(c, a, b, t);
     cfn_table_drop(&t);
@@ -259,6 +263,7 @@ static bool
 decides(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t *map)
 {
     int32_t n = c->var[edge_other(e, v)].n;
+    work_add(c->var[v].n);
     if (n > GROWTH * c->var[v].n) return false;
     for (int32_t j = 0; j < n; j++)
         if ((map[j] = only_value(c, e, v, j)) < 0) return false;
@@ -407,10 +412,12 @@ static bool
 beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
 {
     const struct cfn_var *x = &c->var[v];
+    work_add(3 * (int64_t)x->nedge);
     int64_t worse = x->cost[t] - x->cost[s];
     for (int32_t k = 0; k < x->nedge; k++) {
         const struct cfn_edge *e = &c->edge[x->edge[k]];
         int32_t n = c->var[edge_other(e, v)].n;
+        work_add(n);
         int64_t most = -NET_NEVER;
         for (int32_t j = 0; j < n; j++) {
             int64_t at = edge_cost(c, e, v, t, j), as_now = edge_cost(c, e, v, s, j);
@@ -428,6 +435,7 @@ static void
 glance(const struct cfn *c, int32_t v, bool last, int64_t *cost)
 {
     const struct cfn_var *x = &c->var[v];
+    work_add(3 * (int64_t)x->n * x->nedge);
     for (int32_t i = 0; i < x->n; i++) {
         cost[i] = x->cost[i];
         for (int32_t k = 0; k < x->nedge; k++) {

@@ -11,7 +11,6 @@
 #include "sbp/limited.h"
 #include "sbp/local.h"
 #include "sbp/lowest.h"
-#include "sbp/reduce.h"
 #include "sbp/regret.h"
 #include "sbp/squeeze.h"
 #include "sbp/ties.h"
@@ -161,8 +160,7 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     r->cost = NET_NEVER;
     if (plain->nnode <= LARGE) squeeze(plain, o, start, r, price, least_peak);
     settle(copies, r);
-    int64_t work = lowest_work();
-    struct solve_options counted = {.mode = SOLVE_OPTIMAL, .start = o->start, .work = &work};
+    struct solve_options counted = {.mode = SOLVE_OPTIMAL, .start = o->start, .until = lowest_until()};
     if (o->quick ? lowest_is_sought(plain) : !stops(o))
         limited_solve(n, copies, o->quick ? &counted : o, r, price, least_peak, best_price);
     str_clear(&out->proof);
@@ -272,18 +270,6 @@ net_prove(struct arena *a, struct solved *s)
         s->owed = s->certified == 0;
     }
     s->owed = false;
-}
-
-bool
-net_possible(const struct net *n)
-{
-    struct trail none = {0};
-    struct cfn *c = cfn_new(n, 1, NULL);
-    c->trail = &none;
-    bool possible = cfn_reduce(c);
-    trail_cut(&none, 0);
-    cfn_free(&c);
-    return possible;
 }
 
 /* ---- regret ---- */

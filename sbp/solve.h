@@ -8,7 +8,7 @@
  * limit has prices: each time's bytes cost what a Lagrangian says, so the bound holds under the limit. There converted
  * copies are nodes of their own, so that bytes that depend on several choices have their price too.
  *
- * Pure and deterministic, unless stop() ended it. One call, one thread. */
+ * Pure and deterministic, unless stop() ended it and does not count (work.h). One call, one thread. */
 #ifndef RILLE_SBP_SOLVE_H
 #define RILLE_SBP_SOLVE_H
 
@@ -26,7 +26,7 @@ struct solve_options {
     bool may_fail; /* under a limit: a choice is known elsewhere; stop() is asked before one is found here */
     bool quick; /* under a limit: what is found at once (squeeze.h); stop() then knows no clock. Where that is too much,
                  * and the net is small, the least of all is looked for */
-    int64_t *work;  /* under a limit: how many costs may be looked at, about; it counts down. NULL: any */
+    int64_t until;  /* under a limit: it ends when so much is counted (work.h); 0: never */
     int64_t within; /* under a limit: bytes above it with which a choice is good enough; 0: the limit */
     bool proof;     /* write a certificate's steps */
 };
@@ -52,9 +52,6 @@ int net_solve(struct arena *a, const struct net *n, const struct solve_options *
 
 /* Makes the proof that a certificate needs, if it is owed: seconds for a large net. */
 void net_prove(struct arena *a, struct solved *s);
-
-/* False: no choice is possible, and that without looking for one. True: perhaps one is. */
-bool net_possible(const struct net *n);
 
 /* Of a choice by "propagate": follows takes, by node, the neighbour decided before it that it agrees with - one that
  * pays for no conversion, of these the one that would have paid most had the node chosen otherwise - or itself. */

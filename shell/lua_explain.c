@@ -221,6 +221,9 @@ void
 explain_push(lua_State *L, struct rille_explain **e)
 {
     const struct rille_explain *x = *e;
+    bool collects = lua_gc(L, LUA_GCISRUNNING);
+    lua_gc(L,
+           LUA_GCSTOP); /* all that is made here stays: to look through it again and again took a quarter of whatif */
     lua_createtable(L, 0, 4);
     lua_createtable(L, x->nop, 0);
     for (int k = 0; k < x->nop; k++) {
@@ -239,6 +242,7 @@ explain_push(lua_State *L, struct rille_explain **e)
     if (x->planned) set_plan(L, x);
     set_string(L, "text", x->text);
     set_text_meta(L);
+    if (collects) lua_gc(L, LUA_GCRESTART);
     rille_explain_free(e);
 }
 

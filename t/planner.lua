@@ -316,7 +316,7 @@ do
     {graph{auto_parallel = ""}, {'auto_parallel = ""', "no mode"}},
     {graph{auto_parallel = true, memory_limit = 2^63}, {"memory_limit", "no more than 9e18", "9.2"}},
     {graph{auto_parallel = true, memory_limit = -3}, {"memory_limit", "-3"}},
-    {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "without scratch of kernels, the least possible is ", "the least plan found is "}},
+    {graph{auto_parallel = true, memory_limit = 10}, {"memory", "10 bytes", "without scratch of kernels, the least possible is ", "ask for memory_limit = ", "the least plan found is "}},
     {graph{auto_parallel = true, time_limit = 0}, {"time_limit"}},
     {graph{auto_parallel = true, time_limit = -1}, {"time_limit"}},
     {graph{auto_parallel = true, time_limit = 0 / 0}, {"time_limit"}},

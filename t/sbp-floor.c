@@ -4,6 +4,7 @@
 
 #include "runtime/error.h"
 #include "sbp/solve.h"
+#include "sbp/work.h"
 #include "t/nets.h"
 #include "t/tap.h"
 
@@ -16,7 +17,7 @@ static struct told
 find(struct arena *a, const struct net *n, int64_t work, bool split)
 {
     struct told t = {.bound = floor_alone(n), .peak = INT64_MAX};
-    struct floor_options o = {.work = &work, .split = split};
+    struct floor_options o = {.until = work_done() + work, .split = split};
     floor_find(a, n, &o, &t.bound, &t.peak, &t.choice);
     return t;
 }
@@ -40,7 +41,7 @@ small_nets(uint64_t seed, int n)
         struct net net = draw_net(&a, seed + (uint64_t)k);
         int64_t least;
         if (exhaustive(&net, -1, 0, &least) < NET_NEVER) {
-            struct told all = find(&a, &net, INT64_MAX, true);
+            struct told all = find(&a, &net, INT64_MAX / 2, true);
             bool good = is_around(&net, &all, least) && all.bound == least && all.peak == least && all.choice,
                  fine = true;
             for (int i = 0; i < 8 && fine; i++) {

@@ -1,6 +1,7 @@
 /* Tests of sbp/limited.c: a search under a limit leaves a dear choice that nothing near it improves. */
 #include "sbp/limit.h"
 #include "sbp/limited.h"
+#include "sbp/work.h"
 
 #include "t/tap.h"
 
@@ -66,9 +67,8 @@ main(void)
     state = seed_of(1);
     struct net n = chain(&a);
     struct best r = {.cost = NET_NEVER, .choice = ARENA_ARRAY(&a, int32_t, ALL)};
-    int64_t work = 400000000, peak = INT64_MAX, *price = ARENA_ARRAY(&a, int64_t, LENGTH),
-            *best = ARENA_ARRAY(&a, int64_t, LENGTH);
-    struct solve_options o = {.mode = SOLVE_OPTIMAL, .work = &work};
+    int64_t peak = INT64_MAX, *price = ARENA_ARRAY(&a, int64_t, LENGTH), *best = ARENA_ARRAY(&a, int64_t, LENGTH);
+    struct solve_options o = {.mode = SOLVE_OPTIMAL, .until = work_done() + 1600000000};
     for (int32_t i = 0; i < LENGTH; i++) r.choice[i * (1 + BESIDE)] = 1;
     r.cost = net_cost(&n, r.choice);
     int64_t was = r.cost;

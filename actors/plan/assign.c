@@ -630,18 +630,16 @@ int
 assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
 {
     struct planner *w;
-    int status = begin(p, at, o, &w);
-    bool built = !status;
+    int status = begin(p, at, o, &w), built = !status;
     struct assigned *a = w->a;
     struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
-    s.quick = o->quick;
-    s.may_fail = o->may_fail;
+    s.quick = o->quick, s.may_fail = o->may_fail;
     if (!status) s.other = other_start(w);
     int64_t start = computed_ns();
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;
-    if (!status) a->solved.bound = MIN(a->solved.cost, MAX(a->solved.bound, o->bound));
     if (!status) {
+        a->solved.bound = MIN(a->solved.cost, MAX(a->solved.bound, o->bound));
         a->form = ARENA_ARRAY(&a->arena, const struct layout *const *, a->net.nnode);
         memcpy(a->form, w->form, sizeof *a->form * (size_t)a->net.nnode);
         rewrite(w);

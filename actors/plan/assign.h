@@ -49,7 +49,7 @@ struct assign_options {
     int32_t nknown;
     int64_t bound; /* no choice within the limit costs less: that is known; 0 */
     bool may_fail; /* as solve.h has it */
-    bool quick;    /* as solve.h has it: the choice does not depend on the clock */
+    bool quick;    /* as solve.h has it */
     bool searched; /* its schedule is searched for in layouts that are chosen: a value counts as one register */
     bool proof;    /* somebody may want a certificate */
     bool (*stop)(void *arg);

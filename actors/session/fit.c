@@ -310,10 +310,12 @@ nothing_fits(const struct fitter *f, const struct rounds_least *here)
     struct str proved = {0};
     if (l.counted.bytes) str_add(&proved, "by the planner's count, without scratch of kernels, the least possible is ");
     if (l.counted.floor < l.counted.bytes) str_addf(&proved, "from %lld to ", (long long)l.counted.floor);
-    if (l.counted.bytes) str_addf(&proved, "%lld, and ", (long long)l.counted.bytes);
+    if (l.counted.bytes) str_addf(&proved, "%lld; ", (long long)l.counted.bytes);
     int status =
-        fail(E_MEMORY, "memory: no plan found keeps within %lld byte%s a device; %sthe least plan found is %lld",
-             (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)l.held);
+        fail(E_MEMORY,
+             "memory: no plan found keeps within %lld byte%s a device; %sask for memory_limit = %lld: the least "
+             "plan found is %lld",
+             (long long)f->limit, f->limit == 1 ? "" : "s", str_text(&proved), (long long)l.held, (long long)l.held);
     str_free(&proved);
     return status;
 }

@@ -5,13 +5,12 @@
  * have a bound, so that the price is known between two numbers even where time ran out. */
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
-#include "runtime/clock.h"
 #include "sbp/strategy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HINT_NS = 250000000 }; /* of one core, for each */
+enum { HINT_NS = 250000000 }; /* counted (work.h), for each */
 
 struct pricing {
     struct rille_graph *g;
@@ -41,7 +40,7 @@ plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned 
 {
     struct program q = *g->traced;
     struct arena tmp = {0};
-    struct planned_clock clock = {g->s, computed_ns() + HINT_NS};
+    struct planned_clock clock = planned_clock(g->s, HINT_NS);
     q.arena = (struct arena){0};
     q.dry_run = true;
     q.node = arena_dup(&q.arena, q.node, sizeof *q.node * (size_t)q.nnode);

@@ -10,6 +10,7 @@
 #include "runtime/clock.h"
 #include "runtime/file.h"
 #include "sbp/proof.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,11 +118,18 @@ planned_call(struct rille_session *s)
     atomic_store(&s->interrupted, 0);
 }
 
+struct planned_clock
+planned_clock(struct rille_session *s, int64_t ns)
+{
+    enum { SLOWER = 4 }; /* a machine on which what is counted takes so many times as long ends by its clock */
+    return (struct planned_clock){s, work_done() + ns, computed_ns() + SLOWER * ns};
+}
+
 bool
 planned_is_late(void *clock)
 {
     const struct planned_clock *c = clock;
-    return atomic_load(&c->s->interrupted) || computed_ns() > c->deadline;
+    return atomic_load(&c->s->interrupted) || work_done() > c->until || computed_ns() > c->late;
 }
 
 int
@@ -143,20 +151,23 @@ remember(struct rille_graph *g, struct assign_options *a)
     a->known = arena_dup(&g->arena, g->assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
 }
 
+/* What a node of a program takes beside the search - to trace, to price, to compile - as work.h counts, about. */
+enum { MADE_NS = 50000 };
+
 int
 planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit, bool quick,
                struct assign_least *least)
 {
     struct rille_session *s = g->s;
-    int64_t deadline;
+    struct planned_clock clock = s->rounds ? *rounds_clock(s) : planned_clock(s, rounds_search_ns(o));
     g->search_ns = rounds_limit_ns(o);
-    deadline = s->rounds ? rounds_deadline(s) : computed_ns() + rounds_search_ns(o);
-    /* Where its plan holds too much others follow: of the time that is left a quarter without a limit, 5/8 with one. */
-    if (o->memory_limit) deadline -= MAX(0, deadline - computed_ns()) * (limit ? 3 : 6) / 8;
+    work_add(p->nnode * MADE_NS);
+    /* Where its plan holds too much others follow: of what is left a quarter without a limit, 5/8 with one. */
+    if (o->memory_limit) clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
+    if (quick) clock.until = clock.late = INT64_MAX;
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);
     struct assign_options a = {.leaf = leaf, .root = root, .memory_limit = limit, .stop = planned_is_late};
-    struct planned_clock clock = {s, quick ? INT64_MAX : deadline};
     a.arg = &clock;
     a.proof = true;
     a.least = least;
@@ -267,7 +278,7 @@ planned_regret(struct rille_graph *g)
 {
     static const double LOOKS = 2.2e11;
     enum { SMALL = 50 };
-    struct patience p = {.clock = {g->s, computed_ns() + g->search_ns}};
+    struct patience p = {.clock = planned_clock(g->s, g->search_ns)};
     if (!g->assigned) return 0;
     planned_call(g->s);
     double n = g->assigned->net.nnode + SMALL;

@@ -28,12 +28,15 @@ void planned_freedom(const struct rille_graph *g, const struct program *p, int32
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
 /* A call begins that may search, more than once perhaps: interrupts from before it do not count. */
 void planned_call(struct rille_session *s);
-/* When a search ends: when this thread has computed until then (computed_ns) - what else the machine does takes nothing
- * from it - or at rille_interrupt() after its call began. */
+/* When a search ends: when so much is counted (work_done), which is at the same place on every machine; far behind that
+ * when this thread has computed until then (computed_ns), so that a slow machine ends, too; or at rille_interrupt()
+ * after its call began. */
 struct planned_clock {
     struct rille_session *s;
-    int64_t deadline;
+    int64_t until, late;
 };
+/* One that begins now and counts so many nanoseconds. */
+struct planned_clock planned_clock(struct rille_session *s, int64_t ns);
 bool planned_is_late(void *clock);
 /* What a search came to: status, or E_CANCEL when its call was interrupted. */
 int planned_end(const struct planned_clock *c, int status);

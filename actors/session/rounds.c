@@ -1,8 +1,9 @@
 /* rounds.c - calls of a planned trace, remembered; where the next round has their operands. */
 #include "actors/session/rounds.h"
 
+#include "actors/session/planned.h"
 #include "actors/session/ways.h"
-#include "runtime/clock.h"
+#include "sbp/work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,8 @@ struct past { /* a round, call by call */
     } * call;
 };
 struct rounds {
-    int64_t deadline, begun; /* computed_ns: of all rounds, and of this one */
+    struct planned_clock clock; /* of all rounds */
+    int64_t begun;              /* work_done when this one began */
     int32_t round, nwritten, capacity, npast;
     struct written *written; /* of this round's trace */
     struct way *way, other;  /* of its calls, nway; of those after them */
@@ -67,19 +69,18 @@ rounds_search_ns(const struct rille_graph_options *o)
 void
 rounds_begin(struct rille_session *s, const struct rille_graph_options *o)
 {
-    int64_t now = computed_ns();
     if (!s->rounds) {
         s->rounds = must_alloc(sizeof *s->rounds);
-        s->rounds->deadline = now + rounds_search_ns(o);
+        s->rounds->clock = planned_clock(s, rounds_search_ns(o));
         s->rounds->least = (struct rounds_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
     }
-    s->rounds->begun = now;
+    s->rounds->begun = work_done();
 }
 
-int64_t
-rounds_deadline(const struct rille_session *s)
+const struct planned_clock *
+rounds_clock(const struct rille_session *s)
 {
-    return s->rounds->deadline;
+    return &s->rounds->clock;
 }
 
 void
@@ -394,14 +395,14 @@ try_mixed(struct rounds *r)
     return true;
 }
 
-/* Is there no time for another round? What no clock ends of it - trace, net, plan - is an eighth of the last one, or
+/* Is there no time for another round? What nothing ends of it - trace, net, plan - is an eighth of the last one, or
  * more. */
 static bool
-is_late(const struct rounds *r)
+is_late(struct rounds *r)
 {
     enum { PART = 8 };
-    int64_t now = computed_ns();
-    return r->deadline - now < (now - r->begun) / PART;
+    int64_t now = work_done();
+    return planned_is_late(&r->clock) || r->clock.until - now < (now - r->begun) / PART;
 }
 
 /* Is another round worth its while, and how is it to be written? */

@@ -32,7 +32,8 @@ int64_t rounds_search_ns(const struct rille_graph_options *o);
 /* At a planned trace's begin: the first round, or the next one. */
 void rounds_begin(struct rille_session *s, const struct rille_graph_options *o);
 /* When the search of all rounds has to end. */
-int64_t rounds_deadline(const struct rille_session *s); /* computed_ns */
+struct planned_clock;
+const struct planned_clock *rounds_clock(const struct rille_session *s);
 /* Do rounds take part in this call of the traced function? */
 bool rounds_due(const struct rille_session *s, const struct op *op);
 /* Does this round make the call in the making in one piece, whatever it moves? */

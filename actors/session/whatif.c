@@ -1,14 +1,14 @@
 /* whatif.c - a step on a cluster that one does not have: its program on a mesh of meta devices, planned anew. */
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
-#include "runtime/clock.h"
 #include "runtime/device.h"
+#include "sbp/work.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEARCH_NS = 400000000 }; /* of one core: with the rest, less than a prompt may take */
+enum { SEARCH_NS = 400000000 }; /* counted (work.h): with the rest, less than a prompt may take */
 enum { SLOWEST = 1000 };        /* bytes or operations a second: what is below is no machine, as in files of costs */
 
 struct cluster {
@@ -178,14 +178,14 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
            struct assigned **out)
 {
     enum { TURNS = 6 };
-    int64_t limit = k->c->memory, within = 0, end = clock->deadline, least = INT64_MAX;
+    int64_t limit = k->c->memory, within = 0, end = clock->until, least = INT64_MAX;
     for (int turn = 0; turn < TURNS; turn++) {
-        int64_t left = end - computed_ns();
-        clock->deadline = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
+        int64_t left = end - work_done();
+        clock->until = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
         TRY(lay_out(k, g, clock, within, q, out));
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
         if (keeps(k, *out) && !open) {
-            clock->deadline = end;
+            clock->until = end;
             return 0;
         }
         if (!keeps(k, *out)) {
@@ -210,7 +210,7 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     struct program q = {0};
     struct assigned *a = NULL;
     struct box_cost was = g->s->cost;
-    struct planned_clock clock = {g->s, computed_ns() + SEARCH_NS};
+    struct planned_clock clock = planned_clock(g->s, SEARCH_NS);
     planned_call(g->s);
     int status = lay_within(&k, g, &clock, &q, &a);
     if (!status) status = assign_regret(a, planned_is_late, &clock);
