@@ -630,10 +630,12 @@ int
 assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
 {
     struct planner *w;
-    int status = begin(p, at, o, &w), built = !status;
+    int status = begin(p, at, o, &w);
+    bool built = !status;
     struct assigned *a = w->a;
     struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
-    s.quick = o->quick, s.may_fail = o->may_fail;
+    s.quick = o->quick;
+    s.may_fail = o->may_fail;
     if (!status) s.other = other_start(w);
     int64_t start = computed_ns();
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
