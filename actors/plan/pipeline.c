@@ -218,13 +218,13 @@ left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node
 static void
 find_heads(const struct pipeline *l, struct stage_acts *acts)
 {
-    const struct link *end = l->link + l->nlink;
-    for (const struct link *k = l->link; k < end; k++) {
+    for (const struct link *k = l->link; k < l->link + l->nlink; k++) {
         int64_t *head = &acts[k->to].of[PHASE_FORWARD].head;
         *head = MAX(*head, done(l, acts, k->from, PHASE_FORWARD) + hop_of(l, k));
     }
     for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_BACKWARD].head = done(l, acts, q, PHASE_FORWARD);
-    for (const struct link *k = end; k-- > l->link;) {
+    for (int32_t i = l->nlink; i-- > 0;) {
+        const struct link *k = &l->link[i];
         int64_t *head = &acts[k->from].of[PHASE_BACKWARD].head;
         *head = MAX(*head, done(l, acts, k->to, PHASE_BACKWARD) + hop_of(l, k));
     }
@@ -241,7 +241,8 @@ find_tails(const struct pipeline *l, struct stage_acts *acts)
         *tail = MAX(*tail, left(l, acts, k->from, PHASE_BACKWARD) + hop_of(l, k));
     }
     for (int32_t q = 0; q < l->n; q++) acts[q].of[PHASE_FORWARD].tail = left(l, acts, q, PHASE_BACKWARD);
-    for (const struct link *k = end; k-- > l->link;) {
+    for (int32_t i = l->nlink; i-- > 0;) {
+        const struct link *k = &l->link[i];
         int64_t *tail = &acts[k->from].of[PHASE_FORWARD].tail;
         *tail = MAX(*tail, left(l, acts, k->to, PHASE_FORWARD) + hop_of(l, k));
     }
