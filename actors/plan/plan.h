@@ -316,7 +316,7 @@ task_moment(const struct task *t, int32_t n)
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {
-    if (t->nact == 1) return false; /* what comes once a batch begins no piece */
+    if (t->nact == 1) return true; /* what comes once a batch begins no piece: it need not wait until all are through */
     bool sum = (t->kind->flags & (KIND_ONCE_A_BATCH | KIND_NODE)) == KIND_ONCE_A_BATCH,
          was = *begun && (t->phase != PHASE_WEIGHT || joint);
     *begun = *begun || t->kind->flags & KIND_NODE;
