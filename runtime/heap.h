@@ -30,28 +30,42 @@ heap_swap(struct heap *h, int32_t i, int32_t k)
 }
 
 static inline void
-heap_push(struct heap *h, uint64_t key, int32_t value)
+heap_up(struct heap *h, int32_t i)
 {
-    int32_t i = h->n++;
-    h->key[i] = key;
-    h->value[i] = value;
     for (; i > 0 && h->key[i] < h->key[(i - 1) / 2]; i = (i - 1) / 2) heap_swap(h, i, (i - 1) / 2);
 }
 
-/* Takes out the number of the least key. */
-static inline int32_t
-heap_pop(struct heap *h)
+static inline void
+heap_down(struct heap *h, int32_t i)
 {
-    int32_t value = h->value[0];
-    heap_swap(h, 0, --h->n);
-    for (int32_t i = 0;;) {
+    for (;;) {
         int32_t least = i, left = 2 * i + 1;
         for (int32_t k = left; k <= left + 1 && k < h->n; k++)
             if (h->key[k] < h->key[least]) least = k;
-        if (least == i) return value;
+        if (least == i) return;
         heap_swap(h, i, least);
         i = least;
     }
+}
+
+static inline void
+heap_push(struct heap *h, uint64_t key, int32_t value)
+{
+    h->key[h->n] = key;
+    h->value[h->n] = value;
+    heap_up(h, h->n++);
+}
+
+/* Takes out the i-th number of the heap; 0: the one of the least key. */
+static inline int32_t
+heap_take(struct heap *h, int32_t i)
+{
+    int32_t value = h->value[i];
+    heap_swap(h, i, --h->n);
+    if (i == h->n) return value;
+    heap_up(h, i);
+    heap_down(h, i);
+    return value;
 }
 
 #endif

@@ -221,9 +221,9 @@ void
 explain_push(lua_State *L, struct rille_explain **e)
 {
     const struct rille_explain *x = *e;
+    /* All that is made here stays: looking through it again and again took a quarter of whatif. */
     bool collects = lua_gc(L, LUA_GCISRUNNING);
-    lua_gc(L,
-           LUA_GCSTOP); /* all that is made here stays: to look through it again and again took a quarter of whatif */
+    lua_gc(L, LUA_GCSTOP);
     lua_createtable(L, 0, 4);
     lua_createtable(L, x->nop, 0);
     for (int k = 0; k < x->nop; k++) {

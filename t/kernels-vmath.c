@@ -55,7 +55,7 @@ static const struct range {
     {"log", vec_log, log, 0, 10, 0.9, 0, true},
     {"log", vec_log, log, 0, 3e38, 0.9, 0, false},
     {"tanh", vec_tanh, tanh, -10, 10, 2.5, 0, true},
-    {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2, 0, true},
+    {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.1, 0, true},
     {"silu", vec_silu, silu, -120, 80, 2.6, 0, true},
     {"erf", vec_erf, erf, -5, 5, 2.4, 0, true},
     {"sin", vec_sin, sin, -3, 3, 1.5, 0, true},
@@ -63,11 +63,11 @@ static const struct range {
     {"sin", vec_sin, sin, -8000, 8000, 0, 1e-7, false},
     {"cos", vec_cos, cos, -8000, 8000, 0, 1e-7, false},
     {"sin", vec_sin, sin, -1e6, 1e6, 1, 1e-7, false},
-    {"gelu", vec_gelu, gelu, -13, 6, 3.4, 0, true},
+    {"gelu", vec_gelu, gelu, -13, 6, 3.8, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 3, 0, true},
-    {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 4, 5e-8, false},
-    {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 1.7e-7, false},
-    {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -20, 20, 0, 1.5e-7, false},
+    {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 0, 3.8e-8, false},
+    {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 1.4e-7, false},
+    {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -20, 20, 0, 1.3e-7, false},
 };
 
 /* How many times the allowed error y is off. */

@@ -1,8 +1,8 @@
 /* parts.h - a program as parts of several memories, on one simulator.
  *
  * Each part has an engine, buffers and numbers of its own; nothing but messages and a transport (transport_sim.h) joins
- * them. Buffers lie in a heap for each memory, and while a thread of one memory has its turn the heaps of all others
- * are locked: who touches them faults. */
+ * them. Buffers lie on a ground for each memory, and while a thread of one memory has its turn the grounds of all
+ * others are locked: who touches them faults. */
 #ifndef RILLE_T_PARTS_H
 #define RILLE_T_PARTS_H
 
@@ -29,8 +29,8 @@ struct parts {
     struct channel_far *far[MOST_PARTS];
     struct bench bench[MOST_PARTS];
     struct engine *engine[MOST_PARTS];
-    struct heap heap[MOST_PARTS];
-    int open; /* the only heap that is not locked; ALL_OPEN: none is */
+    struct ground ground[MOST_PARTS];
+    int open; /* the only ground that is not locked; ALL_OPEN: none is */
     struct bus_kind guarded;
     struct turn {
         struct parts *parts;
@@ -126,18 +126,18 @@ parts_connect(struct parts *x)
 enum { ALL_OPEN = -1 };
 
 static void
-lock(struct heap *h, bool locked)
+lock(struct ground *h, bool locked)
 {
-    if (h->base) assert(!mprotect(h->base, HEAP_BYTES, locked ? PROT_NONE : PROT_READ | PROT_WRITE));
+    if (h->base) assert(!mprotect(h->base, GROUND_BYTES, locked ? PROT_NONE : PROT_READ | PROT_WRITE));
 }
 
 static void
-open_heap(struct parts *x, int memory)
+open_ground(struct parts *x, int memory)
 {
     if (x->open == memory) return;
     for (int m = 0; m < x->n; m++) {
         bool was = x->open == ALL_OPEN || x->open == m, is = memory == ALL_OPEN || memory == m;
-        if (was != is) lock(&x->heap[m], !is);
+        if (was != is) lock(&x->ground[m], !is);
     }
     x->open = memory;
 }
@@ -146,7 +146,7 @@ static bool
 take_turn(void *of, bool wait)
 {
     struct turn *t = of;
-    open_heap(t->parts, t->memory);
+    open_ground(t->parts, t->memory);
     return t->user.turn(t->user.of, wait);
 }
 
@@ -184,9 +184,9 @@ carry_taken(void *of, int64_t ticket)
 {
     const struct carrier *k = of;
     int was = k->parts->open;
-    open_heap(k->parts, ALL_OPEN);
+    open_ground(k->parts, ALL_OPEN);
     bool taken = k->wire->taken(k->wire->of, ticket);
-    open_heap(k->parts, was);
+    open_ground(k->parts, was);
     return taken;
 }
 
@@ -195,9 +195,9 @@ carry_take(void *of, int32_t channel, const struct channel *c, char *to)
 {
     const struct carrier *k = of;
     int was = k->parts->open;
-    open_heap(k->parts, ALL_OPEN);
+    open_ground(k->parts, ALL_OPEN);
     int status = k->wire->take(k->wire->of, channel, c, to);
-    open_heap(k->parts, was);
+    open_ground(k->parts, was);
     return status;
 }
 
@@ -237,10 +237,10 @@ parts_open(struct parts *x, uint64_t seed)
         int status = engine_new(&e, &x->engine[m]);
         x->bus->kind = &bus_sim;
         TRY(status);
-        x->heap[m].base =
-            mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        assert(x->heap[m].base != MAP_FAILED);
-        bench_open_in(&x->bench[m], x->plan[m], &x->heap[m]);
+        x->ground[m].base =
+            mmap(NULL, GROUND_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        assert(x->ground[m].base != MAP_FAILED);
+        bench_open_in(&x->bench[m], x->plan[m], &x->ground[m]);
         x->bench[m].run.far = x->far[m];
         x->bench[m].run.transport = carrier(x, m);
         x->bench[m].run.line = calloc((size_t)x->plan[m]->program->nnode + 1, sizeof(struct line));
@@ -262,11 +262,11 @@ parts_run(struct parts *x, int *status)
         more = false;
         if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) {
-            open_heap(x, m); /* whoever is alone takes turns without the bus */
+            open_ground(x, m); /* whoever is alone takes turns without the bus */
             more |= engine_step(x->engine[m]);
         }
     }
-    open_heap(x, ALL_OPEN);
+    open_ground(x, ALL_OPEN);
     for (int m = 0; m < x->n; m++) status[m] = engine_end(x->engine[m]);
 }
 
@@ -286,7 +286,7 @@ parts_close(struct parts *x)
     for (int m = 0; m < x->n; m++) {
         free(x->bench[m].run.line);
         if (x->engine[m]) bench_close(&x->bench[m]);
-        if (x->heap[m].base) munmap(x->heap[m].base, HEAP_BYTES);
+        if (x->ground[m].base) munmap(x->ground[m].base, GROUND_BYTES);
         engine_free(&x->engine[m]);
         plan_free(&x->plan[m]);
         free(x->far[m]);

@@ -36,21 +36,27 @@ local function held_by(step)
   return held
 end
 
--- What the fullest device holds, what the planner counted, the scratch memory of kernels in it and in the plan, what is held in the
--- first call, what is said where the same devices are not there; whether that is the same choice.
-local function train(program, hint, limit, seconds)
+-- A training step that nobody has called yet, and what it is called with.
+local function step_of(program, hint, options)
   rille.manual_seed(5)
   local net = program[1]()
   lay(net, program, hint)
   local opt = rille.optim.AdamW(net:parameters(), {lr = 0.01})
+  options.auto_parallel = true
   local step = rille.graph(function(x, ids, y)
     local loss = net(x, ids):cross_entropy(y)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {auto_parallel = true, time_limit = seconds or limit and 1 or 0.3, memory_limit = limit})
+  end, options)
   local at = {placement = hint[1], sbp = hint[2]}
   local x, ids = rille.randn({ROWS, table.unpack(program[2])}, at), rille.randint(0, 24, {ROWS}, at)
-  local y = rille.randint(0, 8, {ROWS}, at)
+  return step, x, ids, rille.randint(0, 8, {ROWS}, at)
+end
+
+-- What the fullest device holds, what the planner counted, the scratch memory of kernels in it and in the plan, what is held in the
+-- first call, what is said where the same devices are not there; whether that is the same choice.
+local function train(program, hint, limit, seconds)
+  local step, x, ids, y = step_of(program, hint, {time_limit = seconds or limit and 1 or 0.3, memory_limit = limit})
   step(x, ids, y)
   local first, scratch = held_by(step), 0
   step(x, ids, y)
@@ -88,19 +94,8 @@ tap.ok(alike >= #tried // 2, "that is compared where both choose the same, as mo
 local LEAST <const>, MOST <const> = {gpipe = 0.95, ["1f1b"] = 0.99}, 1.2
 for _, draw in ipairs(drawn(8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
-  local program, hint = programs[name], hints[how]
-  rille.manual_seed(5)
-  local net = program[1]()
-  lay(net, program, hint)
-  local opt = rille.optim.AdamW(net:parameters(), {lr = 0.01})
-  local step = rille.graph(function(x, ids, y)
-    local loss = net(x, ids):cross_entropy(y)
-    loss:backward(); opt:step(); opt:zero_grad()
-    return loss
-  end, {auto_parallel = true, time_limit = 0.1, micro_batches = pieces, schedule = schedule})
-  local at = {placement = hint[1], sbp = hint[2]}
-  local x, ids = rille.randn({ROWS, table.unpack(program[2])}, at), rille.randint(0, 24, {ROWS}, at)
-  local good, why = pcall(step, x, ids, rille.randint(0, 8, {ROWS}, at))
+  local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
+  local good, why = pcall(step, x, ids, y)
   local held, told = good and held_by(step), good and step:explain().memory
   tap.ok(good and told >= LEAST[schedule] * held and told <= MOST * held,
     ("%s, %s, %d pieces by %s: counted are %s bytes, held %s"):format(name, how, pieces, schedule, told, held), why)

@@ -219,12 +219,12 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
 
 /* ---- running a plan by itself ---- */
 
-/* A heap of whole pages, which can be locked (parts.h), of what host code reads. */
-struct heap {
+/* Ground of whole pages, which can be locked (parts.h), of what host code reads. */
+struct ground {
     char *base;
     size_t used;
 };
-enum { HEAP_BYTES = 64 << 20 }; /* of addresses: pages that nobody touches cost nothing */
+enum { GROUND_BYTES = 64 << 20 }; /* of addresses: pages that nobody touches cost nothing */
 
 struct bench {
     struct run run;
@@ -234,7 +234,7 @@ struct bench {
         size_t bytes;
     } * own; /* what was allocated */
     int nown;
-    struct heap *heap; /* where bytes come from; NULL: each is allocated by itself */
+    struct ground *ground; /* where bytes come from; NULL: each is allocated by itself */
 };
 
 /* Bytes of a kind of devices, each of them `fill`. */
@@ -244,10 +244,10 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     const struct device_kind *k = device_kind(kind);
     void *p = NULL;
     if (bytes == 0) return NULL;
-    if (b->heap && k->flags & HOST_READS) {
-        p = b->heap->base + b->heap->used;
-        b->heap->used += (size_t)where_stride(bytes);
-        assert(b->heap->used <= HEAP_BYTES);
+    if (b->ground && k->flags & HOST_READS) {
+        p = b->ground->base + b->ground->used;
+        b->ground->used += (size_t)where_stride(bytes);
+        assert(b->ground->used <= GROUND_BYTES);
         return memset(p, fill, (size_t)bytes);
     }
     p = k->take(0, (size_t)bytes);
@@ -346,9 +346,9 @@ bench_root(const struct bench *b, int32_t i)
 
 /* Roots that may be written over their leaf are. */
 static inline void
-bench_open_in(struct bench *b, struct plan *p, struct heap *heap)
+bench_open_in(struct bench *b, struct plan *p, struct ground *ground)
 {
-    *b = (struct bench){.run = {.plan = p, .actors = actors_new(p), .poison = true}, .heap = heap};
+    *b = (struct bench){.run = {.plan = p, .actors = actors_new(p), .poison = true}, .ground = ground};
     b->run.leaf = calloc((size_t)p->nleaf_part + 1, sizeof(void *));
     b->run.root = calloc((size_t)p->nroot_part + 1, sizeof(void *));
     b->run.arena = calloc((size_t)p->ndevice + 1, sizeof(void *));

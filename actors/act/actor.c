@@ -584,11 +584,11 @@ say_doing(struct worker *w, int task, int over)
 void
 worker_act(struct worker *w, struct lane *l, int i)
 {
-    if (w->plan->task[l->ready[i]].updates && !worker_may_update(w)) {
+    if (w->plan->task[l->ready.value[i]].updates && !worker_may_update(w)) {
         w->stopped = true;
         return;
     }
-    int task = lane_take(l, i);
+    int task = heap_take(&l->ready, i);
     w->nready--;
     say_doing(w, task, 0);
     struct flow *f = flow_of(w, &w->plan->task[task]);

@@ -23,48 +23,13 @@ lane_of(const struct worker *w, int task)
     return rows ? &w->lane[rows->lane_of[task] - rows->first_lane[w->id]] : w->lane;
 }
 
-static void
-heap_swap(struct lane *l, int a, int b)
-{
-    int32_t t = l->ready[a];
-    uint64_t k = l->key[a];
-    l->ready[a] = l->ready[b];
-    l->key[a] = l->key[b];
-    l->ready[b] = t;
-    l->key[b] = k;
-}
-
-static void
-heap_up(struct lane *l, int i)
-{
-    for (; i > 0 && l->key[i] < l->key[(i - 1) / 2]; i = (i - 1) / 2) heap_swap(l, i, (i - 1) / 2);
-}
-
 void
 lanes_push(struct worker *w, int task)
 {
     struct lane *l = lane_of(w, task);
     assert(w->nready < w->capacity);
     w->nready++;
-    int i = l->nready++;
-    l->ready[i] = task;
-    l->key[i] = key_of(w, task);
-    heap_up(l, i);
-}
-
-void
-lane_mend(struct lane *l, int i)
-{
-    heap_swap(l, i, l->nready);
-    heap_up(l, i);
-    for (;;) {
-        int least = i, c = 2 * i + 1;
-        if (c < l->nready && l->key[c] < l->key[least]) least = c;
-        if (c + 1 < l->nready && l->key[c + 1] < l->key[least]) least = c + 1;
-        if (least == i) return;
-        heap_swap(l, i, least);
-        i = least;
-    }
+    heap_push(&l->ready, key_of(w, task), task);
 }
 
 /* ---- rows ---- */
@@ -82,8 +47,8 @@ static bool
 bides(struct worker *w, struct lane *l)
 {
     const struct actor *actor = w->actors->actor;
-    const struct flow *f = flow_of(w, &w->plan->task[l->ready[0]]);
-    int64_t patience = w->run->rows->patience[l->ready[0]];
+    const struct flow *f = flow_of(w, &w->plan->task[l->ready.value[0]]);
+    int64_t patience = w->run->rows->patience[l->ready.value[0]];
     if (f && flow_full(f)) return true;
     for (; l->row < l->row_end && l->row->piece < actor[l->row->task].begun; l->row++) continue;
     if (patience == 0 || l->row == l->row_end || actor[l->row->task].waits == 0) return false;
@@ -100,7 +65,7 @@ lanes_next(struct worker *w)
     struct lane *next = NULL;
     w->until_ns = INT64_MAX;
     for (struct lane *l = w->lane; l < w->lane + w->nlane; l++)
-        if (l->nready > 0 && (!next || l->key[0] < next->key[0]) && !bides(w, l)) next = l;
+        if (l->ready.n > 0 && (!next || l->ready.key[0] < next->ready.key[0]) && !bides(w, l)) next = l;
     if (next) w->until_ns = 0;
     return next;
 }
@@ -109,7 +74,7 @@ struct lane *
 lanes_at(struct worker *w, int *i)
 {
     struct lane *l = w->lane;
-    for (; *i >= l->nready; l++) *i -= l->nready;
+    for (; *i >= l->ready.n; l++) *i -= l->ready.n;
     return l;
 }
 
@@ -155,7 +120,7 @@ lanes_reset(struct worker *w)
     w->nlane = lane_count(w, r);
     for (int32_t k = 0; k < w->nlane; k++) {
         struct lane *l = &w->lane[k];
-        *l = (struct lane){.ready = w->ready + room, .key = w->ready_key + room, .free_ns = now};
+        *l = (struct lane){.ready = {w->ready_key + room, w->ready + room, 0}, .free_ns = now};
         if (!r) continue;
         int32_t n = r->first_lane[w->id] + k;
         room += r->max_ready[n];

@@ -7,13 +7,13 @@
 #define RILLE_ACT_LANE_H
 
 #include "actors/plan/play.h"
+#include "runtime/heap.h"
 
 struct run;
 struct worker;
 
 struct lane {
-    int32_t *ready, nready; /* heap by key */
-    uint64_t *key;
+    struct heap ready;                   /* tasks */
     const struct row_act *row, *row_end; /* what is still expected of it */
     int64_t free_ns;                     /* when its last act ended */
 };
@@ -26,16 +26,6 @@ void lanes_reset(struct worker *w);
 
 /* The task is ready. */
 void lanes_push(struct worker *w, int task);
-/* The last of a heap, which was taken off, goes where number i was. */
-void lane_mend(struct lane *l, int i);
-/* Takes ready task number i of the heap, 0: the first. */
-static inline int
-lane_take(struct lane *l, int i)
-{
-    int task = l->ready[i];
-    if (i < --l->nready) lane_mend(l, i);
-    return task;
-}
 /* Where there are rows, and something is ready, gives the lane whose first is to act now: of those that do not wait the
  * one whose turn it is by the virtual clock, so that what a thread enqueues to several streams is in the order in which
  * it will begin. NULL: all wait, as w->until_ns says. */

@@ -29,7 +29,7 @@ floor_of_lane(struct floor_acts *acts, int32_t n)
         x->work -= does;
         if (x->work > 0) continue;
         floor = MAX(floor, now + x->tail);
-        heap_pop(&open);
+        heap_take(&open, 0);
     }
     arena_fini(&tmp);
     return floor;

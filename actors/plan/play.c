@@ -225,7 +225,7 @@ begin_next(struct player *g, int64_t now, bool free)
     for (int32_t k = 0; k < g->nlane; k++) {
         struct lane *l = &g->lane[k];
         if (l->task >= 0 || l->ready.n == 0 || (free && g->cost[l->ready.value[0]] > 0) || bides(g, k, now)) continue;
-        l->task = heap_pop(&l->ready);
+        l->task = heap_take(&l->ready, 0);
         l->begin = now;
         l->end = now + cost_of(g, l->task);
         g->begun[l->task]++;
@@ -254,7 +254,7 @@ check_finished(const struct player *g)
 static void
 next_event(struct player *g, int64_t now)
 {
-    struct lane *l = &g->lane[heap_pop(&g->ends)];
+    struct lane *l = &g->lane[heap_take(&g->ends, 0)];
     if (l->task >= 0 && l->end == now) settle(g, l); /* else it has waited, for nothing or long ago */
 }
 
