@@ -151,13 +151,20 @@ updates_last(struct collection *c)
     free(tail);
 }
 
+/* Does a node of this walk make the value? */
+static bool
+is_made(const struct val *x)
+{
+    return x && !x->is_number && x->index < 0;
+}
+
 /* Does n fold a value of this walk to little? */
 static bool
 folds_to_little(const struct node *n)
 {
     enum { LITTLE = 16 }; /* of so many elements one */
     const struct val *x = n->op->folds != RED_NONE && n->nin == 1 ? n->in[0] : NULL;
-    return x && !x->is_number && x->index < 0 && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
+    return is_made(x) && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
 }
 
 /* hosted[i]: the first node that comes after node i, next[j] the one after that; -1: none. */
@@ -195,24 +202,42 @@ folds_early(struct collection *c)
     free(moves);
 }
 
+/* Who reads a value last, and who before that, where it is read twice; -1: nobody, or (kept) it outlives the walk. */
+struct readers {
+    int32_t last, before;
+    bool kept;
+};
+
+/* By node and output. The caller frees it. */
+static struct readers *
+find_readers(const struct collection *c)
+{
+    struct readers *list = must_alloc(sizeof *list * (size_t)(c->nnode * OP_OUT + 1));
+    for (int32_t i = 0; i < c->nnode * OP_OUT; i++) list[i] = (struct readers){-1, -1, false};
+    for (int32_t j = 0; j < c->nnode; j++)
+        for (int k = 0; k < c->node[j]->nin; k++) {
+            const struct val *x = c->node[j]->in[k];
+            if (!is_made(x)) continue;
+            struct readers *r = &list[x->node->index * OP_OUT + x->out];
+            *r = (struct readers){j, r->last, false};
+        }
+    for (int32_t k = 0; k < c->nroot; k++)
+        if (is_made(c->root[k])) list[c->root[k]->node->index * OP_OUT + c->root[k]->out].kept = true;
+    return list;
+}
+
 /* The node after i that is computed beside it (struct eltwise), if nobody else after i reads their operand; -1: there
  * is none. Where kernels are compiled none is looked for: libraries there know a derivative by what comes before it. */
 static int32_t
-beside(const struct collection *c, int32_t i)
+beside(const struct collection *c, const struct readers *readers, int32_t i)
 {
     const struct node *n = c->node[i];
-    const struct val *x = n->in[0];
-    int32_t found = -1;
-    if (!x || x->is_number || x->index >= 0 || device_kind(x->layout->place->kind)->flags & COMPILES) return -1;
-    for (int32_t r = 0; r < c->nroot; r++)
-        if (c->root[r] == x) return -1;
-    for (int32_t j = i + 1; j < c->nnode; j++)
-        for (int k = 0; k < c->node[j]->nin; k++) {
-            if (c->node[j]->in[k] != x) continue;
-            if (found >= 0 || c->node[j]->op != n->op->eltwise.beside) return -1;
-            found = j;
-        }
-    return found >= 0 && op_attr_same(n->op, n->attr, c->node[found]->attr) ? found : -1;
+    const struct val *x = n->op->eltwise.beside ? n->in[0] : NULL;
+    if (!is_made(x) || device_kind(x->layout->place->kind)->flags & COMPILES) return -1;
+    const struct readers *r = &readers[x->node->index * OP_OUT + x->out];
+    if (r->kept || r->before != i) return -1;
+    const struct node *other = c->node[r->last];
+    return other->op == n->op->eltwise.beside && op_attr_same(n->op, n->attr, other->attr) ? r->last : -1;
 }
 
 /* They come right before what they are computed beside, in its phase: their operand, which was kept for them, lets its
@@ -220,16 +245,26 @@ beside(const struct collection *c, int32_t i)
 static void
 besides_early(struct collection *c)
 {
+    int32_t n = 0, first = 0;
+    while (first < c->nnode && !c->node[first]->op->eltwise.beside) first++;
+    if (first == c->nnode) return;
+    struct readers *readers = find_readers(c);
+    struct node **order = must_alloc(sizeof *order * (size_t)c->nnode);
+    bool *moves = must_alloc((size_t)c->nnode);
     for (int32_t i = 0; i < c->nnode; i++) {
-        int32_t at = c->node[i]->op->eltwise.beside ? beside(c, i) : -1;
-        if (at < 0) continue;
-        struct node *n = c->node[at], *host = c->node[i];
-        memmove(&c->node[i + 1], &c->node[i], sizeof *c->node * (size_t)(at - i));
-        c->node[i] = n;
-        n->phase = MIN(n->phase, host->phase);
-        for (int32_t k = i; k <= at; k++) c->node[k]->index = k;
-        i++;
+        if (moves[i]) continue;
+        int32_t at = beside(c, readers, i);
+        if (at >= 0) {
+            moves[at] = true;
+            c->node[at]->phase = MIN(c->node[at]->phase, c->node[i]->phase);
+            order[n++] = c->node[at];
+        }
+        order[n++] = c->node[i];
     }
+    for (int32_t i = 0; i < n; i++) c->node[i] = order[i], order[i]->index = i;
+    free(readers);
+    free(order);
+    free(moves);
 }
 
 /* A variable's present version that is computed on the way is a root, and so is a result with a handle that was
