@@ -1,5 +1,5 @@
 /* Tests of actors/cluster/held.c and position.c: what workers have taken of their devices' own memory, against a list
- * that is searched from end to end; and the windows of every device of every map of small worlds. */
+ * that is searched from end to end; and the banks of every device of every map of small worlds. */
 #include "actors/cluster/held.h"
 #include "actors/cluster/position.h"
 #include "runtime/error.h"
@@ -43,7 +43,7 @@ test_held(void)
 {
     struct held h = {0};
     struct model m[PLACES] = {{0}};
-    uint64_t state = seed_of(7), first = (uint64_t)3 << WINDOW_SHIFT;
+    uint64_t state = seed_of(7), first = (uint64_t)3 << BANK_SHIFT;
     int wrong = 0, said = 0;
     for (int i = 0; i < TURNS; i++) {
         int at = (int)(next_random(&state) % PLACES);
@@ -77,7 +77,7 @@ test_held(void)
 
 /* Three workers' ranges in all ways of two memories and three kinds. */
 static void
-test_windows(void)
+test_banks(void)
 {
     enum { RANGES = 4 };
     static const int kind[] = {DEV_CPU, DEV_LATE, DEV_CUDA};
@@ -93,29 +93,29 @@ test_windows(void)
         }
         for (int memory = 0; memory < 2; memory++) {
             bool used[RANGES * 4] = {false};
-            int32_t n = windows_of(&map, memory), seen = 0, device;
+            int32_t n = banks_of(&map, memory), seen = 0, device;
             int k;
             for (int i = 0; i < RANGES; i++)
                 for (int32_t d = r[i].first; d < r[i].first + r[i].n; d++) {
-                    int32_t w = window_of(&map, memory, r[i].kind, d);
+                    int32_t w = bank_of(&map, memory, r[i].kind, d);
                     bool wants = r[i].memory == memory && r[i].kind != DEV_CPU;
                     wrong += wants != (w > 0) || w > n || (w && used[w]);
                     if (!w) continue;
                     used[w] = true;
                     seen++;
-                    wrong += !window_device(&map, memory, w, &k, &device) || k != r[i].kind || device != d;
+                    wrong += !bank_device(&map, memory, w, &k, &device) || k != r[i].kind || device != d;
                 }
-            wrong += seen != n || window_device(&map, memory, 0, &k, &device) ||
-                     window_device(&map, memory, n + 1, &k, &device);
+            wrong +=
+                seen != n || bank_device(&map, memory, 0, &k, &device) || bank_device(&map, memory, n + 1, &k, &device);
         }
     }
-    is_int(wrong, 0, "each device that has its own memory has a window of it, which names that device");
+    is_int(wrong, 0, "each device that has its own memory has a bank of it, which names that device");
 }
 
 int
 main(void)
 {
     test_held();
-    test_windows();
+    test_banks();
     return done();
 }

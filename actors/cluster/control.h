@@ -30,7 +30,7 @@ struct filing { /* files that somebody waits for; on that thread's stack */
     bool interruptible;
 };
 
-struct window {
+struct bank {
     struct memory *of;
     struct segment *segment; /* who has which bytes of it */
     uint64_t first;          /* position (position.h) of its first byte */
@@ -46,8 +46,8 @@ struct cluster {
         int number;
         uint32_t made_epoch;
         struct plan_map map;
-        struct window *window; /* [0]: what the host's processes share; then one a device that has its own */
-        int nwindow;
+        struct bank *bank; /* [0]: what the host's processes share; then one a device that has its own */
+        int nbank;
     } * memory;
     int nmemory, home;
     struct segment *own, *bus; /* of this host: the memory of its devices, the epoch's messages */

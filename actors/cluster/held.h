@@ -1,6 +1,6 @@
 /* held.h - what a worker has taken of its devices' own memory, by position (position.h).
  *
- * The controller says which bytes of which window it wants, and gives them back; the worker takes them of the device's
+ * The controller says which bytes of which bank it wants, and gives them back; the worker takes them of the device's
  * kind. One owner; one thread at a time. */
 #ifndef RILLE_CLUSTER_HELD_H
 #define RILLE_CLUSTER_HELD_H

@@ -102,7 +102,7 @@ settle_plan_ranges(struct cluster *c)
 static int
 hold_far(void *of, size_t at, size_t bytes, bool give)
 {
-    const struct window *w = of;
+    const struct bank *w = of;
     return reach_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
 }
 
@@ -131,16 +131,16 @@ settle_memory(struct cluster *c, int number)
         .made_epoch = coordinator_memory(c->c, number)->made_epoch};
     c->bytes[number] = memory_bytes(c, number);
     if (own) c->home = number;
-    m->nwindow = 1 + windows_of(&m->map, number);
-    m->window = must_alloc(sizeof *m->window * (size_t)m->nwindow);
-    for (int i = 0; i < m->nwindow; i++) {
-        struct window *w = &m->window[i];
+    m->nbank = 1 + banks_of(&m->map, number);
+    m->bank = must_alloc(sizeof *m->bank * (size_t)m->nbank);
+    for (int i = 0; i < m->nbank; i++) {
+        struct bank *w = &m->bank[i];
         struct segment_far far = {w, hold_far};
-        *w = (struct window){.of = m, .first = (uint64_t)i << WINDOW_SHIFT};
+        *w = (struct bank){.of = m, .first = (uint64_t)i << BANK_SHIFT};
         if (own && i == 0)
             w->segment = c->own;
         else
-            TRY(segment_far((size_t)(i ? WINDOW_BYTES : c->bytes[number]), &far, &w->segment));
+            TRY(segment_far((size_t)(i ? BANK_BYTES : c->bytes[number]), &far, &w->segment));
     }
     return 0;
 }
@@ -148,7 +148,7 @@ settle_memory(struct cluster *c, int number)
 static int
 renew_memory(const struct memory *m)
 {
-    for (int i = 0; i < m->nwindow; i++) TRY(segment_renew(m->window[i].segment));
+    for (int i = 0; i < m->nbank; i++) TRY(segment_renew(m->bank[i].segment));
     return 0;
 }
 
@@ -220,9 +220,9 @@ control_free(struct cluster *c)
 {
     segment_free(&c->bus);
     for (int m = 0; m < c->nmemory; m++) {
-        for (int i = 0; i < c->memory[m].nwindow; i++)
-            if (c->memory[m].window[i].segment != c->own) segment_free(&c->memory[m].window[i].segment);
-        free(c->memory[m].window);
+        for (int i = 0; i < c->memory[m].nbank; i++)
+            if (c->memory[m].bank[i].segment != c->own) segment_free(&c->memory[m].bank[i].segment);
+        free(c->memory[m].bank);
     }
     segment_free(&c->own);
     free(c->memory);
@@ -283,15 +283,15 @@ cluster_thread_of(const struct cluster *c, int kind, int device)
     return (int)(r->slot + ((uint32_t)device - r->first) % r->nslot);
 }
 
-static struct window *
-find_window(const struct cluster *c, int kind, int device)
+static struct bank *
+find_bank(const struct cluster *c, int kind, int device)
 {
     const struct memory *m = &c->memory[cluster_memory_of(c, kind, device)];
-    return &m->window[window_of(&m->map, m->number, kind, device)];
+    return &m->bank[bank_of(&m->map, m->number, kind, device)];
 }
 
 static uint64_t
-position_of(const struct window *w, const void *p)
+position_of(const struct bank *w, const void *p)
 {
     return w->first + (uint64_t)((const char *)p - segment_base(w->segment));
 }
@@ -299,7 +299,7 @@ position_of(const struct window *w, const void *p)
 int
 cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out)
 {
-    const struct window *w = find_window(c, kind, device);
+    const struct bank *w = find_bank(c, kind, device);
     uint64_t base = (uint64_t)(uintptr_t)segment_base(w->segment), at = (uint64_t)(uintptr_t)p;
     *out = POSITION_NONE;
     if (!p) return 0;
@@ -312,26 +312,26 @@ cluster_position(const struct cluster *c, int kind, int device, const void *p, u
 static void *
 take_bytes(void *of, size_t bytes)
 {
-    return segment_take(((struct window *)of)->segment, bytes);
+    return segment_take(((struct bank *)of)->segment, bytes);
 }
 
 static void
 give_bytes(void *of, void *p)
 {
-    segment_give(((struct window *)of)->segment, p);
+    segment_give(((struct bank *)of)->segment, p);
 }
 
 static int
 read_far(void *of, void *to, const void *from, size_t bytes)
 {
-    const struct window *w = of;
+    const struct bank *w = of;
     return reach_fetch(w->of->of->reach, w->of->number, position_of(w, from), to, bytes);
 }
 
 static int
 write_far(void *of, void *to, const void *from, size_t bytes)
 {
-    const struct window *w = of;
+    const struct bank *w = of;
     return reach_store(w->of->of->reach, w->of->number, position_of(w, to), from, bytes);
 }
 
@@ -349,7 +349,7 @@ control_broken(void *of)
 static int
 bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 {
-    const struct window *w = of, *source = source_of;
+    const struct bank *w = of, *source = source_of;
     return reach_bring(w->of->of->reach, w->of->number, position_of(w, to), source->of->number,
                        position_of(source, from), bytes);
 }
@@ -357,7 +357,7 @@ bring_far(void *of, void *to, void *source_of, const void *from, size_t bytes)
 void
 cluster_source(struct cluster *c, int kind, int device, struct pool_source *out)
 {
-    struct window *w = find_window(c, kind, device);
+    struct bank *w = find_bank(c, kind, device);
     bool here = w->segment == c->own;
     *out = (struct pool_source){.take = take_bytes,
                                 .give = give_bytes,

@@ -252,29 +252,29 @@ int
 server_find(const struct server *s, uint64_t at, size_t n, struct spot *out)
 {
     *out = (struct spot){.kind = device_kind(DEV_CPU)};
-    if (at >> WINDOW_SHIFT == 0) return find_shared(s, at, n, &out->data);
+    if (at >> BANK_SHIFT == 0) return find_shared(s, at, n, &out->data);
     const struct holding *h = held_find(&s->held, at, n);
     if (!h) return fail(E_BUS, "bytes outside of what devices hold");
     *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
     return 0;
 }
 
-/* Pages of what the host's processes share; memory of the device whose window it is. */
+/* Pages of what the host's processes share; memory of the device whose bank it is. */
 static int
 hold(struct server *s, const struct packet *p)
 {
-    uint64_t window = p->offset >> WINDOW_SHIFT, offset = p->offset - (window << WINDOW_SHIFT);
+    uint64_t bank = p->offset >> BANK_SHIFT, offset = p->offset - (bank << BANK_SHIFT);
     bool give = p->flags & HOLD_GIVE;
     int32_t device;
     int kind;
     char *at;
-    if (window == 0) {
+    if (bank == 0) {
         TRY(find_shared(s, p->offset, p->total, &at));
         return segment_hold(s->segment, p->offset, p->total, give);
     }
-    if (!window_device(&s->map, s->map.memory, (int32_t)window, &kind, &device) || offset > WINDOW_BYTES ||
-        p->total > WINDOW_BYTES - offset)
-        return fail(E_BUS, "HOLD: there is no such window");
+    if (!bank_device(&s->map, s->map.memory, (int32_t)bank, &kind, &device) || offset > BANK_BYTES ||
+        p->total > BANK_BYTES - offset)
+        return fail(E_BUS, "HOLD: there is no such bank");
     if (!give) return held_take(&s->held, kind, device, p->offset, p->total);
     held_give(&s->held, p->offset);
     return 0;
@@ -576,7 +576,7 @@ open_server(struct server *s)
     key_forget(&key);
     TRY(status);
     machine_text(s->options.host, &s->machine);
-    if (windows_wanted(&s->options.devices)) machine_apart(&s->machine);
+    if (banks_wanted(&s->options.devices)) machine_apart(&s->machine);
     machine_host(s->options.host, s->host);
     device_counts_print(&s->options.devices, &s->devices);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
