@@ -1,4 +1,4 @@
-/* kernels-tile.c - every step of tile.c gives the bits that the operator's record means, for both types, on every level
+/* kernels-tile.c - every step of tile.c gives the bits that the operator's record means, for each type, on every level
  * of machine that this one has, for every operand that the value may be, whether the others walk, repeat with rows or
  * are numbers, and for every length of a row up to two and a half tiles. */
 #include "kernels/cpu/tile.c"
@@ -11,7 +11,7 @@ enum { LENGTH = 2 * TILE_LONGEST + 64, ROWS = 2, COUNT = LENGTH * ROWS, GUARD = 
 static const double special[] = {0,   -0.0,  1,      -1, 0.5,  -2.5,  3,     INFINITY, -INFINITY,
                                  NAN, 1e-40, -1e-40, 7,  1e30, -1e30, 1e-30, 0x1p-126};
 static const int64_t whole[] = {0,     1,  -1,  2,         -7,           INT64_MIN, INT64_MAX, 3, 1000,
-                                -1000, 10, -10, 1LL << 40, -(1LL << 40), 0,         5,         6};
+                                -1000, 10, -10, 1LL << 40, -(1LL << 40), INT32_MIN, 5,         6};
 /* Of any type; read and written by its dtype. */
 static _Alignas(64) char memory[3][(COUNT + GUARD) * sizeof(double)], result[(COUNT + GUARD) * sizeof(double)];
 
@@ -30,7 +30,7 @@ fill(enum dtype d)
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < COUNT + GUARD; i++) {
             int which = (i / (k == 1 ? 17 : 1) + k * i / 289) % 17;
-            if (d == DT_I64)
+            if (!dtype_is_float(d))
                 elem_set_i(d, memory[k], i, whole[which]);
             else
                 elem_set_f(d, memory[k], i, special[which]);
@@ -57,7 +57,7 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
         x[k] = elem_get_f(d, memory[k], at);
         w[k] = elem_get_i(d, memory[k], at);
     }
-    if (d == DT_I64)
+    if (!dtype_is_float(d))
         elem_set_i(d, y, 0, t->op->eltwise.i(NULL, w));
     else
         elem_set_f(d, y, 0, t->op->eltwise.f(NULL, x));
@@ -149,7 +149,7 @@ try_type(enum compute type)
     for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
         const struct op *op = op_with(tile);
         if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
-        if (type == COMP_I64 && !op->eltwise.i) continue; /* computed as reals */
+        if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as reals */
         for (int level = LEVEL_ANY; level <= machine_level(); level++)
             for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level);
     }

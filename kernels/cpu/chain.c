@@ -34,6 +34,20 @@ chain_type(const struct call *c)
     return type == COMP_I64 && !c->op->eltwise.i ? COMP_F64 : type;
 }
 
+/* What it is computed in: i32 for i64 where that gives the same. A number is i64 whatever it is beside. */
+static enum compute
+step_type(const struct call *c)
+{
+    enum compute type = chain_type(c);
+    int op = c->op->eltwise.tile;
+    bool narrow = type == COMP_I64 && op != TILE_NONE && compute_narrow((enum dtype)c->out[0].dtype);
+    for (int i = 0; i < c->nin && narrow; i++) {
+        const struct type *in = &c->in[i];
+        narrow = compute_narrow((enum dtype)in->dtype) || (in->weak && tile_wraps(op));
+    }
+    return narrow ? COMP_I32 : type;
+}
+
 /* ---- lanes ---- */
 
 /* The stride of operand v in dimension d of a walk over ndim dimensions. */
@@ -201,7 +215,7 @@ make_slots(struct arena *a, struct elt *e, const struct fuse_step *step)
     for (int i = 0; i < e->nstep; i++) {
         struct step *s = &e->step[i];
         *s = (struct step){.call = call_copy(a, step[i].call), .out = step[i].out, .narg = step[i].call->nin};
-        s->type = chain_type(s->call);
+        s->type = step_type(s->call);
         s->tile = s->call->op->eltwise.tile != TILE_NONE;
         s->converted = s->value = -1;
         s->at = (struct site){NOWHERE, 0};

@@ -6,7 +6,8 @@
  * What a step reads is a slot: an operand of the chain, or the result of an earlier step, as a block in the compute
  * type of that step. The step reads an operand that has that type in memory, without gaps, where it lies; a run loads
  * any other into a block of scratch first and converts it on the way, and one that never changes (a number) only once.
- * The last write goes to memory directly when there is nothing to convert.
+ * Whole numbers are computed as i64, by tile.c as i32 where neither an operand nor the result is wider. The last write
+ * goes to memory directly when there is nothing to convert.
  *
  * Steps in a row that are plain arithmetic in one type are one part, a program for tile.c: what one step hands to the
  * next stays in registers, and goes to memory only where somebody else reads it. Any other step is a part of its own. A
@@ -111,7 +112,7 @@ struct elt {
     int threads;
 };
 
-/* What a call computes in. */
+/* What a call computes in, as its record means it: of integers i64, though a step may take i32. */
 enum compute chain_type(const struct call *c);
 /* The loops over `walk` and how each of e's operands and outputs lies along them; view[i] for lane i. */
 void chain_lanes(struct elt *e, const struct view *walk, const struct view *const *view);

@@ -20,8 +20,14 @@ compute_of(enum dtype d)
 enum dtype
 compute_dtype(enum compute c)
 {
-    static const enum dtype of[NCOMPUTE] = {DT_F32, DT_F64, DT_I64};
+    static const enum dtype of[NCOMPUTE] = {DT_F32, DT_F64, DT_I64, DT_I32};
     return of[c];
+}
+
+bool
+compute_narrow(enum dtype d)
+{
+    return d == DT_BOOL || d == DT_U8 || d == DT_I32;
 }
 
 /* ---- loops ---- */
@@ -65,6 +71,10 @@ LOAD(i64_i64, int64_t, int64_t, x)
 LOAD(i64_i32, int32_t, int64_t, x)
 LOAD(i64_u8, uint8_t, int64_t, x)
 LOAD(i64_bool, uint8_t, int64_t, x != 0)
+LOAD(i32_i32, int32_t, int32_t, x)
+LOAD(i32_i64, int64_t, int32_t, (uint32_t)x)
+LOAD(i32_u8, uint8_t, int32_t, x)
+LOAD(i32_bool, uint8_t, int32_t, x != 0)
 
 static void
 f32_f16_row(const void *memory, int64_t stride, int64_t n, void *block)
@@ -93,6 +103,7 @@ static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void
                   [DT_U8] = f64_u8,
                   [DT_BOOL] = f64_bool},
     [COMP_I64] = {[DT_I64] = i64_i64, [DT_I32] = i64_i32, [DT_U8] = i64_u8, [DT_BOOL] = i64_bool},
+    [COMP_I32] = {[DT_I64] = i32_i64, [DT_I32] = i32_i32, [DT_U8] = i32_u8, [DT_BOOL] = i32_bool},
 };
 
 void
@@ -145,6 +156,9 @@ STORE(store_i64_i64, int64_t, int64_t, x)
 STORE(store_i64_i32, int64_t, int32_t, (uint32_t)x)
 STORE(store_i64_u8, int64_t, uint8_t, x)
 STORE(store_i64_bool, int64_t, uint8_t, x != 0)
+STORE(store_i32_i32, int32_t, int32_t, x)
+STORE(store_i32_u8, int32_t, uint8_t, x)
+STORE(store_i32_bool, int32_t, uint8_t, x != 0)
 
 static void
 store_f32_f16_row(const void *block, int64_t n, void *memory, int64_t stride)
@@ -177,6 +191,7 @@ static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int6
                   [DT_I32] = store_i64_i32,
                   [DT_U8] = store_i64_u8,
                   [DT_BOOL] = store_i64_bool},
+    [COMP_I32] = {[DT_I32] = store_i32_i32, [DT_U8] = store_i32_u8, [DT_BOOL] = store_i32_bool},
 };
 
 /* Any pair, one by one. */

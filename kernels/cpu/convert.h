@@ -5,16 +5,19 @@
 
 #include "runtime/type.h"
 
-/* What an element-wise call computes in: f32 for f32, bf16, f16; f64; i64 for integers and bool. */
-enum compute { COMP_F32, COMP_F64, COMP_I64, NCOMPUTE };
+/* What an element-wise call computes in: f32 for f32, bf16, f16; f64; i64 for integers and bool. i32 takes its place
+ * where operands and result are bool, u8 or i32, and the low bits of a result do not depend on the high ones of what it
+ * is made of: half the bytes, and none to convert. */
+enum compute { COMP_F32, COMP_F64, COMP_I64, COMP_I32, NCOMPUTE };
 
-/* The compute type of a dtype, and the dtype whose memory is just that type. */
+/* The compute type of a dtype (of integers i64), and the dtype whose memory is just that type. */
 enum compute compute_of(enum dtype d);
 enum dtype compute_dtype(enum compute c);
+bool compute_narrow(enum dtype d); /* is every value of d one of COMP_I32? */
 static inline size_t
 compute_bytes(enum compute c)
 {
-    return c == COMP_F32 ? 4 : 8;
+    return c == COMP_F32 || c == COMP_I32 ? 4 : 8;
 }
 
 /* Converts n elements of dtype d, `stride` elements apart, from memory into a block of type c, and back; rounds and

@@ -95,10 +95,11 @@ rows_alike(const struct elt *e, const struct run *r, int64_t left)
 static void
 spread(enum compute type, const void *x, int64_t n, int64_t apart, int64_t row, void *y)
 {
-    if (type == COMP_F32 && row == 1)
-        for (int64_t i = 0; i < n; i++) ((float *)y)[i * apart] = ((const float *)x)[i];
-    else if (type == COMP_F32)
-        SPREAD(float);
+    bool half = compute_bytes(type) == sizeof(int32_t);
+    if (half && row == 1)
+        for (int64_t i = 0; i < n; i++) ((int32_t *)y)[i * apart] = ((const int32_t *)x)[i];
+    else if (half)
+        SPREAD(int32_t);
     else
         SPREAD(int64_t);
 }

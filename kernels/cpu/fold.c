@@ -136,10 +136,50 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
 #define squares_8 squares_4
 #endif
 
-double
-fold_sum(const float *x, int64_t n)
+/* sums_of: rows of at least SHARE elements and fewer than SHORT, FOLD_ROWS at a time: one alone would wait for its own
+ * additions. They are shares that add up in four vectors; each row by itself has the same bits. */
+enum { SHORT = 256 };
+VECTOR static void
+sums_of(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
 {
-    return machine_takes_wide() ? sum_8(x, n) : sum_4(x, n);
+    enum { W = 4, EACH = SHARE / W };
+    double number = 1;
+    IN_REGISTER(number);
+    const doubles4 one = (doubles4){0} + number;
+    for (int64_t r = 0; r < rows; r += FOLD_ROWS) {
+        const float *row[FOLD_ROWS];
+        doubles4 v[FOLD_ROWS][EACH], s[FOLD_ROWS];
+        int64_t i = 0;
+        for (int k = 0; k < FOLD_ROWS; k++) row[k] = x + MIN(r + k, rows - 1) * apart;
+        for (int k = 0; k < FOLD_ROWS; k++)
+            for (int j = 0; j < EACH; j++) v[k][j] = (doubles4){0};
+        for (; i + SHARE <= n; i += SHARE)
+            for (int k = 0; k < FOLD_ROWS; k++)
+                for (int j = 0; j < EACH; j++) v[k][j] = SUM(v[k][j], WIDE4(row[k] + i + j * W));
+        for (int j = 0; j < EACH && i < n; j++) {
+            ints4 mask = *(const ints4 *)(keep + (n - i) + j * W);
+            for (int k = 0; k < FOLD_ROWS; k++) {
+                floats4 part = (floats4)(*(const ints4 *)(row[k] + n - SHARE + j * W) & mask);
+                v[k][j] = SUM(v[k][j], WIDE4(part));
+            }
+        }
+        for (int k = 0; k < FOLD_ROWS; k++) s[k] = (v[k][0] + v[k][1]) + (v[k][2] + v[k][3]);
+        doubles4 low =
+            __builtin_shufflevector(s[0], s[1], 0, 4, 2, 6) + __builtin_shufflevector(s[0], s[1], 1, 5, 3, 7);
+        doubles4 high =
+            __builtin_shufflevector(s[2], s[3], 0, 4, 2, 6) + __builtin_shufflevector(s[2], s[3], 1, 5, 3, 7);
+        doubles4 all = __builtin_shufflevector(low, high, 0, 1, 4, 5) + __builtin_shufflevector(low, high, 2, 3, 6, 7);
+        for (int k = 0; k < MIN(FOLD_ROWS, rows - r); k++) a[r + k] += all[k];
+    }
+}
+
+void
+fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
+{
+    if (n >= SHARE && n < SHORT)
+        sums_of(x, apart, rows, n, a);
+    else
+        for (int64_t r = 0; r < rows; r++) a[r] += (machine_takes_wide() ? sum_8 : sum_4)(x + r * apart, n);
 }
 
 double

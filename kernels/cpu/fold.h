@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 enum { FOLD_ROWS = 4 };
-double fold_sum(const float *x, int64_t n);
 double fold_prod(const float *x, int64_t n);
 double fold_squares(const float *x, int64_t n);
+/* Adds the sums of rows of n elements, `apart`, each to its own. */
+void fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *sum);
 /* Adds FOLD_ROWS rows of n elements, `apart`, to n sums, which are aligned to 64 bytes. */
 void fold_rows(const float *x, int64_t apart, int64_t n, double *sum);
 

@@ -94,14 +94,21 @@ enum { AHEAD = 4096, LINE = 64 };
 
 typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow);
 
+/* In the order of enum compute. */
+#define LOOPS(level)                                                                                                   \
+    {tiles_f32_##level, tiles_f64_##level, tiles_i64_##level, tiles_i32_##level},                                      \
+    {                                                                                                                  \
+        alone_f32_##level, alone_f64_##level, alone_i64_##level, alone_i32_##level                                     \
+    }
+
 static const struct level {
     loop_fn *tiles[NCOMPUTE], *alone[NCOMPUTE];
     int64_t width; /* bytes of a vector */
 } levels[] = {
-    [LEVEL_ANY] = {{tiles_f32_any, tiles_f64_any, tiles_i64_any}, {alone_f32_any, alone_f64_any, alone_i64_any}, 16},
+    [LEVEL_ANY] = {LOOPS(any), 16},
 #ifdef X86_LEVELS
-    [LEVEL_V3] = {{tiles_f32_v3, tiles_f64_v3, tiles_i64_v3}, {alone_f32_v3, alone_f64_v3, alone_i64_v3}, 32},
-    [LEVEL_V4] = {{tiles_f32_v4, tiles_f64_v4, tiles_i64_v4}, {alone_f32_v4, alone_f64_v4, alone_i64_v4}, 64},
+    [LEVEL_V3] = {LOOPS(v3), 32},
+    [LEVEL_V4] = {LOOPS(v4), 64},
 #endif
 };
 

@@ -50,6 +50,13 @@ tile_gives_truth(int op)
     return op == TILE_NOT || (op >= TILE_EQ && op <= TILE_OR);
 }
 
+/* Do the low bits of the result of whole numbers come from theirs alone? */
+static inline bool
+tile_wraps(int op)
+{
+    return op == TILE_ADD || op == TILE_SUB || op == TILE_MUL;
+}
+
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
  * number, which then stays in a register: TILE_NUMBER more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
@@ -77,7 +84,7 @@ struct tile_step {
     char *memory[2]; /* the operands that are not the value, in their order; or where a move goes */
 };
 
-/* Takes nrow rows of n elements, COMP_F32 or COMP_F64, through the steps up to TILE_END. memory is aligned to its
+/* Takes nrow rows of n elements of that type through the steps up to TILE_END. memory is aligned to its
  * elements. */
 void tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow);
 
