@@ -217,13 +217,11 @@ set_plan(lua_State *L, const struct rille_explain *x)
     if (x->naxis) set_axes(L, x);
 }
 
-void
-explain_push(lua_State *L, struct rille_explain **e)
+/* Makes the table of the record that is a pointer at 1. */
+static int
+make_explain(lua_State *L)
 {
-    const struct rille_explain *x = *e;
-    /* All that is made here stays: looking through it again and again took a quarter of whatif. */
-    bool collects = lua_gc(L, LUA_GCISRUNNING);
-    lua_gc(L, LUA_GCSTOP);
+    const struct rille_explain *x = lua_touserdata(L, 1);
     lua_createtable(L, 0, 4);
     lua_createtable(L, x->nop, 0);
     for (int k = 0; k < x->nop; k++) {
@@ -242,8 +240,21 @@ explain_push(lua_State *L, struct rille_explain **e)
     if (x->planned) set_plan(L, x);
     set_string(L, "text", x->text);
     set_text_meta(L);
+    return 1;
+}
+
+/* All that is made stays: looking through it again and again took a quarter of whatif. Memory may end meanwhile. */
+void
+explain_push(lua_State *L, struct rille_explain **e)
+{
+    bool collects = lua_gc(L, LUA_GCISRUNNING);
+    lua_pushcfunction(L, make_explain);
+    lua_pushlightuserdata(L, *e);
+    lua_gc(L, LUA_GCSTOP);
+    int failed = lua_pcall(L, 1, 1, 0);
     if (collects) lua_gc(L, LUA_GCRESTART);
     rille_explain_free(e);
+    if (failed) lua_error(L);
 }
 
 /* rille.explain(y, ...), rille.explain{y, z} */
