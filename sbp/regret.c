@@ -136,11 +136,11 @@ keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int3
 
 /* Finds the best plan in which a node takes candidate k, or bounds it when o->stop() ends the search. */
 static void
-find_one(struct regrets *r, int32_t node, int32_t k, int32_t looks)
+find_one(struct regrets *r, int32_t node, int32_t k)
 {
     int64_t *low = &r->low[node][k], *high = &r->high[node][k], cost = r->solved->cost;
     struct cfn *c = cfn_copy(r->folded.c);
-    struct explore s = {.stop = r->o->stop, .arg = r->o->arg, .scale = c->scale, .best = NET_NEVER, .looks = looks};
+    struct explore s = {.stop = r->o->stop, .arg = r->o->arg, .scale = c->scale, .best = NET_NEVER};
     s.nchoice = c->nvar;
     s.choice = r->value;
     if (*high < NET_NEVER) s.best = (cost + *high) * c->scale;
@@ -205,6 +205,21 @@ bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
     return fits && !exact;
 }
 
+/* Those that cost little more first: less of the network is left then, and tables are whole. */
+static void
+bound_rising(struct regrets *r)
+{
+    enum { FIRST = 2048, SMALL = 1 << 8, LARGE = 1 << 18, ENTRIES = 10000000 };
+    int64_t most = most_open(r);
+    for (int64_t high = 1 + r->solved->cost / FIRST; most > 0 && !stops(r->o); high *= 2) {
+        int64_t entries = ENTRIES;
+        for (int64_t size = SMALL; size <= LARGE && !stops(r->o); size *= 4)
+            if (!bound_all(r, MIN(high, most), size, &entries)) break;
+        if (high >= most) return;
+        most = most_open(r);
+    }
+}
+
 /* ---- all of them ---- */
 
 struct open_one {
@@ -223,19 +238,18 @@ by_high(const void *a, const void *b)
 void
 regrets_find(struct regrets *r)
 {
-    enum { SMALL = 1 << 8, LARGE = 1 << 20, ENTRIES = 12000000, GLANCE = 4 };
-    int64_t n = 0, most = 1, entries = ENTRIES, high = r->begun ? most_open(r) : 0;
-    for (int64_t size = SMALL; size <= LARGE && high > 0 && !stops(r->o); size *= 4)
-        if (!bound_all(r, high, size, &entries)) break;
+    int64_t n = 0, most = 1;
+    if (!r->begun) return;
+    bound_rising(r);
     for (int32_t i = 0; i < r->net->nnode; i++) most += r->net->node[i].ncand;
     struct open_one *open = must_alloc(sizeof *open * (size_t)most);
     for (int32_t i = 0; i < r->net->nnode; i++)
         for (int32_t k = 0; k < r->net->node[i].ncand; k++)
             if (r->low[i][k] < r->high[i][k]) open[n++] = (struct open_one){r->high[i][k], i, k};
     if (n) qsort(open, (size_t)n, sizeof *open, by_high);
-    for (int64_t at = 0; at < 2 * n && r->begun && !stops(r->o); at++) {
-        const struct open_one *x = &open[at % n];
-        if (r->low[x->node][x->k] < r->high[x->node][x->k]) find_one(r, x->node, x->k, at < n ? GLANCE : 0);
+    for (int64_t at = 0; at < n && !stops(r->o); at++) {
+        const struct open_one *x = &open[at];
+        if (r->low[x->node][x->k] < r->high[x->node][x->k]) find_one(r, x->node, x->k);
     }
     free(open);
 }

@@ -259,31 +259,13 @@ planned_settle(struct rille_graph *g)
 
 /* ---- what it says of its choice ---- */
 
-/* So many looks, fewer the larger the net is: what is left then is an interval, and the same one on every machine that
- * takes less than the time limit. */
-struct patience {
-    int64_t left;
-    struct planned_clock clock;
-};
-
-static bool
-is_tired(void *arg)
-{
-    struct patience *p = arg;
-    return --p->left < 0 || planned_is_late(&p->clock);
-}
-
 int
 planned_regret(struct rille_graph *g)
 {
-    static const double LOOKS = 2.2e11;
-    enum { SMALL = 50 };
-    struct patience p = {.clock = planned_clock(g->s, g->search_ns)};
+    struct planned_clock clock = planned_clock(g->s, g->search_ns);
     if (!g->assigned) return 0;
     planned_call(g->s);
-    double n = g->assigned->net.nnode + SMALL;
-    p.left = (int64_t)(LOOKS / (n * n * n));
-    return assign_regret(g->assigned, is_tired, &p);
+    return assign_regret(g->assigned, planned_is_late, &clock);
 }
 
 void
