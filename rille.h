@@ -351,8 +351,8 @@ int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, const char *dtype,
                           struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
-/* Says whether a planner may choose the leaf's layout (sbp = "auto"): the first planned step does, and the leaf keeps
- * it. Clears nothing else; to_global_ ends it. */
+/* Says whether a planner may choose the leaf's layout (sbp = "auto"): the first planned step does that reads it or is
+ * given it as an argument, and the leaf keeps it. Clears nothing else; to_global_ ends it. */
 int rille_tensor_auto(struct rille_tensor *leaf, bool on);
 /* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Results
  * of the old value keep it. */
@@ -457,9 +457,10 @@ bool rille_tracing(const struct rille_session *s);
 bool rille_trace_pause(struct rille_session *s, bool pause);
 /* t; in a trace with micro-batches its mean over them, known after the last: for what changes once a step. */
 int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);
-/* Does g fit these inputs (types, layouts), the captured variables, their gradients and the session's generation? */
+/* Does g fit these inputs (types, layouts; one that is "auto" may lie anywhere, if one was at the trace), the captured
+ * variables, their gradients and the session's generation? */
 bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
-/* Runs it. out has room for rille_graph_results() handles. */
+/* Runs it. out has room for rille_graph_results() handles. Inputs that are "auto" lie as it reads them from then on. */
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);
 int rille_graph_results(const struct rille_graph *g);
 void rille_graph_free(struct rille_graph **g);

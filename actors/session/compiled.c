@@ -64,6 +64,13 @@ origin_value(const struct origin *o, struct rille_tensor *const *in)
     }
 }
 
+/* Does an argument lie as the step reads it, or may it be laid so? */
+static bool
+lies(const struct rille_graph *g, int i, const struct rille_tensor *t)
+{
+    return t->val->layout == g->in_layout[i] || (g->in_placed[i] && t->planned);
+}
+
 bool
 rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
@@ -71,13 +78,13 @@ rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *cons
     const struct program *p = g->runner->plan->program;
     if (nin != g->nin || g->generation != g->s->generation) return false;
     for (int i = 0; i < nin; i++)
-        if (!type_equal(&in[i]->val->type, &g->in_type[i]) || in[i]->val->layout != g->in_layout[i]) return false;
+        if (!type_equal(&in[i]->val->type, &g->in_type[i]) || !lies(g, i, in[i])) return false;
     for (int32_t i = 0; i < g->ngradient; i++)
         if ((g->gradient[i].t->grad != NULL) != g->gradient[i].before) return false;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct val *v = origin_value(&g->origin[i], in);
-        if (!v || v->layout != p->leaf[i].layout) return false;
-        if (g->origin[i].kind != FROM_INPUT && !type_equal(&v->type, &p->leaf[i].type)) return false;
+        if (g->origin[i].kind == FROM_INPUT) continue;
+        if (!v || v->layout != p->leaf[i].layout || !type_equal(&v->type, &p->leaf[i].type)) return false;
     }
     return true;
 }
@@ -301,6 +308,18 @@ mark_half_written(struct rille_graph *g)
     free(began);
 }
 
+/* Lays arguments that are "auto" where the planner placed them. */
+static int
+place_arguments(const struct rille_graph *g, struct rille_tensor *const *in)
+{
+    for (int i = 0; i < g->nin; i++) {
+        if (!g->in_placed[i]) continue;
+        if (!lies(g, i, in[i])) return fail(E_STATE, "graph: argument %d is another one too, and lies as that", i + 1);
+        if (in[i]->val->layout != g->in_layout[i]) TRY(tensor_place(in[i], g->in_layout[i]));
+    }
+    return 0;
+}
+
 int
 rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out)
 {
@@ -311,6 +330,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     TRY(trace_refuses(s, "calling a graph"));
     if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
     if (g->meta) return meta_outcomes(g, out);
+    TRY(place_arguments(g, in));
     uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));
     g->runner->run.rows = g->rows.nlane && !s->cluster ? &g->rows : NULL;

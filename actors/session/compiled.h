@@ -15,8 +15,8 @@
 struct origin {
     enum origin_kind { FROM_INPUT, FROM_VARIABLE, FROM_GRADIENT, FROM_VALUE } kind;
     int32_t input;          /* argument */
-    struct rille_tensor *t; /* held: the variable, or whose gradient */
-    bool free;              /* of a variable: where it lies was the planner's to choose at the trace */
+    struct rille_tensor *t; /* held: the variable, or whose gradient; until it is placed: an argument that is "auto" */
+    bool free;              /* of a variable, an argument: where it lies was the planner's to choose at the trace */
     struct val *val;        /* held: FROM_VALUE, as the trace captured it */
 };
 /* What root `root` becomes after a call: a result of the step, the new version of a variable, or its gradient. Several
@@ -42,6 +42,7 @@ struct rille_graph {
     int32_t nin, nout, nleaf, noutcome, nnumber, ngradient;
     struct type *in_type;
     const struct layout **in_layout;
+    bool *in_placed;          /* by argument: a planner chose that; one that is "auto" is laid so at a call */
     struct origin *origin;    /* by leaf */
     struct outcome *outcome;  /* noutcome: results in order, then gradients, then variables */
     struct segments segments; /* of the arguments' rows */

@@ -237,6 +237,36 @@ planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph
     return 0;
 }
 
+/* Is it a variable, or an argument that was "auto"? */
+static bool
+is_laid(const struct origin *o)
+{
+    return o->kind == FROM_VARIABLE || (o->kind == FROM_INPUT && o->free);
+}
+
+/* One tensor may be an argument and a variable, or two arguments, and be wanted elsewhere for each. */
+static int
+lie_as_wanted(const struct rille_graph *g, const struct program *p)
+{
+    for (int32_t i = 0; i < g->nleaf; i++)
+        if (is_laid(&g->origin[i]) && g->origin[i].t->val->layout != p->leaf[i].layout)
+            return fail(E_STATE,
+                        "graph: an argument with sbp = \"auto\" is read as another one or a variable, too, and the "
+                        "planner wants it in two layouts: give it one");
+    return 0;
+}
+
+/* An argument that was "auto" lies where the step reads it, as others do that come in its place. */
+static void
+settle_argument(struct rille_graph *g, struct origin *o)
+{
+    g->in_layout[o->input] = o->t->val->layout;
+    g->in_placed[o->input] = true;
+    o->t->placed = true;
+    o->t->planned = false;
+    rille_tensor_free(&o->t);
+}
+
 int
 planned_settle(struct rille_graph *g)
 {
@@ -244,11 +274,13 @@ planned_settle(struct rille_graph *g)
     const struct program *p = g->runner->plan->program;
     for (int32_t i = 0; i < g->nleaf; i++) {
         const struct origin *o = &g->origin[i];
-        if (o->kind != FROM_VARIABLE || o->t->val->layout == p->leaf[i].layout) continue;
+        if (!is_laid(o) || o->t->val->layout == p->leaf[i].layout) continue;
         TRY(rille_tensor_relayout(o->t, (const struct rille_layout *)p->leaf[i].layout));
     }
+    TRY(lie_as_wanted(g, p));
     for (int32_t i = 0; g->assigned && i < g->nleaf; i++) {
         struct origin *o = &g->origin[i];
+        if (o->kind == FROM_INPUT && o->free) settle_argument(g, o);
         if (o->kind != FROM_VARIABLE) continue;
         o->t->placed = o->t->placed || o->free;
         o->t->planned = false;

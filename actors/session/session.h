@@ -196,6 +196,8 @@ int cost_read(const char *path, struct box_cost *out, struct compute_rates *rate
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
 /* The leaf takes v as its present version; the old one stays with those who use it. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
+/* A leaf that is "auto" lies so from now on, as a planner chose; its gradient is gone. */
+int tensor_place(struct rille_tensor *t, const struct layout *l);
 void tensor_orphan(struct rille_tensor *t);
 /* Is v what the variable t now holds? */
 bool tensor_is_present(const struct rille_tensor *t, const struct val *v);

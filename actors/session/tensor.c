@@ -530,20 +530,13 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
     return build_settle(s, status);
 }
 
-int
-rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
+/* A leaf lies so from now on; its gradient is gone. */
+static int
+lay(struct rille_tensor *t, const struct layout *l)
 {
-    TRY(face_tensor(t, __func__));
-    TRY(face_layout(t->s, layout, __func__));
     struct rille_session *s = t->s;
-    const struct layout *l = (const struct layout *)layout;
     struct val *v;
     bool on = s->grad_on;
-    TRY(must_be_leaf(t));
-    TRY(trace_refuses(s, "to_global_"));
-    TRY(place_exists(s, l->place));
-    t->planned = t->placed = false;
-    if (l == t->val->layout) return 0;
     s->grad_on = false;
     int status = build_to_global(s, t->val, l, &v);
     s->grad_on = on;
@@ -551,9 +544,34 @@ rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
         tensor_rebind(t, v);
         rille_tensor_free(&t->grad);
         t->grad_layout = NULL;
-        s->generation++;
     }
     return build_settle(s, status);
+}
+
+int
+rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_layout(t->s, layout, __func__));
+    struct rille_session *s = t->s;
+    const struct layout *l = (const struct layout *)layout;
+    TRY(must_be_leaf(t));
+    TRY(trace_refuses(s, "to_global_"));
+    TRY(place_exists(s, l->place));
+    t->planned = t->placed = false;
+    if (l == t->val->layout) return 0;
+    TRY(lay(t, l));
+    s->generation++;
+    return 0;
+}
+
+int
+tensor_place(struct rille_tensor *t, const struct layout *l)
+{
+    TRY(lay(t, l));
+    t->planned = false;
+    t->placed = true;
+    return 0;
 }
 
 int
@@ -563,6 +581,6 @@ rille_tensor_auto(struct rille_tensor *t, bool on)
     TRY(must_be_leaf(t));
     t->planned = on;
     t->placed = false;
-    if (on) t->s->generation++; /* steps that were planned with its layout as it was are planned again */
+    if (on && t->nref > 1) t->s->generation++; /* steps that were planned with its layout as it was are planned again */
     return 0;
 }

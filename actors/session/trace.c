@@ -36,11 +36,12 @@ struct unfed_loss {
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
-    bool split;               /* weight gradients wait for credits of their own */
-    struct segments segments; /* of the arguments' rows: piece k is the k-th part of each */
-    int64_t nrandom;          /* random calls so far */
-    const int32_t *became;    /* by node of the collection: the node of the program that stands for it */
-    struct val **input;       /* held */
+    bool split;                       /* weight gradients wait for credits of their own */
+    struct segments segments;         /* of the arguments' rows: piece k is the k-th part of each */
+    int64_t nrandom;                  /* random calls so far */
+    const int32_t *became;            /* by node of the collection: the node of the program that stands for it */
+    struct val **input;               /* held */
+    struct rille_tensor **auto_input; /* by argument: held, whose layout is a planner's to choose; NULL: another */
     struct journal_entry *journal;
     int32_t njournal, capacity;
     const struct place **fed; /* where something is computed once for each piece */
@@ -364,8 +365,10 @@ trace_fini(struct rille_session *s)
     for (int32_t i = 0; i < r->nin; i++) {
         r->input[i]->input = ENDED_INPUT; /* what the user kept of it is no input of the next trace */
         val_drop(s->graph, &r->input[i]);
+        rille_tensor_free(&r->auto_input[i]);
     }
     free(r->input);
+    free(r->auto_input);
     if (r->options.recompute) s->region = 0;
     segments_free(&r->segments);
     free(r->journal);
@@ -374,6 +377,17 @@ trace_fini(struct rille_session *s)
     free(r);
     s->trace = NULL;
     s->paused = false;
+}
+
+/* An argument with sbp = "auto" is a leaf that a planner places, if it is whole. */
+static int
+lies_nowhere(const struct trace *r, int i)
+{
+    if (!r->options.auto_parallel || r->pieces == 1) return 0;
+    return fail(
+        E_ARG,
+        "graph: argument %d has sbp = \"auto\", and its rows are cut into %d pieces as it lies: give it a layout",
+        i + 1, (int)r->pieces);
 }
 
 int
@@ -393,15 +407,20 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     r->lag = schedule.lag;
     r->split = schedule.split;
     r->input = must_alloc(sizeof(*r->input) * (size_t)(nin + 1));
+    r->auto_input = must_alloc(sizeof(*r->auto_input) * (size_t)(nin + 1));
     struct type *type = must_alloc(sizeof *type * (size_t)(nin + 1));
     int status = 0;
-    for (int i = 0; !status && i < nin; i++) status = piece_type(r, i, in[i]->val, &type[i]);
+    for (int i = 0; !status && i < nin; i++) {
+        status = piece_type(r, i, in[i]->val, &type[i]);
+        if (!status && in[i]->planned) status = lies_nowhere(r, i);
+    }
     if (!status) status = segments_find(&r->segments, r->pieces, nin, in);
     if (status) {
         rounds_end(s, true);
         segments_free(&r->segments);
         free(type);
         free(r->input);
+        free(r->auto_input);
         free(r);
         return status;
     }
@@ -413,6 +432,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
         v->input = (int16_t)i;
         val_hold(v);
+        if (in[i]->planned && o->auto_parallel) r->auto_input[i] = rille_tensor_hold(in[i]);
         r->input[r->nin++] = v;
         piece[i] = tensor_new(s, v, false);
     }
@@ -547,6 +567,8 @@ origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
 {
     const struct journal_entry *first = NULL;
     uint32_t at = 0;
+    struct rille_tensor *own = v->input >= 0 ? r->auto_input[v->input] : NULL;
+    if (own) return (struct origin){.kind = FROM_INPUT, .input = v->input, .t = rille_tensor_hold(own), .free = true};
     if (v->input >= 0) return (struct origin){.kind = FROM_INPUT, .input = v->input};
     for (const void *found; (found = hash_next(values, hash_address(v), &at));) {
         const struct journal_entry *e = &r->journal[hash_index_of(found)];
@@ -637,6 +659,7 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
     g->nin = r->nin;
     g->in_type = ARENA_ARRAY(&g->arena, struct type, r->nin + 1);
     g->in_layout = ARENA_ARRAY(&g->arena, const struct layout *, r->nin + 1);
+    g->in_placed = ARENA_ARRAY(&g->arena, bool, r->nin + 1);
     for (int32_t i = 0; i < r->nin; i++) {
         g->in_type[i] = r->input[i]->type;
         if (r->pieces > 1) g->in_type[i].dim[0] *= r->pieces;
@@ -731,5 +754,6 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */
     if (!again) rounds_end(s, true);
     if (!status && !again) status = planned_settle(*gp);
+    if (status) rille_graph_free(gp);
     return build_settle(s, status);
 }
