@@ -631,8 +631,8 @@ struct rille_explain {
     int64_t cost, bound;            /* nanoseconds; no plan costs less than bound */
     double gap;                     /* (cost - bound) / cost */
     double search;                  /* seconds of one core that the search took */
-    int64_t peak;                   /* bytes on the fullest device, as the planner reckons, with its scratch */
-    int64_t scratch;                /* that of kernels: what the one that wants most takes */
+    int64_t peak;    /* bytes on the fullest device, with its scratch: by the plan; whatif: as reckoned */
+    int64_t scratch; /* that of kernels: what the one that wants most takes */
     char *text;
     void *memory; /* all of the above */
 };

@@ -30,7 +30,7 @@ local function chain(seed)
     while SHARE[kind] < draw do kind = kind + 1 end
     call[i] = make[kind](v, i, w)
   end
-  -- What the fullest device holds, and what of it was counted; or an error.
+  -- What the fullest device holds, and what of it is counted; or an error.
   return function(limit)
     local step = rille.graph(function(y)
       v[0] = y
@@ -42,7 +42,7 @@ local function chain(seed)
     step(x)
     local held = 0
     for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
-    return held, step:explain().memory
+    return held, rille.whatif(step, {mesh = {4}}).memory
   end
 end
 

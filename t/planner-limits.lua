@@ -156,7 +156,7 @@ tap.group("a bound within a limit", function()
       end
     end
   end
-  tap.ok(met > 40 and not vain, "propagate: above zero, and no more than the cost", vain or met)
+  tap.ok(met > 30 and not vain, "propagate: above zero, and no more than the cost", vain or met)
 end)
 
 tap.done()

@@ -80,6 +80,7 @@ struct assigned {
     int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */
     int64_t bytes;                             /* that all moves of the plan send */
     int64_t scratch;                           /* of kernels, beside solved.peak: whoever has a plan says it */
+    int64_t held;                              /* by its plan, scratch too, on the fullest device; 0: there is none */
     int64_t search_ns;                         /* of one core: what the search took */
     int32_t ncall;                             /* calls of the program's nodes that whoever traced it tells of */
     const struct assign_call *call;            /* by prog_node.call, from 1 */

@@ -628,7 +628,7 @@ tell_plan(struct teller *t)
     t->e->cost = s->cost;
     t->e->bound = s->bound;
     t->e->gap = s->cost ? (double)(s->cost - s->bound) / (double)s->cost : 0;
-    t->e->peak = s->peak + t->planned->scratch;
+    t->e->peak = t->planned->held ? t->planned->held : s->peak + t->planned->scratch;
     t->e->scratch = t->planned->scratch;
     t->e->search = (double)t->planned->search_ns * 1e-9;
     if (t->planned->links && t->p->nnode) t->e->naxis = t->p->node[0].layout[0]->place->naxis;
@@ -720,7 +720,7 @@ rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
     TRY(planned_regret(g));
-    planned_scratch(g);
+    planned_memory(g);
     return explain_program(graph_session(g), graph_program(g), graph_assigned(g), g->origin, out);
 }
 

@@ -294,18 +294,20 @@ planned_settle(struct rille_graph *g)
 int
 planned_regret(struct rille_graph *g)
 {
-    struct planned_clock clock = planned_clock(g->s, g->search_ns);
+    const int64_t most = 2000000000; /* somebody waits to read it */
+    struct planned_clock clock = planned_clock(g->s, MIN(g->search_ns, most));
     if (!g->assigned) return 0;
     planned_call(g->s);
     return assign_regret(g->assigned, planned_is_late, &clock);
 }
 
 void
-planned_scratch(struct rille_graph *g)
+planned_memory(struct rille_graph *g)
 {
     const struct plan *p = g->runner ? g->runner->plan : NULL;
     for (int d = 0; g->assigned && p && d < p->ndevice; d++)
         g->assigned->scratch = MAX(g->assigned->scratch, p->device[d].scratch_bytes);
+    if (g->assigned && p) g->assigned->held = measure_held(p, NULL);
 }
 
 struct assigned *
