@@ -10,6 +10,7 @@
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/stop.h"
 #include "sbp/rule.h"
 #include "t/tap.h"
 
@@ -289,6 +290,71 @@ test_copies(void)
     is_int((long)scratch_of(TURNED, ROW_REPEATED), (long)(scratch_of(TURNED, ROWS) + b), "nor beside a repeated row");
 }
 
+static bool
+counted(void *n)
+{
+    ++*(int *)n;
+    return false;
+}
+
+/* How many parts a product that lies in rows is computed in: between any two it is asked whether it is still wanted. 0:
+ * it is wrong. */
+static int
+parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
+{
+    struct arena arena = {0};
+    struct rule rule;
+    struct matrix a, b;
+    struct type out;
+    struct exec *e = NULL;
+    int questions = 0;
+    matrix_make(&a, d, NULL, 0, m, k, ROWS, false);
+    matrix_make(&b, d, NULL, 0, k, n, ROWS, false);
+    struct type in[] = {a.type, b.type};
+    struct call c = product_of("matmul", in, &out);
+    bool pass = !call_infer(&arena, &c, &rule);
+    out.dtype = (uint8_t)to;
+    struct view v[] = {a.view, b.view}, want = view_dense(&out, must_alloc((size_t)type_bytes(&out))),
+                got = view_dense(&out, must_alloc((size_t)type_bytes(&out))), not_yet = got;
+    not_yet.data = NULL;
+    pass = pass && !ref_run(&(struct kcall){.call = &c, .in = v, .out = &want, .threads = 1});
+    pass = pass && !exec_new(&(struct kcall){.call = &c, .in = v, .out = &not_yet, .threads = 1}, DEV_CPU, &e);
+    char *scratch = pass ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
+    stop_ask(counted, &questions);
+    pass = pass && !exec_run(e, (void *[]){a.memory, b.memory}, (void *[]){got.data}, scratch, 0);
+    stop_ask(NULL, NULL);
+    pass = pass && same(&want, &got);
+    free(scratch), free(want.data), free(got.data), free(a.memory), free(b.memory);
+    exec_free(&e);
+    arena_fini(&arena);
+    return pass ? questions + 1 : 0;
+}
+
+/* Sums of f32 are in the number of parts of k that is nearest to what is done at once; halves are never cut along k. */
+static void
+try_parts(void)
+{
+    enum { SIDE = 256, AT_ONCE = 256 };
+    static const struct {
+        enum dtype d, to;
+    } of[] = {{DT_F32, DT_F32}, {DT_BF16, DT_F32}, {DT_BF16, DT_BF16}};
+    const struct gemm_panel panel = gemm_panel;
+    gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
+    for (size_t i = 0; i < countof(of); i++) {
+        int tried = 0, right = 0;
+        if (prim_dtype(of[i].d) == dnnl_data_type_undef) continue; /* f32 then, by another way */
+        for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
+            int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
+            int got = parts_of(SIDE, SIDE, k, of[i].d, of[i].to);
+            right += got == want;
+            if (got != want) diag("k %d: %d parts, %d are nearest", (int)k, got, want);
+        }
+        ok(right == tried, "%d products of %s to %s are in %s", tried, dtype_text(of[i].d), dtype_text(of[i].to),
+           of[i].to == DT_F32 ? "as many parts of k as are nearest to what is done at once" : "one part");
+    }
+    gemm_panel = panel;
+}
+
 int
 main(void)
 {
@@ -299,6 +365,7 @@ main(void)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
     try_turned();
     try_sums();
+    try_parts();
     for (double flops = 1; flops < 1e6; flops *= 8) {
         diag("the same in panels and in parts of a batch of %.0f flops", flops);
         gemm_panel = (struct gemm_panel){flops, 2, 1};

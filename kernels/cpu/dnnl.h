@@ -61,9 +61,10 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
 
 /* ---- variants (cpu/gemm.c, cpu/conv.c, cpu/pool_dnnl.c) ---- */
 
-/* A product of more than so many flops a thread (of halves: twice as many) is computed in panels of its result whose
- * sides are at least `side` elements (of halves: a quarter) and multiples of `step`, and in parts of k, of at most
- * flops; a batch of products goes in parts of that. Tests make it small. */
+/* A product of more than so many flops a thread (where the result is halves: twice as many) is computed in panels of
+ * its result whose sides are at least `side` elements (of halves: a quarter) and multiples of `step`, and in parts of
+ * k, of about so many flops, at most half as many again; a batch of products goes in parts of that. Tests make it
+ * small. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
