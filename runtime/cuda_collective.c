@@ -25,7 +25,7 @@ make(struct cuda_communicator *c)
 {
     int gpu[CUDA_DEVICES], major, minor;
     const char *why = NULL;
-    for (int32_t i = 0; i < c->face.n; i++) gpu[i] = cuda_device_of(c->device[i], &major, &minor)->gpu;
+    for (int32_t i = 0; i < c->face.n; i++) gpu[i] = cuda_device_at(cuda_index(c->device[i]), &major, &minor)->gpu;
     c->made = cuda_opened()->communicator(c->face.n, gpu, &why);
     return c->made ? 0 : fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why);
 }

@@ -23,7 +23,7 @@
 
 struct cuda_kernel {
     char *name;
-    void *of[CUDA_DEVICES]; /* by device */
+    void *of[CUDA_DEVICES]; /* by device of the process */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
@@ -179,7 +179,7 @@ shared(const struct cuda_kernel *k, int device, int gpu)
 {
     int major, minor;
     for (int i = 0; i < device; i++)
-        if (cuda_device_of(i, &major, &minor)->gpu == gpu) return k->of[i];
+        if (cuda_device_at(i, &major, &minor)->gpu == gpu) return k->of[i];
     return NULL;
 }
 
@@ -191,7 +191,7 @@ load(struct cuda_kernel *k, const char *prologue, const char *text)
     const struct cuda_device *d;
     void *binary = NULL;
     size_t bytes = 0;
-    for (int i = 0; !status && (d = cuda_device_of(i, &major, &minor)); i++) {
+    for (int i = 0; !status && (d = cuda_device_at(i, &major, &minor)); i++) {
         k->of[i] = shared(k, i, d->gpu);
         if (k->of[i]) continue;
         if (major != of_major || minor != of_minor) {
@@ -239,7 +239,7 @@ int
 cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                 size_t bytes)
 {
-    int major, minor;
-    const struct cuda_device *d = cuda_device_of(device, &major, &minor);
-    return cuda_note(cuda_opened()->launch(d->gpu, k->of[device], blocks, threads, argument, bytes));
+    int major, minor, i = cuda_index(device);
+    const struct cuda_device *d = cuda_device_at(i, &major, &minor);
+    return cuda_note(cuda_opened()->launch(d->gpu, k->of[i], blocks, threads, argument, bytes));
 }

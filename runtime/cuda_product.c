@@ -10,7 +10,7 @@
 
 struct cuda_way {
     struct cuda_product product;
-    void *of[CUDA_DEVICES]; /* by device */
+    void *of[CUDA_DEVICES]; /* by device of the process */
     bool known;             /* all devices have one */
     size_t scratch_bytes;   /* of the device that wants most */
 };
@@ -25,7 +25,7 @@ ask(const struct cuda_product *p)
     const struct cuda_device *d;
     int major, minor;
     *w = (struct cuda_way){.product = *p, .known = true};
-    for (int i = 0; w->known && (d = cuda_device_of(i, &major, &minor)); i++) {
+    for (int i = 0; w->known && (d = cuda_device_at(i, &major, &minor)); i++) {
         size_t bytes = 0;
         w->of[i] = cuda_opened()->product(d->gpu, p, &bytes);
         w->known = w->of[i];
@@ -64,7 +64,7 @@ cuda_product_scratch(const struct cuda_way *w)
 int
 cuda_product_run(const struct cuda_way *w, int device, const struct cuda_factors *at)
 {
-    int major, minor;
-    const struct cuda_device *d = cuda_device_of(device, &major, &minor);
-    return cuda_note(cuda_opened()->multiply(d->gpu, w->of[device], at));
+    int major, minor, i = cuda_index(device);
+    const struct cuda_device *d = cuda_device_at(i, &major, &minor);
+    return cuda_note(cuda_opened()->multiply(d->gpu, w->of[i], at));
 }

@@ -23,9 +23,12 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, while it is made */
 static const struct cuda_plugin *plugin;
 static struct cuda_choice choice;
-static struct cuda_gpu gpu_of[CUDA_DEVICES];     /* by device */
-static _Atomic size_t taken_bytes[CUDA_DEVICES]; /* by device */
+static struct cuda_gpu gpu_of[CUDA_DEVICES];     /* by device of the choice */
+static _Atomic size_t taken_bytes[CUDA_DEVICES]; /* likewise */
 static const char *_Atomic broken;               /* the first error of a GPU */
+static int first;                                /* the number of the choice's first device, within a cluster */
+static unsigned abilities;                       /* of the choice */
+static bool elsewhere;                           /* all devices of the kind are other processes' */
 
 /* ---- the plug-in ---- */
 
@@ -74,15 +77,31 @@ read_number(const char *text, long *gpu, long *parts)
     return *end == '\0';
 }
 
+/* "all", or which GPU. */
 static int
-parse(const char *text, struct cuda_choice *c)
+read_text(const char *text, bool *all, long *gpu, long *parts)
+{
+    *all = !strcmp(text, "all");
+    if (*all || read_number(text, gpu, parts)) return 0;
+    return fail(E_PLACE, "devices: \"cuda:%s\": expected cuda:all, cuda:0, or cuda:0x4 for four that share GPU 0", text);
+}
+
+static int
+add_read(struct cuda_choice *c, bool all, long gpu, long parts)
+{
+    if ((all && c->n) || c->all) return fail(E_PLACE, "devices: cuda:all names every GPU, so others are named twice");
+    c->all = all;
+    return all ? 0 : add(c, (int)MIN(gpu, INT_MAX), (int)MIN(parts, CUDA_DEVICES + 1));
+}
+
+static int
+parse(const char *text, bool here, struct cuda_choice *c)
 {
     long gpu = 0, parts = 1;
     int ngpu = 0;
-    bool all = !strcmp(text, "all");
-    if (!all && !read_number(text, &gpu, &parts))
-        return fail(E_PLACE, "devices: \"cuda:%s\": expected cuda:all, cuda:0, or cuda:0x4 for four that share GPU 0",
-                    text);
+    bool all;
+    TRY(read_text(text, &all, &gpu, &parts));
+    if (!here) return add_read(c, all, gpu, parts);
     TRY(open_plugin());
     const char *why = plugin->count(&ngpu);
     if (why || ngpu == 0)
@@ -95,10 +114,10 @@ parse(const char *text, struct cuda_choice *c)
 }
 
 int
-cuda_parse(const char *text, struct cuda_choice *c)
+cuda_parse(const char *text, bool here, struct cuda_choice *c)
 {
     pthread_mutex_lock(&lock);
-    int status = parse(text, c);
+    int status = parse(text, here, c);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -128,6 +147,7 @@ choose(const struct cuda_choice *c)
     if (choice.n && equal(&choice, c)) return 0;
     if (choice.n)
         return fail(E_STATE, "devices: this process has named other devices of kind cuda, or collectives, before");
+    if (elsewhere) return fail(E_STATE, "devices: in this process those of kind cuda are workers'");
     if (c->nccl) TRY(check_collectives(c));
     for (int i = 0; i < c->n; i++) {
         const char *why = plugin->open(c->device[i].gpu, &gpu_of[i]);
@@ -136,8 +156,9 @@ choose(const struct cuda_choice *c)
     choice = *c;
     device_cuda.variants = DEV_CPU;
     const char *why;
-    if (plugin->compiler(&why)) device_cuda.flags |= COMPILES;
-    if (plugin->library(&why)) device_cuda.flags |= MULTIPLIES;
+    if (plugin->compiler(&why)) abilities |= COMPILES;
+    if (plugin->library(&why)) abilities |= MULTIPLIES;
+    device_cuda.flags |= abilities;
     if (c->nccl) device_cuda.flags |= COLLECTS;
     device_cuda.missing = NULL;
     return 0;
@@ -157,11 +178,44 @@ int
 cuda_gpu_of(int device, struct cuda_gpu *out)
 {
     pthread_mutex_lock(&lock);
-    bool known = device >= 0 && device < choice.n;
-    if (known) *out = gpu_of[device];
+    bool known = device >= first && device - first < choice.n;
+    if (known) *out = gpu_of[device - first];
     int n = choice.n;
     pthread_mutex_unlock(&lock);
     return known ? 0 : fail(E_PLACE, "there is no cuda:%d; this process has %d of kind cuda", device, n);
+}
+
+unsigned
+cuda_abilities(void)
+{
+    return abilities;
+}
+
+static int
+join(unsigned wanted, int at, int n)
+{
+    if (n != choice.n)
+        return fail(E_PLACE, "the cluster counts %d devices of kind cuda in this process, and it has %d", n, choice.n);
+    if (n && wanted & ~abilities)
+        return fail(E_PLACE, "the cluster's devices of kind cuda %s%s%s, and those of this process cannot",
+                    wanted & ~abilities & COMPILES ? "compile kernels" : "",
+                    wanted & ~abilities & COMPILES && wanted & ~abilities & MULTIPLIES ? ", " : "",
+                    wanted & ~abilities & MULTIPLIES ? "have a library of products" : "");
+    first = at;
+    elsewhere = n == 0;
+    device_cuda.flags = (device_cuda.flags & ~(unsigned)(COMPILES | MULTIPLIES)) | wanted;
+    device_cuda.variants = DEV_CPU;
+    device_cuda.missing = NULL;
+    return 0;
+}
+
+int
+cuda_join(unsigned wanted, int at, int n)
+{
+    pthread_mutex_lock(&lock);
+    int status = join(wanted & (COMPILES | MULTIPLIES), at, n);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 const struct cuda_plugin *
@@ -172,12 +226,18 @@ cuda_opened(void)
 
 /* Which devices there are does not change once work for them is made. */
 const struct cuda_device *
-cuda_device_of(int device, int *major, int *minor)
+cuda_device_at(int i, int *major, int *minor)
 {
-    if (device < 0 || device >= choice.n) return NULL;
-    *major = gpu_of[device].major;
-    *minor = gpu_of[device].minor;
-    return &choice.device[device];
+    if (i < 0 || i >= choice.n) return NULL;
+    *major = gpu_of[i].major;
+    *minor = gpu_of[i].minor;
+    return &choice.device[i];
+}
+
+int
+cuda_index(int device)
+{
+    return device - first;
 }
 
 /* ---- memory ---- */
@@ -198,15 +258,22 @@ cuda_note(const char *why)
     return say_broken();
 }
 
+static int
+gpu_at(int device)
+{
+    return choice.device[cuda_index(device)].gpu;
+}
+
 static void *
 take(int device, size_t bytes)
 {
     void *p = NULL;
-    size_t part = gpu_of[device].free / (size_t)choice.device[device].parts;
-    size_t before = atomic_fetch_add(&taken_bytes[device], bytes);
+    int i = cuda_index(device);
+    size_t part = gpu_of[i].free / (size_t)choice.device[i].parts;
+    size_t before = atomic_fetch_add(&taken_bytes[i], bytes);
     bool fits = before <= part && bytes <= part - before;
-    if (!say_broken() && fits) cuda_note(plugin->take(choice.device[device].gpu, bytes, &p));
-    if (!p) atomic_fetch_sub(&taken_bytes[device], bytes);
+    if (!say_broken() && fits) cuda_note(plugin->take(gpu_at(device), bytes, &p));
+    if (!p) atomic_fetch_sub(&taken_bytes[i], bytes);
     return p;
 }
 
@@ -214,8 +281,8 @@ static void
 give(int device, void *p, size_t bytes)
 {
     if (!p) return;
-    plugin->give(choice.device[device].gpu, p);
-    atomic_fetch_sub(&taken_bytes[device], bytes);
+    plugin->give(gpu_at(device), p);
+    atomic_fetch_sub(&taken_bytes[cuda_index(device)], bytes);
 }
 
 static int
@@ -228,12 +295,6 @@ static int
 fill(void *p, int byte, size_t bytes)
 {
     return cuda_note(plugin->fill(p, byte, bytes));
-}
-
-static int
-gpu_at(int device)
-{
-    return choice.device[device].gpu;
 }
 
 void

@@ -108,23 +108,32 @@ struct cuda_plugin {
     void (*drop)(void *communicator); /* of one that is cut and no thread uses any more */
 };
 
-/* Which devices the program names: device i is a 1/parts of a GPU. */
+/* Which devices a process names: the i-th is a 1/parts of a GPU. */
 enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
+    bool all;  /* every GPU, of a text that was read where they are not: n is 0 */
     bool nccl; /* a library makes collectives among them */
     struct cuda_device {
         int gpu, parts;
     } device[CUDA_DEVICES];
 };
 
-/* Adds the devices of "all", "0", or "0x4" (four that share GPU 0). E_PLACE: no plug-in, no driver, no such GPU. */
-int cuda_parse(const char *text, struct cuda_choice *c);
+/* Adds the devices of "all", "0", or "0x4" (four that share GPU 0). here: the driver of this process is asked for them;
+ * else it reads the text and no more. E_PLACE: no plug-in, no driver, no such GPU. */
+int cuda_parse(const char *text, bool here, struct cuda_choice *c);
 /* Makes these the devices of the kind from now on. E_PLACE: others hold a GPU; there is no library of collectives, or
  * devices share a GPU; E_STATE: the process has chosen otherwise before. */
 int cuda_choose(const struct cuda_choice *c);
-/* The GPU of a device of the choice. E_PLACE: there is no such device. */
+/* The GPU of a device of this process. E_PLACE: there is no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
+/* What the devices of this process can: COMPILES and MULTIPLIES, once they are chosen. */
+unsigned cuda_abilities(void);
+/* From now on devices of the kind count through the processes of a cluster: this one has n of them from `first` on, all
+ * that it has chosen, or none; its plans are made for what all of them can. A process that has none launches nothing,
+ * and has no texts compiled. E_PLACE: it has fewer, or they can less. While no work of the kind is
+ * under way; the session's thread. */
+int cuda_join(unsigned abilities, int first, int n);
 
 /* Pins memory of the host, if that can be, once devices are chosen. The session's thread. */
 void cuda_pin(void *p, size_t bytes);
@@ -164,13 +173,14 @@ int cuda_collect_mend(void);
 /* E_CANCEL between these two: what was launched may have been cut. */
 int cuda_cut_work(void);
 
-/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the plug-in that is open; device i of the choice; a GPU's
- * first error becomes the process's. */
+/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the plug-in that is open; the i-th of the process's devices,
+ * and which of them a device is; a GPU's first error becomes the process's. */
 const struct cuda_plugin *cuda_opened(void);
-const struct cuda_device *cuda_device_of(int device, int *major, int *minor); /* NULL: there is no such one */
+const struct cuda_device *cuda_device_at(int i, int *major, int *minor); /* NULL: there is no such one */
+int cuda_index(int device);
 int cuda_note(const char *why);
 
 struct device_kind;
-extern struct device_kind device_cuda; /* cuda_choose alone writes it */
+extern struct device_kind device_cuda; /* cuda_choose and cuda_join alone write it */
 
 #endif

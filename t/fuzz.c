@@ -547,7 +547,7 @@ fuzz_words(const uint8_t *bytes, size_t n)
     char *text = must_alloc(n + 1);
     memcpy(text, bytes, n);
     if (link_address(text, &local)) err_clear();
-    if (device_counts_parse(text, &devices)) err_clear();
+    if (device_counts_parse(text, false, &devices)) err_clear();
     free(text);
 }
 

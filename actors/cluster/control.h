@@ -82,6 +82,7 @@ struct cluster {
     struct slot *slot;
     uint64_t *bytes; /* by memory */
     int nrange, nslot;
+    uint32_t abilities; /* of all devices of kind cuda: enum device_flags */
 };
 
 /* memories.c: begins the next epoch once every rank is there. With the lock. E_ARG, E_PLACE, E_MEMORY. */

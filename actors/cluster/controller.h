@@ -48,6 +48,9 @@ void cluster_close(struct cluster **c, int status);
 
 /* All devices, counted through the workers. */
 const struct device_counts *cluster_devices(const struct cluster *c);
+/* The GPU of a device of kind cuda, as its worker tells of it; kernels: adds who compiles for it. E_PLACE: there is no
+ * such device; E_LOST. */
+int cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels);
 /* The map of a memory's part. */
 const struct plan_map *cluster_map(const struct cluster *c, int memory);
 int cluster_memories(const struct cluster *c);

@@ -44,9 +44,10 @@ member_forget(struct member *m)
 {
     free(m->info.host);
     free(m->info.devices);
+    free(m->info.gpus);
     free(m->machine);
     free(m->port);
-    m->info.host = m->info.devices = m->machine = m->port = NULL;
+    m->info.host = m->info.devices = m->info.gpus = m->machine = m->port = NULL;
 }
 
 void
@@ -380,6 +381,6 @@ coordinator_bytes(const struct coordinator *c)
 {
     size_t n = sizeof *c + sizeof *c->member * (size_t)c->options.world + sizeof *c->peer * (size_t)c->peer_capacity;
     for (int r = 0; r < c->options.world; r++)
-        if (c->member[r].info.host) n += strlen(c->member[r].info.host) + strlen(c->member[r].info.devices) + 2;
+        if (c->member[r].info.host) n += strlen(c->member[r].info.host) + strlen(c->member[r].info.devices) + strlen(c->member[r].info.gpus) + 3;
     return n + (sizeof *c->shipped + (size_t)c->options.world) * (size_t)c->nshipped;
 }

@@ -82,8 +82,8 @@ struct member_info {
     enum member_state state;
     int peer;   /* its link, -1 */
     int memory; /* -1: the world has not yet been full */
-    char *host, *devices;
-    uint32_t pid, cores;
+    char *host, *devices, *gpus; /* gpus: what it tells of them (gpus.h) */
+    uint32_t pid, cores, abilities;
     uint64_t bytes, beats;  /* bytes: of its host's memory */
     int missed;             /* ticks since the last sign of life */
     uint64_t acts, busy_ns; /* in all runs: of all its devices */
@@ -156,7 +156,7 @@ bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
 /* After NOTICE_FULL: begins an epoch. What it points to stays until NOTICE_FORMED. */
 struct form {
-    uint32_t threads;
+    uint32_t threads, abilities;
     const char *segment, *bus; /* of the coordinator's own host */
     int nrange, nslot;
     const struct range *range;
@@ -175,7 +175,7 @@ struct start {
     const void *bytes;
     size_t nbyte;
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID]; /* of the part that the controller made, and its outline */
-    int memory;                                            /* whose part that is */
+    int memory; /* whose part that is; -1: nobody's, it cannot be compared */
     uint32_t run, flags;
     const struct places *places; /* by memory */
     const uint64_t *numbers;

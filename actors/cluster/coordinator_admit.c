@@ -2,6 +2,7 @@
 #include "actors/cluster/coordinate.h"
 
 #include "actors/cluster/devices.h"
+#include "actors/cluster/gpus.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 
@@ -64,12 +65,16 @@ static void
 object_to_devices(const struct packet *p, struct str *why)
 {
     struct device_counts d;
-    char *text = coordinate_text(p->devices);
-    if (device_counts_of_worker(text, &d)) {
+    char *text = coordinate_text(p->devices), *gpus = coordinate_text(p->gpus);
+    int status = device_counts_of_worker(text, false, &d);
+    if (!status && d.gpus.all) status = fail(E_PLACE, "the worker does not say how many GPUs it has");
+    if (!status) status = gpus_check(gpus, d.n[DEV_CUDA]);
+    if (status) {
         str_add(why, err_text());
         err_clear();
     }
     free(text);
+    free(gpus);
 }
 
 /* Why it cannot be let in; false: it can. */
@@ -179,8 +184,10 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                   .memory = memory,
                                   .host = coordinate_text(p->host),
                                   .devices = coordinate_text(p->devices),
+                                  .gpus = coordinate_text(p->gpus),
                                   .pid = p->pid,
                                   .cores = p->cores,
+                                  .abilities = p->abilities,
                                   .bytes = p->memory},
                          .machine = coordinate_text(p->machine),
                          .seen = p->seq};

@@ -194,6 +194,7 @@ send_form(struct coordinator *c)
             c, r,
             (struct packet){.kind = PACKET_FORM,
                             .threads = f->threads,
+                            .abilities = f->abilities,
                             .ranges = {(const void *)f->range, (uint32_t)(sizeof *f->range * (size_t)f->nrange)},
                             .slots = {(const void *)c->slot, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
                             .home = (uint32_t)m->info.memory,

@@ -9,7 +9,7 @@
 enum { DEVICES_MOST = 4096 };
 
 static int
-parse_word(char *word, struct device_counts *out, bool first)
+parse_word(char *word, bool here, struct device_counts *out, bool first)
 {
     char *colon = strchr(word, ':'), *end = NULL;
     long count = 1;
@@ -17,14 +17,15 @@ parse_word(char *word, struct device_counts *out, bool first)
         *colon = '\0';
         count = strtol(colon + 1, &end, 10);
     }
+    if (!strcmp(word, device_cuda.name)) {
+        if (first) out->first = DEV_CUDA;
+        TRY(cuda_parse(colon ? colon + 1 : "0", here, &out->gpus));
+        out->n[DEV_CUDA] = out->gpus.n;
+        return 0;
+    }
     int kind = device_kind_parse(word);
     if (kind < 0) return err_last();
     if (first) out->first = kind;
-    if (kind == DEV_CUDA) {
-        TRY(cuda_parse(colon ? colon + 1 : "0", &out->gpus));
-        out->n[kind] = out->gpus.n;
-        return 0;
-    }
     if (out->n[kind]) return fail(E_PLACE, "devices: \"%s\" is named twice", word);
     if (colon && (end == colon + 1 || *end || count < 1 || count > DEVICES_MOST))
         return fail(E_PLACE, "devices: \"%s\" wants a number of devices from 1 to %d, not \"%s\"", word, DEVICES_MOST,
@@ -34,7 +35,7 @@ parse_word(char *word, struct device_counts *out, bool first)
 }
 
 int
-device_counts_parse(const char *text, struct device_counts *out)
+device_counts_parse(const char *text, bool here, struct device_counts *out)
 {
     *out = (struct device_counts){.first = DEV_CPU};
     for (const char *at = text; *at;) {
@@ -43,7 +44,7 @@ device_counts_parse(const char *text, struct device_counts *out)
         if (n == 0 || n >= sizeof word) return fail(E_PLACE, "devices \"%s\": kind:count, separated by commas", text);
         memcpy(word, at, n);
         word[n] = '\0';
-        TRY(parse_word(word, out, at == text));
+        TRY(parse_word(word, here, out, at == text));
         at += n + (at[n] == ',');
     }
     return 0;
@@ -56,22 +57,41 @@ is_word(const char *at, size_t n, const char *word)
 }
 
 int
-device_counts_of_worker(const char *text, struct device_counts *out)
+device_counts_of_worker(const char *text, bool here, struct device_counts *out)
 {
-    static const int of_workers[] = {DEV_CPU, DEV_LATE};
+    static const int of_workers[] = {DEV_CPU, DEV_LATE, DEV_CUDA};
     for (const char *at = text; *at; at += strcspn(at, ","), at += *at == ',') {
         size_t n = strcspn(at, ":,"), k = 0;
         while (k < countof(of_workers) && !is_word(at, n, device_kind_text(of_workers[k]))) k++;
         if (n && k == countof(of_workers))
-            return fail(E_PLACE, "workers have devices of kind cpu, not %.*s", (int)MIN(n, 32), at);
+            return fail(E_PLACE, "workers have devices of kind cpu and cuda, not %.*s", (int)MIN(n, 32), at);
     }
-    TRY(device_counts_parse(text, out));
+    TRY(device_counts_parse(text, here, out));
     return out->n[DEV_CPU] ? 0 : fail(E_PLACE, "workers have cpu devices, \"cpu:1\" or more, and this text names none");
+}
+
+static bool
+gpus_suit(const struct cuda_choice *wanted, const struct cuda_choice *c)
+{
+    bool suit = wanted->all ? c->n > 0 : wanted->n == c->n;
+    for (int i = 0; i < c->n && suit; i++)
+        suit = wanted->all ? c->device[i].parts == 1
+                           : c->device[i].gpu == wanted->device[i].gpu && c->device[i].parts == wanted->device[i].parts;
+    return suit;
+}
+
+bool
+device_counts_suit(const struct device_counts *wanted, const struct device_counts *d)
+{
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_CUDA && wanted->n[k] != d->n[k]) return false;
+    return wanted->first == d->first && gpus_suit(&wanted->gpus, &d->gpus);
 }
 
 static void
 print_gpus(const struct cuda_choice *c, struct str *out)
 {
+    if (c->all) str_addf(out, "%scuda:all", out->len ? "," : "");
     for (int i = 0; i < c->n; i += c->device[i].parts)
         str_addf(out, "%scuda:%dx%d", out->len ? "," : "", c->device[i].gpu, c->device[i].parts);
 }

@@ -18,10 +18,13 @@ device_number(int kind, int32_t rank)
 {
     return (uint64_t)(uint32_t)kind << 32 | (uint32_t)rank;
 }
-/* Reads the text and no more: a session takes the GPUs (cuda_choose). E_PLACE: what is wrong with the text. */
-int device_counts_parse(const char *text, struct device_counts *out);
-/* The same for a worker: it has cpu devices, through which bytes of others come and go, and no GPUs. */
-int device_counts_of_worker(const char *text, struct device_counts *out);
+/* here: GPUs are those of this process's driver, which a session takes (cuda_choose); else they are another process's,
+ * and "cuda:all" is how many it says that they are. E_PLACE: what is wrong with the text. */
+int device_counts_parse(const char *text, bool here, struct device_counts *out);
+/* The same for a worker: it has cpu devices, through which bytes of others come and go. */
+int device_counts_of_worker(const char *text, bool here, struct device_counts *out);
+/* Are these the devices that are wanted? "cuda:all" wants whole GPUs, one at least. */
+bool device_counts_suit(const struct device_counts *wanted, const struct device_counts *d);
 void device_counts_print(const struct device_counts *d, struct str *out);
 
 #endif

@@ -2,6 +2,7 @@
 #include "actors/cluster/control.h"
 
 #include "actors/cluster/bus_host.h"
+#include "actors/cluster/gpus.h"
 #include "actors/cluster/position.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -18,7 +19,7 @@ static int
 member_counts(struct cluster *c, int rank, struct device_counts *out)
 {
     const char *text = coordinator_member(c->c, rank)->devices;
-    int status = device_counts_of_worker(text, out);
+    int status = device_counts_of_worker(text, false, out);
     if (status) err_note("worker %d", rank);
     return status;
 }
@@ -26,15 +27,17 @@ member_counts(struct cluster *c, int rank, struct device_counts *out)
 int
 control_check_kept(const struct cluster *c)
 {
-    struct device_counts d;
+    struct device_counts wanted, d;
     struct str want = {0};
     int status = 0;
     if (!c->options.devices) return 0;
-    TRY(device_counts_of_worker(c->options.devices, &d));
-    device_counts_print(&d, &want);
+    TRY(device_counts_of_worker(c->options.devices, false, &wanted));
+    device_counts_print(&wanted, &want);
     for (int r = 0; r < c->options.world && !status; r++) {
         const struct member_info *m = coordinator_member(c->c, r);
-        if (m->state == MEMBER_PRESENT && strcmp(m->devices, str_text(&want)))
+        if (m->state != MEMBER_PRESENT) continue;
+        status = device_counts_of_worker(m->devices, false, &d);
+        if (!status && !device_counts_suit(&wanted, &d))
             status = fail(E_PLACE,
                           "worker %d, which an earlier controller left at %s, has devices %s, not %s; it stays "
                           "for one that wants those",
@@ -73,6 +76,7 @@ settle_rank(struct cluster *c, int rank)
     if (c->nslot + (int)n > CLUSTER_SLOTS) return fail(E_ARG, "more than %d device threads", CLUSTER_SLOTS);
     if (first + n > BUS_HOST_SLOTS) return fail(E_ARG, "more than %d device threads on one host", BUS_HOST_SLOTS);
     if (rank == 0) c->devices.first = d.first;
+    if (d.n[DEV_CUDA]) c->abilities &= coordinator_member(c->c, rank)->abilities;
     for (int k = 0; k < NDEVICE_KIND; k++) {
         if (!d.n[k]) continue;
         c->range[c->nrange++] = (struct range){.kind = (uint32_t)k,
@@ -161,7 +165,9 @@ settle(struct cluster *c)
     c->bytes = must_alloc(sizeof *c->bytes * (size_t)c->nmemory);
     c->range = must_alloc(sizeof *c->range * (size_t)(c->options.world * NDEVICE_KIND));
     c->slot = must_alloc(sizeof *c->slot * CLUSTER_SLOTS);
+    c->abilities = UINT32_MAX;
     for (int r = 0; r < c->options.world; r++) TRY(settle_rank(c, r));
+    if (c->devices.n[DEV_CUDA]) TRY(cuda_join(c->abilities, 0, 0));
     settle_plan_ranges(c);
     for (int m = 0; m < c->nmemory; m++) TRY(settle_memory(c, m));
     return 0;
@@ -189,6 +195,7 @@ control_begin(struct cluster *c)
     if (!c->range) TRY(settle(c));
     TRY(new_bus(c, c->bus_text));
     struct form f = {.threads = (uint32_t)c->options.threads,
+                     .abilities = c->abilities,
                      .segment = c->path,
                      .bus = c->bus_text,
                      .nrange = c->nrange,
@@ -281,6 +288,23 @@ cluster_thread_of(const struct cluster *c, int kind, int device)
     const struct range *r = range_of(c, kind, device);
     if (!r || (int)r->memory != c->home) return -1;
     return (int)(r->slot + ((uint32_t)device - r->first) % r->nslot);
+}
+
+int
+cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels)
+{
+    const struct range *r = range_of(c, DEV_CUDA, device);
+    if (!r) return fail(E_PLACE, "there is no cuda:%d; the workers have %d of kind cuda", device, (int)c->devices.n[DEV_CUDA]);
+    pthread_mutex_lock(&c->lock);
+    const struct member_info *m = NULL;
+    for (int k = 0; k < c->options.world && !m; k++) {
+        const struct member_info *of = coordinator_member(c->c, k);
+        if (of->memory == (int)r->memory && of->gpus && *of->gpus) m = of;
+    }
+    bool known = m && !gpus_check(m->gpus, (int)r->n);
+    if (known) gpus_read(m->gpus, device - (int)r->first, out, kernels);
+    pthread_mutex_unlock(&c->lock);
+    return known ? 0 : fail(E_LOST, "the worker of cuda:%d is lost", device);
 }
 
 static struct bank *

@@ -14,6 +14,7 @@
  * Nothing that comes is trusted: programs are read strictly and proved, addresses must lie in the segment whole. */
 #include "actors/cluster/server.h"
 
+#include "actors/cluster/gpus.h"
 #include "actors/cluster/machine.h"
 #include "actors/cluster/position.h"
 #include "actors/cluster/reach.h"
@@ -579,6 +580,9 @@ open_server(struct server *s)
     if (banks_wanted(&s->options.devices)) machine_apart(&s->machine);
     machine_host(s->options.host, s->host);
     device_counts_print(&s->options.devices, &s->devices);
+    int ngpu = s->options.devices.n[DEV_CUDA];
+    if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu)); /* of the coordinator before it may have known others */
+    gpus_print(0, ngpu, &s->gpus);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     struct member_env env = {s, on_send, on_work, on_word};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
@@ -587,6 +591,8 @@ open_server(struct server *s)
                                          .host = span_text(s->host),
                                          .machine = span_text(str_text(&s->machine)),
                                          .devices = span_text(str_text(&s->devices)),
+                                         .gpus = {(const void *)s->gpus.text, (uint32_t)s->gpus.len},
+                                         .abilities = cuda_abilities(),
                                          .pid = (uint32_t)getpid(),
                                          .cores = (uint32_t)thread_cores(),
                                          .memory = (uint64_t)pages * (uint64_t)size,
@@ -618,6 +624,7 @@ close_server(struct server *s)
     str_free(&s->packet);
     str_free(&s->machine);
     str_free(&s->devices);
+    str_free(&s->gpus);
     roots_free(&s->roots);
     free(s->job);
     free(s->map.range);

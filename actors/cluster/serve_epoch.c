@@ -202,6 +202,20 @@ read_map(struct server *s, const struct packet *p)
     return 0;
 }
 
+/* Plans for GPUs are made for what all that the cluster has can do, also where there are none. */
+static int
+join_gpus(const struct server *s, uint32_t abilities)
+{
+    int n = 0, first = 0, all = 0;
+    for (int i = 0; i < s->map.nrange; i++) {
+        const struct plan_range *r = &s->map.range[i];
+        if (r->kind != DEV_CUDA) continue;
+        all += r->n;
+        if (r->memory == s->map.memory) n = r->n, first = r->first;
+    }
+    return all ? cuda_join(abilities, first, n) : 0;
+}
+
 /* Where messages reach a thread of a memory's part: its slot's owner, whose slots there are its threads in order. -1:
  * there is no such thread. */
 int64_t
@@ -326,6 +340,7 @@ server_form(struct server *s, const struct order *o)
     pthread_mutex_lock(&s->lock);
     if (!status) status = read_map(s, &o->packet);
     pthread_mutex_unlock(&s->lock);
+    if (!status) status = join_gpus(s, o->packet.abilities);
     if (!status) status = open_engine(s, member_rank(s->member), &bus, &engine);
     if (!status && s->carrier) status = join_others(s, o, bus);
     pthread_mutex_lock(&s->lock);

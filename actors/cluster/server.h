@@ -63,7 +63,7 @@ struct server {
     struct serve_options options;
     struct link *link;
     struct worker_member *member;
-    struct str packet, machine, devices;
+    struct str packet, machine, devices, gpus;
     char host[64];
     pthread_mutex_t lock; /* guards what is above and here, but for what is the main thread's */
     pthread_t thread;

@@ -32,6 +32,7 @@ struct remote {
     uint64_t id;
     struct str bytes;
     unsigned char digest[CLUSTER_ID];
+    bool alone; /* the part of the session's memory is made there as it is nowhere else */
     int npart;
     struct remote_part *part; /* by memory */
     struct places *places;
@@ -238,6 +239,15 @@ remote_rows(struct rille_session *s, struct runner *r)
 
 /* ---- shipping ---- */
 
+/* A library of products is asked on the GPU which of them it computes, and in how much scratch. */
+static bool
+asks_a_library(const struct plan *p)
+{
+    for (int32_t d = 0; d < p->ndevice; d++)
+        if (device_kind(p->device[d].kind)->flags & MULTIPLIES) return true;
+    return false;
+}
+
 static struct remote *
 remote_new(struct rille_session *s, const struct runner *r)
 {
@@ -245,6 +255,7 @@ remote_new(struct rille_session *s, const struct runner *r)
     struct remote *m = must_alloc(sizeof *m);
     program_write(p->program, &m->bytes);
     m->id = program_name(m->bytes.text, m->bytes.len);
+    m->alone = asks_a_library(p);
     plan_digest(p, m->digest);
     m->npart = cluster_memories(s->cluster);
     m->part = ARENA_ARRAY(&m->arena, struct remote_part, m->npart);
@@ -279,7 +290,7 @@ job_of(struct reply *reply)
     struct cluster_job job = {.start = {.program = m->id,
                                         .bytes = m->bytes.text,
                                         .nbyte = m->bytes.len,
-                                        .memory = p->memory,
+                                        .memory = m->alone ? -1 : p->memory,
                                         .places = m->places,
                                         .numbers = reply->r->run.number,
                                         .nnumber = p->program->nnumber,

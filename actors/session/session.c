@@ -58,8 +58,9 @@ set_devices(struct rille_session *s, const struct rille_options *o)
         s->ndevice[DEV_CPU] = MAX(8, cores());
         return o ? set_collectives(o, &d.gpus) : 0;
     }
-    TRY(device_counts_parse(o->devices, &d));
+    TRY(device_counts_parse(o->devices, !o->cluster, &d));
     TRY(set_collectives(o, &d.gpus));
+    if (o->cluster) return 0; /* they are workers' (open_cluster) */
     TRY(cuda_choose(&d.gpus));
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) s->ndevice[k] = d.n[k];
@@ -142,15 +143,17 @@ int
 rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out)
 {
     struct cuda_gpu gpu;
-    if (face_session(s, __func__) || face_given(out, "out", __func__)) return err_last();
-    TRY(cuda_gpu_of(device, &gpu));
-    *out = (struct rille_gpu_info){.memory = (int64_t)gpu.bytes, .major = gpu.major, .minor = gpu.minor};
-    memcpy(out->name, gpu.name, sizeof out->name);
     struct str kernels = {0};
-    cuda_kernel_about(&kernels);
-    snprintf(out->kernels, sizeof out->kernels, "%s", str_text(&kernels));
+    if (face_session(s, __func__) || face_given(out, "out", __func__)) return err_last();
+    int status = s->cluster ? cluster_gpu(s->cluster, device, &gpu, &kernels) : cuda_gpu_of(device, &gpu);
+    if (!status && !s->cluster) cuda_kernel_about(&kernels);
+    if (!status) {
+        *out = (struct rille_gpu_info){.memory = (int64_t)gpu.bytes, .major = gpu.major, .minor = gpu.minor};
+        memcpy(out->name, gpu.name, sizeof out->name);
+        snprintf(out->kernels, sizeof out->kernels, "%s", str_text(&kernels));
+    }
     str_free(&kernels);
-    return 0;
+    return status;
 }
 
 /* ---- opening and closing ---- */

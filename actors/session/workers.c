@@ -38,7 +38,8 @@ rille_worker(const struct rille_worker_options *o)
                                .joined = o->joined,
                                .die = o->die};
     memcpy(so.secret, o->secret, sizeof so.secret);
-    TRY(device_counts_of_worker(o->devices, &so.devices));
+    TRY(device_counts_of_worker(o->devices, true, &so.devices));
+    TRY(cuda_choose(&so.devices.gpus));
     return cluster_serve(&so);
 }
 
@@ -81,7 +82,7 @@ rille_devices(const char *text)
 {
     struct device_counts d;
     TRY(face_given(text, "the devices", __func__));
-    return device_counts_of_worker(text, &d);
+    return device_counts_of_worker(text, false, &d);
 }
 
 int

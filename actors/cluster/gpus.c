@@ -1,0 +1,76 @@
+/* gpus.c - entries about GPUs, with a bar behind each. */
+#include "actors/cluster/gpus.h"
+
+#include "runtime/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void
+end_entry(struct str *s, size_t begin)
+{
+    for (size_t i = begin; i < s->len; i++)
+        if (s->text[i] < ' ' || s->text[i] > '~' || s->text[i] == '|') s->text[i] = ' ';
+    str_add(s, "|");
+}
+
+void
+gpus_print(int first, int n, struct str *out)
+{
+    struct cuda_gpu g;
+    size_t begin = out->len;
+    if (n == 0) return;
+    cuda_kernel_about(out);
+    end_entry(out, begin);
+    for (int i = 0; i < n; i++) {
+        begin = out->len;
+        if (cuda_gpu_of(first + i, &g)) err_clear();
+        str_addf(out, "%d.%d %zu %s", g.major, g.minor, g.bytes, g.name);
+        end_entry(out, begin);
+    }
+}
+
+static const char *
+entry_at(const char *text, int i)
+{
+    for (; i > 0 && text; i--) {
+        text = strchr(text, '|');
+        if (text) text++;
+    }
+    return text;
+}
+
+static bool
+read_entry(const char *at, struct cuda_gpu *out)
+{
+    const char *entry_end = strchr(at, '|');
+    char *end;
+    *out = (struct cuda_gpu){0};
+    long major = strtol(at, &end, 10), minor = *end == '.' ? strtol(end + 1, &end, 10) : -1;
+    unsigned long long bytes = *end == ' ' ? strtoull(end + 1, &end, 10) : 0;
+    if (!entry_end || *end != ' ' || end >= entry_end || major < 0 || major > 99 || minor < 0 || minor > 99) return false;
+    size_t n = (size_t)(entry_end - end - 1);
+    if (n >= sizeof out->name || bytes > SIZE_MAX / 2) return false;
+    out->major = (int)major;
+    out->minor = (int)minor;
+    out->bytes = (size_t)bytes;
+    memcpy(out->name, end + 1, n);
+    return true;
+}
+
+int
+gpus_check(const char *text, int n)
+{
+    struct cuda_gpu g;
+    const char *at = entry_at(text, 1);
+    bool good = n == 0 ? !*text : at != NULL;
+    for (int i = 0; good && i < n; i++, at = entry_at(at, 1)) good = at && read_entry(at, &g);
+    return good && (n == 0 || (at && !*at)) ? 0 : fail(E_BUS, "GPUs: %d devices are told of in another way", n);
+}
+
+void
+gpus_read(const char *text, int i, struct cuda_gpu *out, struct str *kernels)
+{
+    str_addn(kernels, text, strcspn(text, "|"));
+    read_entry(entry_at(text, 1 + i), out);
+}
