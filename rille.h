@@ -112,8 +112,9 @@ void rille_sweep(const char *join);
 /* Writes the address of this host by which it reaches another, one of IPv6 in brackets; non-zero: it does not. */
 int rille_own_address(const char *host, char out[64]);
 int rille_address(const char *text); /* non-zero: what is wrong with an address */
-int rille_devices(const char *text); /* the same for the list of a worker's devices */
-int rille_key_new(char **text);      /* what a key file holds */
+/* The same for the list of a worker's devices. here: of a worker in this process, whose driver is asked for GPUs. */
+int rille_devices(const char *text, bool here);
+int rille_key_new(char **text); /* what a key file holds */
 /* What the files of a folder of keys hold: text[0] the coordinator's, text[1 + r] that of rank r, whose key stands for
  * that rank; the texts are the caller's to free. Non-zero: so many workers... */
 int rille_key_new_ranks(int workers, char **text);

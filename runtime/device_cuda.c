@@ -83,7 +83,8 @@ read_text(const char *text, bool *all, long *gpu, long *parts)
 {
     *all = !strcmp(text, "all");
     if (*all || read_number(text, gpu, parts)) return 0;
-    return fail(E_PLACE, "devices: \"cuda:%s\": expected cuda:all, cuda:0, or cuda:0x4 for four that share GPU 0", text);
+    return fail(E_PLACE, "devices: \"cuda:%s\": expected cuda:all, cuda:0, or cuda:0x4 for four that share GPU 0",
+                text);
 }
 
 static int

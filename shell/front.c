@@ -430,7 +430,7 @@ worker(const struct words *w)
     if (read_keep(w, &o.keep_seconds)) return USAGE;
     if (!w->join) return usage("worker: --join ADDRESS is wanted: the coordinator's%s", "");
     if (rille_address(w->join)) return usage("worker: --join: %s", rille_error());
-    if (rille_devices(o.devices)) return usage("worker: %s", rille_error());
+    if (rille_devices(o.devices, true)) return usage("worker: %s", rille_error());
     if (w->rank && integer(w->rank, 0, WORKERS_MOST - 1, &o.rank))
         return usage("worker: --rank counts from 0, and is not '%s'", w->rank);
     if (w->wait && integer(w->wait, 1, 1 << 24, &o.wait_seconds))
@@ -499,7 +499,7 @@ ranked(int *argc, char **argv, struct front *f)
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds)) return USAGE;
-        if (rille_devices(o.devices)) return usage("%s", rille_error());
+        if (rille_devices(o.devices, true)) return usage("%s", rille_error());
         return r.mpi ? serve_as_child(&o) : serve(&o);
     }
     struct environment e;
@@ -565,7 +565,7 @@ int
 front_options(struct front *f, const char *devices, struct rille_options *o)
 {
     if (!f->on) return 0;
-    if (devices && rille_devices(devices)) return -1;
+    if (devices && rille_devices(devices, false)) return -1;
     f->devices = f->cluster.devices = devices;
     o->cluster = &f->cluster;
     return 0;

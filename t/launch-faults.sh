@@ -244,11 +244,11 @@ go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", 
 ok "devices that the workers do not have are an error at the line" ends 1 "there is no device 4; this session has cpu:4"
 go launch -n 2 -d cpu:0 -e ''
 ok "none is an error of usage" ends 2 '"cpu" wants a number of devices'
-for devices in gpu:1 meta:2 cpu:1,meta:1 cuda:1; do
+for devices in gpu:1 meta:2 cpu:1,meta:1 nvidia:1; do
   go launch -n 2 -d $devices -e 'print(1)'
-  ok "workers of $devices are not started" ends 2 "workers have devices of kind cpu, not "
+  ok "workers of $devices are not started" ends 2 "workers have devices of kind cpu and cuda, not "
   go worker --join $address -d $devices
-  ok "nor does one of them join" ends 2 "workers have devices of kind cpu, not "
+  ok "nor does one of them join" ends 2 "workers have devices of kind cpu and cuda, not "
 done
 files=$(ulimit -S -n)
 ulimit -S -n 24

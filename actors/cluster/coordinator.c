@@ -381,6 +381,8 @@ coordinator_bytes(const struct coordinator *c)
 {
     size_t n = sizeof *c + sizeof *c->member * (size_t)c->options.world + sizeof *c->peer * (size_t)c->peer_capacity;
     for (int r = 0; r < c->options.world; r++)
-        if (c->member[r].info.host) n += strlen(c->member[r].info.host) + strlen(c->member[r].info.devices) + strlen(c->member[r].info.gpus) + 3;
+        if (c->member[r].info.host)
+            n +=
+                strlen(c->member[r].info.host) + strlen(c->member[r].info.devices) + strlen(c->member[r].info.gpus) + 3;
     return n + (sizeof *c->shipped + (size_t)c->options.world) * (size_t)c->nshipped;
 }

@@ -80,8 +80,8 @@ const char *member_state_text(enum member_state state);
 
 struct member_info {
     enum member_state state;
-    int peer;   /* its link, -1 */
-    int memory; /* -1: the world has not yet been full */
+    int peer;                    /* its link, -1 */
+    int memory;                  /* -1: the world has not yet been full */
     char *host, *devices, *gpus; /* gpus: what it tells of them (gpus.h) */
     uint32_t pid, cores, abilities;
     uint64_t bytes, beats;  /* bytes: of its host's memory */
@@ -175,7 +175,7 @@ struct start {
     const void *bytes;
     size_t nbyte;
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID]; /* of the part that the controller made, and its outline */
-    int memory; /* whose part that is; -1: nobody's, it cannot be compared */
+    int memory;                                            /* whose part that is; -1: nobody's, it cannot be compared */
     uint32_t run, flags;
     const struct places *places; /* by memory */
     const uint64_t *numbers;

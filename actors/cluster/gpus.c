@@ -48,7 +48,8 @@ read_entry(const char *at, struct cuda_gpu *out)
     *out = (struct cuda_gpu){0};
     long major = strtol(at, &end, 10), minor = *end == '.' ? strtol(end + 1, &end, 10) : -1;
     unsigned long long bytes = *end == ' ' ? strtoull(end + 1, &end, 10) : 0;
-    if (!entry_end || *end != ' ' || end >= entry_end || major < 0 || major > 99 || minor < 0 || minor > 99) return false;
+    if (!entry_end || *end != ' ' || end >= entry_end || major < 0 || major > 99 || minor < 0 || minor > 99)
+        return false;
     size_t n = (size_t)(entry_end - end - 1);
     if (n >= sizeof out->name || bytes > SIZE_MAX / 2) return false;
     out->major = (int)major;

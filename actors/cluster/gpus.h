@@ -1,6 +1,6 @@
-/* gpus.h - what a worker tells of its GPUs, as text of printable characters: who compiles kernels for them, then each of
- * its devices of kind cuda, in their order, with a bar behind each entry: "NVRTC 12.8, not kept|9.0 85899345920 NVIDIA
- * H100|". Values; any thread. */
+/* gpus.h - what a worker tells of its GPUs, as text of printable characters: who compiles kernels for them, then each
+ * of its devices of kind cuda, in their order, with a bar behind each entry: "NVRTC 12.8, not kept|9.0 85899345920
+ * NVIDIA H100|". Values; any thread. */
 #ifndef RILLE_CLUSTER_GPUS_H
 #define RILLE_CLUSTER_GPUS_H
 

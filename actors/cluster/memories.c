@@ -294,7 +294,9 @@ int
 cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels)
 {
     const struct range *r = range_of(c, DEV_CUDA, device);
-    if (!r) return fail(E_PLACE, "there is no cuda:%d; the workers have %d of kind cuda", device, (int)c->devices.n[DEV_CUDA]);
+    if (!r)
+        return fail(E_PLACE, "there is no cuda:%d; the workers have %d of kind cuda", device,
+                    (int)c->devices.n[DEV_CUDA]);
     pthread_mutex_lock(&c->lock);
     const struct member_info *m = NULL;
     for (int k = 0; k < c->options.world && !m; k++) {

@@ -51,7 +51,8 @@ struct packet {
     uint32_t protocol, pid, cores, threads, abilities, world, run, status, flags, nslot, home, made, every;
     int32_t rank, node, speaker, lacks;
     uint64_t memory, program, offset, total, count, source;
-    struct span version, host, machine, devices, gpus, text, job, digest, outline, segment, beat, bulk, bus, port, secret;
+    struct span version, host, machine, devices, gpus, text, job, digest, outline, segment, beat, bulk, bus, port,
+        secret;
     struct span bytes;                    /* of a program, of rows, of acts, of a value */
     struct span ranges;                   /* u32: where devices live, as struct range (coordinator.h) has it */
     struct span slots;                    /* u32: which worker runs each slot */

@@ -78,11 +78,11 @@ rille_own_address(const char *host, char out[64])
 }
 
 int
-rille_devices(const char *text)
+rille_devices(const char *text, bool here)
 {
     struct device_counts d;
     TRY(face_given(text, "the devices", __func__));
-    return device_counts_of_worker(text, false, &d);
+    return device_counts_of_worker(text, here, &d);
 }
 
 int
