@@ -134,7 +134,7 @@ join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir
 serve() { # serve CHUNK: by a controller without a plug-in, for two workers
   timeout 100 "$dir/bare/rille" coordinator --bind "$address" --world 2 -e "$1" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out") stderr=$(cat "$dir/err")
-  wait
+  wait 2>/dev/null
 }
 product='rille.manual_seed(1)
   for _, ranks in ipairs{{0}, {1}, {0, 1}} do
@@ -151,10 +151,30 @@ is "a controller without the plug-in has what workers' GPUs compute" "$stdout$st
 mkdir "$dir/less"
 cp "$rille" "$dir/librille-cuda.so" "$dir/libtoolkit.so" "$dir/less"
 ln -s libtoolkit.so "$dir/less/libnvrtc.so.99"
+cc -shared -o "$dir/less/libcublasLt.so.99" -x c /dev/null # found before any other, and of no use
+export FAKE_CUDA_LOG=$dir/told
 join 0 cuda:0,cpu:1
 LD_LIBRARY_PATH=$dir/less rille=$dir/less/rille join 1 cuda:3,cpu:1
 serve "$product"
 tells() { awk -v near=0.0001 'NR == FNR { want[FNR] = $1; next } { d = $1 - want[FNR]; if (d < 0) d = -d; if (d > near * want[FNR]) exit 1 } END { exit FNR != 3 }' \
   <(printf '%s\n' "$want" | while read -r x; do printf '%f\n' "$x"; done) <(printf '%s\n' "$stdout" | while read -r x; do printf '%f\n' "$x"; done); }
 ok "where one worker's lack a library, all do without" tells
+is "and none computes by it" "$(grep -c '^kernel' "$dir/told" | sed 's/^[1-9].*/some/') $(grep -c '^multiply' "$dir/told")" "some 0"
+unset FAKE_CUDA_LOG
+fewer='local x = rille.ones({8}, {placement = rille.placement("cuda", {0, 1, 2}), sbp = "S(0)"})
+  rille.snapshot{1}
+  os.execute("kill -9 " .. rille.workers()[2].pid)
+  repeat until not pcall(function() return (x * 2):sum():item() end)
+  local function join(devices) return os.getenv("JOIN") .. " --rank 1 --wait 20 -d " .. devices .. " 2>&1 " end
+  os.execute("{ until " .. join("cuda:2,cpu:1") .. "| grep -q devices; do sleep 0.1; done; " .. join("cpu:1") .. "; LD_LIBRARY_PATH=$LESS $LESS/" ..
+    join("cuda:2x2,cpu:1") .. "; " .. join("cuda:3x2,cpu:1") .. "; } >&2 &")
+  rille.recover()
+  print((x * 2):sum():item())'
+join 0 cuda:0,cpu:1
+join 1 cuda:1x2,cpu:1
+PATH=$dir:$PATH JOIN="rille worker --join $address" LESS=$dir/less serve "$fewer"
+is "one that comes in place of another has as many GPUs, which can as much" "$stdout $(grep -o 'let in: .*' <<<"$stderr" | cut -c9- | grep -v 'another worker')" \
+  "16.0 rank 1 has 2 devices of kind cuda, the worker 1
+rank 1 has 2 devices of kind cuda, the worker 0
+the worker's GPUs lack a compiler or a library that those of rank 1 had"
 finish

@@ -58,6 +58,7 @@ struct memory {
     uint32_t *meets; /* memories whose workers its own have asked for; its neighbours they know anyway */
     int nmeet, meet_capacity;
     int first; /* rank of its first member in this epoch, which speaks for the others; -1: it has none */
+    int ngpu;  /* devices of kind cuda, since an epoch was formed */
 };
 
 struct coordinator {

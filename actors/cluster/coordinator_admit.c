@@ -60,15 +60,29 @@ rank_for(const struct coordinator *c, int key, const struct packet *p)
     return -1;
 }
 
+/* Plans are there for the GPUs of who had the rank. */
+static int
+check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
+{
+    int memory = c->member[rank].info.memory;
+    if (memory < 0 || c->form.nrange == 0) return 0;
+    if (n != c->memory[memory].ngpu)
+        return fail(E_PLACE, "rank %d has %d devices of kind cuda, the worker %d", rank, c->memory[memory].ngpu, n);
+    if (n && c->form.abilities & ~p->abilities)
+        return fail(E_PLACE, "the worker's GPUs lack a compiler or a library that those of rank %d had", rank);
+    return 0;
+}
+
 /* Devices that the session could not use would end the job of all. */
 static void
-object_to_devices(const struct packet *p, struct str *why)
+object_to_devices(const struct coordinator *c, int rank, const struct packet *p, struct str *why)
 {
     struct device_counts d;
     char *text = coordinate_text(p->devices), *gpus = coordinate_text(p->gpus);
     int status = device_counts_of_worker(text, false, &d);
     if (!status && d.gpus.all) status = fail(E_PLACE, "the worker does not say how many GPUs it has");
     if (!status) status = gpus_check(gpus, d.n[DEV_CUDA]);
+    if (!status) status = check_gpus(c, rank, p, d.n[DEV_CUDA]);
     if (status) {
         str_add(why, err_text());
         err_clear();
@@ -100,7 +114,7 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     } else if (rank < 0) {
         str_addf(why, "the job has its %d worker%s already", c->options.world, c->options.world == 1 ? "" : "s");
     } else {
-        object_to_devices(p, why);
+        object_to_devices(c, rank, p, why);
     }
     return why->len > 0;
 }

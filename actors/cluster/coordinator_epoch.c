@@ -2,6 +2,7 @@
 #include "actors/cluster/coordinate.h"
 
 #include "runtime/arena.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -232,6 +233,9 @@ coordinator_form(struct coordinator *c, const struct form *f)
     c->form = *f;
     c->phase = CLUSTER_MAKE;
     c->nslot = f->nslot;
+    for (int m = 0; m < c->nmemory; m++) c->memory[m].ngpu = 0;
+    for (int i = 0; i < f->nrange; i++)
+        if (f->range[i].kind == DEV_CUDA) c->memory[f->range[i].memory].ngpu += (int)f->range[i].n;
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
     find_keepers(c);
     line_up(c);
