@@ -77,6 +77,7 @@ cuda_collect(struct communicator *c, int32_t seat, const struct collective_call 
     struct cuda_collective what = {verb[call->verb], reduce[call->reduce], element_of[call->dtype], call->numel};
     UNUSED(s);
     TRY(cuda_cut_work());
+    TRY(cuda_graph_launch());
     return cuda_note(cuda_opened()->collect(own->made, seat, &what, in, out));
 }
 

@@ -241,5 +241,5 @@ cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int thr
 {
     int major, minor, i = cuda_index(device);
     const struct cuda_device *d = cuda_device_at(i, &major, &minor);
-    return cuda_note(cuda_opened()->launch(d->gpu, k->of[i], blocks, threads, argument, bytes));
+    return cuda_graph_kernel(d->gpu, k->of[i], blocks, threads, argument, bytes);
 }

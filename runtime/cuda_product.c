@@ -66,5 +66,5 @@ cuda_product_run(const struct cuda_way *w, int device, const struct cuda_factors
 {
     int major, minor, i = cuda_index(device);
     const struct cuda_device *d = cuda_device_at(i, &major, &minor);
-    return cuda_note(cuda_opened()->multiply(d->gpu, w->of[i], at));
+    return cuda_graph_product(d->gpu, w->of[i], at);
 }

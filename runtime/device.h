@@ -40,6 +40,8 @@ struct device_events {
     int (*note)(int device, void *event);
     int (*await)(int device, void *event);  /* blocks until all of that is done; any thread, like the next */
     int (*follow)(int device, void *event); /* what this thread launches on the device from now on waits for it */
+    /* From now on what this thread launches may be put off until it notes, follows or settles; NULL: nothing is. */
+    void (*gather)(bool on);
 };
 
 /* The session's thread calls all functions but those of streams, between runs. */
@@ -63,6 +65,7 @@ struct device_kind {
     int64_t (*mark)(const struct stream *s);
     bool (*passed)(const struct stream *s, int64_t mark);
     void (*wait)(struct stream *s, const struct stream *other, int64_t mark);
+    void (*show)(struct stream *s); /* NULL: each piece of work is shown by itself */
     int (*trouble)(struct stream *s, int64_t mark);
     bool (*step)(struct stream *s);
     /* Of streams of the host's that launch work on a device: waits until all that this thread launched there is done.

@@ -289,12 +289,14 @@ give(int device, void *p, size_t bytes)
 static int
 copy(void *dst, const void *src, size_t bytes)
 {
+    TRY(cuda_graph_launch());
     return cuda_note(plugin->copy(dst, src, bytes));
 }
 
 static int
 fill(void *p, int byte, size_t bytes)
 {
+    TRY(cuda_graph_launch());
     return cuda_note(plugin->fill(p, byte, bytes));
 }
 
@@ -313,6 +315,7 @@ cuda_unpin(void *p)
 static int
 carry(int device, void *to, const void *from, const struct view_rows *r, bool *begun)
 {
+    TRY(cuda_graph_launch());
     return cuda_note(plugin->carry(gpu_at(device), to, r->to, from, r->from, r->row, r->nrow, begun));
 }
 
@@ -327,6 +330,7 @@ reach(void *p)
 static int
 settle(int device)
 {
+    TRY(cuda_graph_launch());
     TRY(cuda_note(plugin->settle(gpu_at(device))));
     return cuda_cut_work();
 }
@@ -346,6 +350,7 @@ event_drop(int device, void *event)
 static int
 event_note(int device, void *event)
 {
+    TRY(cuda_graph_launch());
     return cuda_note(plugin->note(gpu_at(device), event));
 }
 
@@ -360,10 +365,12 @@ event_await(int device, void *event)
 static int
 event_follow(int device, void *event)
 {
+    TRY(cuda_graph_launch());
     return cuda_note(plugin->follow(gpu_at(device), event));
 }
 
-static const struct device_events events = {event_make, event_drop, event_note, event_await, event_follow};
+static const struct device_events events = {event_make,  event_drop,   event_note,
+                                            event_await, event_follow, cuda_graph_gather};
 
 static int
 stream_new(int device, int role, bool driven, struct stream **out)
@@ -393,6 +400,7 @@ struct device_kind device_cuda = {
     .mark = host_stream_mark,
     .passed = host_stream_passed,
     .wait = host_stream_wait,
+    .show = host_stream_show,
     .trouble = trouble,
     .step = host_stream_step,
     .settle = settle,

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 9 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 10 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -106,6 +106,13 @@ struct cuda_plugin {
     const char *(*collect)(void *communicator, int seat, const struct cuda_collective *what, const void *in, void *out);
     void (*cut)(void *communicator);  /* parts that wait end, and what they gave is nothing */
     void (*drop)(void *communicator); /* of one that is cut and no thread uses any more */
+    /* Graphs: from capture to captured what this thread launches on the GPU is written down, not done; it launches
+     * kernels and products that it launched before, and asks for nothing else. captured: NULL: there can be no graph of
+     * it. A graph is launched any number of times, and does what was written down each time. */
+    const char *(*capture)(int gpu);
+    void *(*captured)(int gpu);
+    const char *(*replay)(int gpu, void *graph);
+    void (*discard)(int gpu, void *graph);
 };
 
 /* Which devices a process names: the i-th is a 1/parts of a GPU. */
@@ -159,6 +166,21 @@ void cuda_product_get(const struct cuda_product *p, struct cuda_way **out);
 size_t cuda_product_scratch(const struct cuda_way *w);
 /* Launches it. E_KERNEL: the device is broken. */
 int cuda_product_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
+
+/* ---- runs of launches that come again: cuda_graph.c ---- */
+
+/* Whether this thread gathers what it launches, to launch runs that come again as one graph. */
+void cuda_graph_gather(bool on);
+/* Launches what this thread has gathered. Before it waits, notes or follows an event, or puts anything else on its
+ * stream. E_KERNEL. */
+int cuda_graph_launch(void);
+/* Launch, or gather. E_KERNEL. */
+int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
+int cuda_graph_product(int gpu, const void *way, const struct cuda_factors *at);
+struct cuda_graph_count {
+    int64_t graphs, replays; /* that this process made; how often one was launched */
+};
+struct cuda_graph_count cuda_graphs(void); /* any thread */
 
 /* ---- collectives by a library: cuda_collective.c keeps communicators; device.h says what these do ---- */
 

@@ -66,6 +66,13 @@ stream_wait(struct stream *s, const struct stream *other, int64_t mark)
 {
     s->kind->wait(s, other, mark);
 }
+/* Others than who comes behind it on the stream wait for the work so far: it is told of as soon as it is done, not with
+ * work that follows. */
+static inline void
+stream_show(struct stream *s)
+{
+    if (s->kind->show) s->kind->show(s);
+}
 /* Calls fn(of) whenever more of the stream is done: on a thread of the stream's, briefly. Before there is work. False:
  * it does not, and who waits has to look now and then. */
 static inline bool

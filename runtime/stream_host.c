@@ -5,10 +5,12 @@
  * counts what it has enqueued, the thread what is done: a mark is such a count.
  *
  * Work that only launches is done when its device says so, and an event behind each
- * piece tells. The thread asks when it has nothing else to launch, before host code
- * touches bytes, and, for the older half, when LAUNCHED pieces are under way, so that
- * the device always has some. Who waits for what is under way lets the device wait
- * (follow): a stream goes on to launch as soon as the other has launched.
+ * group tells: pieces that follow each other up to one that others wait for (show),
+ * GROUP at most, as far as there is work. The thread asks when it has nothing else to
+ * launch, before host code touches bytes, and, for the older half, when LAUNCHED
+ * groups are under way, so that the device always has some. Who waits for what is under
+ * way lets the device wait (follow): a stream goes on to launch as soon as the other
+ * has launched.
  *
  * The thread sleeps when there is no work, or when the oldest waits for another
  * stream: on its own waker, and on the count of that other. It spins a little
@@ -26,10 +28,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8 };
+enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    struct stream_work work; /* run NULL: waits for `mark` of `other` */
+    struct stream_work work; /* run NULL: waits for `mark` of `other`; NULL too: a group ends */
     const struct stream *other;
     int64_t mark;
 };
@@ -41,8 +43,11 @@ struct host_stream {
     struct waker more; /* of the thread, when there is no work */
     _Atomic bool quit;
     _Atomic int64_t enqueued, done; /* the owner's, the thread's */
-    _Atomic int64_t begun;          /* the thread's: those from `done` on are under way on the device, */
-    void *event[LAUNCHED];          /* work n with event n % LAUNCHED behind it; NULL: its kind has none */
+    _Atomic int64_t begun;          /* the thread's: those from `done` on are under way on the device */
+    int64_t taken;                  /* those from `begun` on are of the group that is being launched */
+    int64_t ngroup, ngone;          /* that are launched; that are done */
+    void *event[LAUNCHED];          /* behind group g is event g % LAUNCHED; NULL: its kind has none */
+    _Atomic int64_t upto[LAUNCHED]; /* and that is the mark at its end */
     struct bell progress;           /* for streams that wait for this one */
     void (*tell)(void *of);         /* NULL: nobody asked */
     void *tell_of;
@@ -89,13 +94,28 @@ may_follow(const struct item *i)
            (waits && atomic_load_explicit(&other->begun, memory_order_acquire) >= i->mark);
 }
 
-/* An event that was noted again meanwhile stands for more: also for what is launched already, so that nobody waits for
- * ever. */
+/* The event of the first group that holds what the mark names. One that was noted again meanwhile stands for more: also
+ * for what is launched already, so that nobody waits for ever. */
+static void *
+event_behind(const struct host_stream *s, int64_t mark)
+{
+    int found = -1;
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < LAUNCHED; i++) {
+        int64_t upto = atomic_load_explicit(&s->upto[i], memory_order_acquire);
+        if (upto < mark || upto >= least) continue;
+        least = upto;
+        found = i;
+    }
+    assert(found >= 0);
+    return s->event[found];
+}
+
 static int
 follow(const struct host_stream *s, const struct item *i)
 {
-    if (host_stream_passed(i->other, i->mark)) return 0;
-    return s->stream.kind->events->follow(s->stream.device, host(i->other)->event[(i->mark - 1) % LAUNCHED]);
+    if (!i->other || host_stream_passed(i->other, i->mark)) return 0;
+    return s->stream.kind->events->follow(s->stream.device, event_behind(host(i->other), i->mark));
 }
 
 /* After a failure nothing more is begun. False: the work waits. */
@@ -130,6 +150,7 @@ finish(struct host_stream *s, int64_t n)
 {
     const struct device_kind *kind = s->stream.kind;
     if (kind->settle) hear(s, kind->settle(s->stream.device), atomic_load_explicit(&s->done, memory_order_relaxed));
+    s->ngone = s->ngroup;
     is_done(s, n);
 }
 
@@ -142,18 +163,23 @@ settle(struct host_stream *s)
     return true;
 }
 
-/* One more is under way; of too many it waits for the older half. */
-static void
-is_launched(struct host_stream *s, int64_t n)
+/* What was taken is one more group under way; of too many it waits for the older half. False: nothing was. */
+static bool
+launch_taken(struct host_stream *s)
 {
     const struct device_events *e = s->stream.kind->events;
-    int64_t done = atomic_load_explicit(&s->done, memory_order_relaxed), half = n - LAUNCHED / 2;
-    hear(s, e->note(s->stream.device, s->event[(n - 1) % LAUNCHED]), n - 1);
-    atomic_store(&s->begun, n);
+    int64_t begun = s->begun, done = atomic_load_explicit(&s->done, memory_order_relaxed), g = s->ngroup;
+    if (s->taken == begun) return false;
+    hear(s, e->note(s->stream.device, s->event[g % LAUNCHED]), begun);
+    atomic_store_explicit(&s->upto[g % LAUNCHED], s->taken, memory_order_release);
+    s->ngroup = g + 1;
+    atomic_store(&s->begun, s->taken);
     bell_ring(&s->progress);
-    if (n - done < LAUNCHED) return;
-    hear(s, e->await(s->stream.device, s->event[(half - 1) % LAUNCHED]), done);
-    is_done(s, half);
+    if (s->ngroup - s->ngone < LAUNCHED) return true;
+    s->ngone += LAUNCHED / 2;
+    hear(s, e->await(s->stream.device, s->event[(s->ngone - 1) % LAUNCHED]), done);
+    is_done(s, s->upto[(s->ngone - 1) % LAUNCHED]);
+    return true;
 }
 
 static void
@@ -179,19 +205,40 @@ host_stream_wait(struct stream *s, const struct stream *other, int64_t m)
     put(host(s), &(struct item){.other = other, .mark = m});
 }
 
-bool
-host_stream_step(struct stream *stream)
+void
+host_stream_show(struct stream *s)
 {
-    struct host_stream *s = host(stream);
-    int64_t n = s->begun;
+    put(host(s), &(struct item){0});
+}
+
+static bool
+has_work(struct host_stream *s)
+{
+    return s->taken < atomic_load_explicit(&s->enqueued, memory_order_acquire);
+}
+
+/* The stream for which the oldest work waits, NULL: it may go on. */
+static struct host_stream *
+held_by(struct host_stream *s)
+{
+    const struct item *i = &s->item[s->taken % CAPACITY];
+    return !has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
+}
+
+/* Takes the oldest work. False: there is none, or it waits. */
+static bool
+take(struct host_stream *s)
+{
+    int64_t n = s->taken;
     const struct item *i = &s->item[n % CAPACITY];
-    bool here = n < atomic_load_explicit(&s->enqueued, memory_order_acquire);
-    if (!here || (i->other && !may_follow(i))) return settle(s);
+    if (!has_work(s) || held_by(s)) return false;
     bool launches = s->stream.kind->events && (!i->work.run || i->work.launches);
+    if (!launches || i->other) launch_taken(s);
     if (!launches) settle(s);
-    if (!carry_out(s, i, n)) return settle(s);
+    if (!carry_out(s, i, n)) return false;
+    s->taken = n + 1;
     if (launches) {
-        is_launched(s, n + 1);
+        if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
         finish(s, n + 1); /* host code may have launched too: nobody follows that */
         s->begun = n + 1;
@@ -199,25 +246,18 @@ host_stream_step(struct stream *stream)
     return true;
 }
 
+bool
+host_stream_step(struct stream *stream)
+{
+    struct host_stream *s = host(stream);
+    return take(s) || launch_taken(s) || settle(s);
+}
+
 void
 host_stream_tell(struct stream *s, void (*fn)(void *of), void *of)
 {
     host(s)->tell = fn;
     host(s)->tell_of = of;
-}
-
-static bool
-has_work(struct host_stream *s)
-{
-    return s->begun < atomic_load_explicit(&s->enqueued, memory_order_acquire);
-}
-
-/* The stream for which the oldest work waits, NULL: it may go on. */
-static struct host_stream *
-held_by(struct host_stream *s)
-{
-    const struct item *i = &s->item[s->begun % CAPACITY];
-    return !has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
 }
 
 static bool
@@ -246,12 +286,20 @@ await_work(struct host_stream *s)
         waker_sleep(&s->more, 0);
 }
 
-/* Until there may be something to do. */
+static bool
+spin(struct host_stream *s)
+{
+    for (int64_t until = now_ns() + SPIN_NS; now_ns() < until; relax())
+        if (may_go_on(s)) return true;
+    return false;
+}
+
+/* Until there may be something to do. A group waits a little for more of it. */
 static void
 await(struct host_stream *s)
 {
-    for (int64_t until = now_ns() + SPIN_NS; now_ns() < until; relax())
-        if (may_go_on(s)) return;
+    if (s->taken == s->begun && settle(s)) return;
+    if (spin(s) || launch_taken(s)) return;
     struct host_stream *other = held_by(s);
     if (other)
         await_other(s, other);
@@ -263,11 +311,14 @@ static void *
 stream_thread(void *arg)
 {
     struct host_stream *s = arg;
+    const struct device_events *e = s->stream.kind->events;
     denormals_flush();
+    if (e && e->gather) e->gather(true);
     while (!atomic_load(&s->quit)) {
-        while (host_stream_step(&s->stream)) continue;
+        while (take(s)) continue;
         await(s);
     }
+    if (e && e->gather) e->gather(false);
     return NULL;
 }
 

@@ -14,6 +14,7 @@ int host_stream_enqueue(struct stream *s, const struct stream_work *w);
 int64_t host_stream_mark(const struct stream *s);
 bool host_stream_passed(const struct stream *s, int64_t mark);
 void host_stream_wait(struct stream *s, const struct stream *other, int64_t mark);
+void host_stream_show(struct stream *s);
 int host_stream_trouble(struct stream *s, int64_t mark);
 bool host_stream_step(struct stream *s);
 void host_stream_tell(struct stream *s, void (*fn)(void *of), void *of);

@@ -218,7 +218,9 @@ counters(lua_State *L)
                 {"arena_bytes", c.arena_bytes},
                 {"plans", c.plans},
                 {"plan_bytes", c.plan_bytes},
-                {"generation", c.generation}};
+                {"generation", c.generation},
+                {"graphs", c.graphs},
+                {"replays", c.replays}};
     lua_newtable(L);
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         lua_pushinteger(L, list[k].value);

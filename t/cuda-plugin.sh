@@ -237,6 +237,34 @@ names='local x = rille.randn(4, 8):to_global{placement = rille.placement("cuda",
   step(x) print(tostring(step:plan{physical = true}):find("cublaslt, scratch", 1, true) ~= nil)'
 ok "a plan names the library" prints "" true "$names" cuda:0
 
+# ---- runs of launches that come again: graphs
+
+again=${training%for i = 1, 3*}
+again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 5)}'local before, shown = rille.counters(), {}
+  local other = x * 2
+  for i = 1, 40 do shown[i] = ("%a"):format(step(i % 3 == 0 and other or x, labels):item()) end
+  local now = rille.counters()
+  print(table.concat(shown, " ")) print(now.graphs - before.graphs, now.replays - before.replays)'
+steps() { # steps WRONG DEVICES RANKS: the losses of 40 steps, on one batch or another, to the last bit; graphs and replays in $counts
+  rm -f "$dir/told"
+  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 100 "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"
+  losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out")
+}
+while IFS='|' read -r devices ranks; do
+  steps nograph "$devices" "$ranks"
+  want=$losses
+  is "where nothing can be captured, each launch of a step on $devices is one" "$(wc -w <<<"$want") $counts" $'40 0\t0'
+  steps "" "$devices" "$ranks"
+  is "its losses are the same with graphs" "$losses" "${want:-nothing}"
+  ok "there are few graphs, launched again and again: $counts" eval '[ "${counts%	*}" -gt 0 ] && [ "${counts#*	}" -gt "${counts%	*}" ]'
+  is "as often as CUDA is told, of three launches and more" "$(grep -c "^graph of" "$dir/told") $(grep -cE "^graph (of|made of) [012]$" "$dir/told")" "${counts#*	} 0"
+  is "and what is captured asks for nothing that a graph does not hold" "$(grep -c ^forbidden "$dir/told")" 0
+done <<'PLACES'
+cuda:0|{0}
+cuda:0,cuda:1|{0, 1}
+cuda:0x2|{0, 1}
+PLACES
+
 # ---- t/cuda-kernels gpu, which is for GPUs: here of one that is played
 
 mkdir -p "$dir/t/bin"

@@ -287,7 +287,7 @@ look(const struct stream_work *w, const struct stream *s)
 static int64_t
 launch_in_a_ring(uint64_t from)
 {
-    static const struct device_events events = {event_make, event_drop, event_note, event_await, event_follow};
+    static const struct device_events events = {event_make, event_drop, event_note, event_await, event_follow, NULL};
     static struct device_kind launches;
     struct stream *s[STREAMS];
     launches = *device_kind(DEV_LATE);

@@ -564,6 +564,7 @@ act_issue(struct worker *w, int task, struct flow *f)
         return;
     }
     poison_inputs(w->run, task, u->act.piece, f->stream);
+    if (u->act.task->shown) stream_show(f->stream);
     u->mark = stream_mark(f->stream);
     if (has_nothing_to_do(w, u->act.task->device)) w->actors->busy_ns[u->act.task->device] -= u->begin_ns;
     f->next++;

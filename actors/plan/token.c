@@ -64,6 +64,8 @@ token_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
+            if (in->token != TOKEN_ISSUED)
+                p->task[in->task].shown = p->task[i].shown = true; /* what is read goes back */
         }
     arena_fini(&a);
 }

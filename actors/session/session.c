@@ -490,6 +490,7 @@ rille_count(struct rille_session *s, struct rille_counters *out)
     e.runs += s->remote_runs;
     e.acts += s->remote_acts;
     struct graph_count g = graph_count(s->graph);
+    struct cuda_graph_count c = cuda_graphs();
     *out = (struct rille_counters){.nodes = s->nodes,
                                    .compiles = s->compiles,
                                    .cache_hits = s->hits,
@@ -502,14 +503,16 @@ rille_count(struct rille_session *s, struct rille_counters *out)
                                    .live_nodes = g.nodes,
                                    .plan_bytes = (int64_t)s->cache.bytes,
                                    .generation = (int64_t)s->generation,
+                                   .graphs = c.graphs,
+                                   .replays = c.replays,
                                    .plans = s->cache.plans.n};
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
         for (int32_t i = 0; i < s->npool[kind]; i++) {
             if (!s->pool[kind][i]) continue;
-            struct pool_count c = pool_count(s->pool[kind][i]);
-            out->live_bytes += (int64_t)c.live_bytes;
-            out->arena_bytes += (int64_t)c.arena_bytes;
-            out->allocations += c.nalloc;
+            struct pool_count p = pool_count(s->pool[kind][i]);
+            out->live_bytes += (int64_t)p.live_bytes;
+            out->arena_bytes += (int64_t)p.arena_bytes;
+            out->allocations += p.nalloc;
         }
 }
 

@@ -287,6 +287,45 @@ follow(int gpu, void *event)
     return text_of(e == cudaSuccess ? cudaStreamWaitEvent(cudaStreamPerThread, static_cast<cudaEvent_t>(event), 0) : e);
 }
 
+/* ---- graphs ---- */
+
+/* What other threads do meanwhile does not end it. */
+static const char *
+capture(int gpu)
+{
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e == cudaSuccess) e = cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeThreadLocal);
+    if (e != cudaSuccess) cudaGetLastError(); /* it is told, and forgotten */
+    return text_of(e);
+}
+
+static void *
+captured(int gpu)
+{
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t made = nullptr;
+    cudaError_t e = cudaSetDevice(gpu);
+    if (e == cudaSuccess) e = cudaStreamEndCapture(cudaStreamPerThread, &graph);
+    if (e == cudaSuccess) e = cudaGraphInstantiate(&made, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    if (e != cudaSuccess) cudaGetLastError();
+    return e == cudaSuccess ? made : nullptr;
+}
+
+static const char *
+replay(int gpu, void *graph)
+{
+    cudaError_t e = cudaSetDevice(gpu);
+    return text_of(e == cudaSuccess ? cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), cudaStreamPerThread) : e);
+}
+
+static void
+discard(int gpu, void *graph)
+{
+    cudaSetDevice(gpu); /* which may be lost; the graph goes all the same */
+    cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+}
+
 extern "C" __attribute__((visibility("default"))) const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
@@ -317,6 +356,10 @@ rille_cuda_plugin(void)
                                               collectives_communicator,
                                               collectives_collect,
                                               collectives_cut,
-                                              collectives_drop};
+                                              collectives_drop,
+                                              capture,
+                                              captured,
+                                              replay,
+                                              discard};
     return &plugin;
 }

@@ -225,7 +225,6 @@ compute_product(void *of)
                  rounded(d, get(from, p->b, at(&p->bl, n, tb ? j : l, tb ? l : j)));
         put(type, p->y, at(&p->yl, n, i, j), finish(d, type, i, j, v));
     }
-    free(p);
     return cudaSuccess;
 }
 
@@ -246,7 +245,6 @@ cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha, co
         stream != cudaStreamPerThread || !computes(d->data[COMPUTE], doubles, al->data[CUBLASLT_MATRIX_LAYOUT_TYPE]))
         return CUBLAS_STATUS_INVALID_VALUE;
     fake_log("multiply gpu %d %s\n", fake_current(), epilogue_text(d->data[CUBLASLT_MATMUL_DESC_EPILOGUE], text));
-    struct product *p = malloc(sizeof *p);
-    *p = (struct product){*d, *al, *bl, *yl, a, b, y, scratch};
-    return fake_put_off(compute_product, p) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+    struct product p = {*d, *al, *bl, *yl, a, b, y, scratch};
+    return fake_put_off(compute_product, &p, sizeof p) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }

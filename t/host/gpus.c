@@ -229,11 +229,21 @@ carry(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, s
     return NULL;
 }
 
+/* It has no graphs. */
+static const char *
+capture(int gpu)
+{
+    (void)gpu;
+    return "not here";
+}
+
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION, count, open_gpu, take,    give, copy,  fill,   compiler,
-                                              compile, load,  launch,   library, NULL, NULL,  settle, event,
-                                              forget,  note,  await,    note,    pin,  unpin, carry,  library};
+    static const struct cuda_plugin plugin = {VERSION, count,   open_gpu, take,    give,
+                                              copy,    fill,    compiler, compile, load,
+                                              launch,  library, NULL,     NULL,    settle,
+                                              event,   forget,  note,     await,   note,
+                                              pin,     unpin,   carry,    library, .capture = capture};
     return &plugin;
 }

@@ -6,9 +6,10 @@
  * FAKE_CUDA says what is wrong, in words: driver=0 (there is none), driver=old, gpus=N (2), memory=BYTES of a GPU,
  * held=N (another process has that GPU alone), shared (others have half of its memory), crowded (they take it once it
  * was opened), apart (host and GPU cannot use memory at the same time), nopin (no memory of the host can be pinned),
- * lost=N (from call N on that copies, fills or launches every call says that the GPU is lost). CUDA_VISIBLE_DEVICES is
- * read as drivers read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what follows the first that is none is not
- * seen, and of a list that names a GPU twice nothing is. FAKE_CUDA_LOG is a file to which calls are added as lines. */
+ * nograph (nothing can be captured), lost=N (from call N on that copies, fills or launches every call says that the GPU
+ * is lost). CUDA_VISIBLE_DEVICES is read as drivers read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what
+ * follows the first that is none is not seen, and of a list that names a GPU twice nothing is. FAKE_CUDA_LOG is a file
+ * to which calls are added as lines. */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
@@ -24,6 +25,8 @@
 #include "t/host/played.h"
 
 enum { GPUS = 64, BLOCKS = 4096 };
+
+static cudaError_t forbidden(const char *what);
 
 static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct block {
@@ -205,6 +208,7 @@ cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 {
     cudaError_t e = state();
     (void)flags;
+    if (!e) e = forbidden("take");
     if (e) return e;
     pthread_mutex_lock(&one);
     struct block *b = block;
@@ -222,6 +226,7 @@ cudaError_t
 cudaFree(void *p)
 {
     cudaError_t e = state();
+    if (!e) e = forbidden("give");
     if (e || !p) return e;
     pthread_mutex_lock(&one);
     struct block *b = block;
@@ -241,6 +246,7 @@ cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption
 {
     (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
     size_t bytes;
+    if (forbidden("load")) return cudaErrorStreamCaptureUnsupported;
     if (state()) return state();
     memcpy(&bytes, code, sizeof bytes);
     *library = played_load((const char *)code + sizeof bytes, bytes);
@@ -255,7 +261,7 @@ cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *na
 }
 
 /* What a thread has launched on its stream is done when somebody waits for that, not before, and in this order. */
-enum { ARGUMENT = 4096, PENDING = 256, STREAMS = 256 };
+enum { ARGUMENT = 4096, PENDING = 4096, STREAMS = 256, KERNELS = 4096 };
 struct stream;
 struct CUevent_st {
     struct stream *of; /* NULL: it was never recorded */
@@ -265,9 +271,11 @@ struct launch {
     struct CUevent_st after;                                    /* `of` set: it only waits for that */
     void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: host code */
     cudaError_t (*host)(void *of);
-    void *of;
+    void *of; /* malloc's */
+    size_t of_bytes;
     long blocks;
     char argument[ARGUMENT];
+    struct launch *next; /* in a graph */
 };
 static struct stream {
     struct launch *pending[PENDING];
@@ -279,11 +287,58 @@ static _Thread_local struct stream *own;
 static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER; /* of all of them, and of events */
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 
+/* ---- what a thread captures: launches alone, of what it launched before ---- */
+
+struct CUgraph_st {
+    int n, nref;
+    bool spoilt; /* something else was asked for meanwhile */
+    struct launch *first, **last;
+};
+static _Thread_local struct CUgraph_st *capturing;
+
+/* Says so, and spoils the capture, where a thread that captures asks for what no graph holds. */
+static cudaError_t
+forbidden(const char *what)
+{
+    if (!capturing) return cudaSuccess;
+    fake_log("forbidden %s\n", what);
+    capturing->spoilt = true;
+    return note(cudaErrorStreamCaptureUnsupported);
+}
+
+static struct launch *
+add_node(struct CUgraph_st *g)
+{
+    struct launch *l = *g->last = calloc(1, sizeof *l);
+    g->last = &l->next;
+    g->n++;
+    return l;
+}
+
+/* A kernel's code comes to the GPU with its first launch, which takes memory. */
+static cudaError_t
+see_kernel(const void *kernel)
+{
+    static const void *seen[KERNELS];
+    static int n;
+    pthread_mutex_lock(&one);
+    int i = 0;
+    while (i < n && seen[i] != kernel) i++;
+    bool first = i == n;
+    if (first && n < KERNELS) seen[n++] = kernel;
+    pthread_mutex_unlock(&one);
+    return first ? forbidden("first launch") : cudaSuccess;
+}
+
 static cudaError_t
 put_off(struct launch **l)
 {
     cudaError_t e = state();
     if (e) return note(e);
+    if (capturing) {
+        *l = add_node(capturing);
+        return cudaSuccess;
+    }
     pthread_mutex_lock(&streams);
     if (!own && nstream < STREAMS) own = &stream_of[nstream++];
     bool fits = own && own->put - own->done < PENDING;
@@ -294,14 +349,14 @@ put_off(struct launch **l)
 }
 
 cudaError_t
-fake_put_off(cudaError_t (*run)(void *of), void *of)
+fake_put_off(cudaError_t (*run)(void *of), const void *of, size_t bytes)
 {
     struct launch *l;
     cudaError_t e = put_off(&l);
-    if (e) free(of);
     if (e) return e;
     l->host = run;
-    l->of = of;
+    l->of = memcpy(malloc(bytes), of, bytes);
+    l->of_bytes = bytes;
     return e;
 }
 
@@ -319,9 +374,7 @@ carry_out(const struct launch *l)
     pthread_mutex_lock(&one); /* one block runs at a time */
     if (!e && l->run) l->run(l->argument, l->blocks, ++seed);
     pthread_mutex_unlock(&one);
-    if (!e && l->host) return l->host(l->of);
-    free(l->of); /* it is not done any more */
-    return e;
+    return !e && l->host ? l->host(l->of) : e;
 }
 
 /* Does what is launched on a stream, up to there; a launch that only waits has another stream done up to its event. */
@@ -338,10 +391,8 @@ do_all(struct stream *s, long upto)
         struct launch *l = s->pending[s->done % PENDING];
         s->busy = true;
         pthread_mutex_unlock(&streams);
-        if (e)
-            free(l->of);
-        else
-            e = l->after.of ? do_all(l->after.of, l->after.upto) : carry_out(l);
+        if (!e) e = l->after.of ? do_all(l->after.of, l->after.upto) : carry_out(l);
+        free(l->of);
         free(l);
         pthread_mutex_lock(&streams);
         s->busy = false;
@@ -357,7 +408,8 @@ cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments
 {
     struct launch *l;
     Dl_info is = {0};
-    cudaError_t e = put_off(&l);
+    cudaError_t e = see_kernel(kernel);
+    if (!e) e = put_off(&l);
     (void)shared;
     if (e) return e;
     dladdr(kernel, &is);
@@ -372,10 +424,83 @@ cudaError_t
 cudaStreamSynchronize(cudaStream_t stream)
 {
     cudaError_t e = state();
+    if (!e) e = forbidden("wait");
     if (stream != cudaStreamPerThread) return e;
     long waiting = own ? own->put - own->done : 0;
     if (waiting) fake_log("wait gpu %d for %ld\n", current, waiting);
     return e || !own ? e : do_all(own, own->put);
+}
+
+cudaError_t
+cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    cudaError_t e = state();
+    if (fake_is_said("nograph")) return note(cudaErrorNotSupported);
+    if (stream != cudaStreamPerThread || mode != cudaStreamCaptureModeThreadLocal || capturing)
+        return note(cudaErrorInvalidValue);
+    if (e) return e;
+    capturing = calloc(1, sizeof *capturing);
+    capturing->last = &capturing->first;
+    capturing->nref = 1;
+    return e;
+}
+
+cudaError_t
+cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    struct CUgraph_st *g = capturing;
+    *graph = NULL;
+    if (stream != cudaStreamPerThread || !g) return note(cudaErrorInvalidValue);
+    capturing = NULL;
+    if (!g->spoilt) *graph = g;
+    if (g->spoilt) cudaGraphDestroy(g);
+    return g->spoilt ? note(cudaErrorStreamCaptureInvalidated) : state();
+}
+
+cudaError_t
+cudaGraphDestroy(cudaGraph_t g)
+{
+    if (--g->nref) return cudaSuccess;
+    for (struct launch *l = g->first, *next; l; l = next) {
+        next = l->next;
+        free(l->of);
+        free(l);
+    }
+    free(g);
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t g, unsigned long long flags)
+{
+    if (flags) return note(cudaErrorInvalidValue);
+    g->nref++;
+    *made = (cudaGraphExec_t)g;
+    fake_log("graph made of %d\n", g->n);
+    return state();
+}
+
+cudaError_t
+cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    return cudaGraphDestroy((cudaGraph_t)graph);
+}
+
+cudaError_t
+cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
+{
+    struct CUgraph_st *g = (struct CUgraph_st *)graph;
+    cudaError_t e = stream == cudaStreamPerThread ? forbidden("graph") : note(cudaErrorInvalidValue);
+    fake_log("graph of %d\n", g->n);
+    for (const struct launch *from = g->first; from && !e; from = from->next) {
+        struct launch *l;
+        e = put_off(&l);
+        if (e) return e;
+        *l = *from;
+        l->next = NULL;
+        if (l->of) l->of = memcpy(malloc(l->of_bytes), from->of, l->of_bytes);
+    }
+    return e;
 }
 
 /* ---- copies that are launched, between memory that is pinned or managed ---- */
@@ -385,7 +510,7 @@ static struct block pinned[BLOCKS];
 cudaError_t
 cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
-    bool may = flags == cudaHostRegisterPortable && !fake_is_said("nopin");
+    bool may = flags == cudaHostRegisterPortable && !fake_is_said("nopin") && !forbidden("pin");
     pthread_mutex_lock(&one);
     struct block *b = pinned;
     while (b->data) b++;
@@ -436,16 +561,13 @@ copy_rows(void *of)
 {
     struct rows *r = of;
     for (size_t i = 0; i < r->nrow; i++) memcpy(r->dst + i * r->to, r->src + i * r->from, r->row);
-    free(r);
     return cudaSuccess;
 }
 
 static cudaError_t
 copy_later(struct rows what)
 {
-    struct rows *r = malloc(sizeof *r);
-    *r = what;
-    return fake_put_off(copy_rows, r);
+    return fake_put_off(copy_rows, &what, sizeof what);
 }
 
 /* In what these bytes lie, all of them in one block; what is pageable would be read some time later. */
@@ -493,16 +615,14 @@ fill_bytes(void *of)
 {
     struct bytes *b = of;
     memset(b->p, b->byte, b->n);
-    free(b);
     return cudaSuccess;
 }
 
 cudaError_t
 cudaMemsetAsync(void *p, int byte, size_t n, cudaStream_t stream)
 {
-    struct bytes *b = malloc(sizeof *b);
-    *b = (struct bytes){p, byte, n};
-    return stream == cudaStreamPerThread ? fake_put_off(fill_bytes, b) : note(cudaErrorInvalidValue);
+    struct bytes b = {p, byte, n};
+    return stream == cudaStreamPerThread ? fake_put_off(fill_bytes, &b, sizeof b) : note(cudaErrorInvalidValue);
 }
 
 /* ---- events ---- */
@@ -525,6 +645,7 @@ cudaEventDestroy(cudaEvent_t event)
 cudaError_t
 cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    if (forbidden("event")) return cudaErrorStreamCaptureUnsupported;
     pthread_mutex_lock(&streams);
     if (stream == cudaStreamPerThread && own) *event = (struct CUevent_st){own, own->put};
     pthread_mutex_unlock(&streams);
@@ -538,7 +659,8 @@ cudaEventSynchronize(cudaEvent_t event)
     struct CUevent_st at = *event;
     pthread_mutex_unlock(&streams);
     fake_log("await\n");
-    cudaError_t e = do_all(at.of, at.upto);
+    cudaError_t e = forbidden("await");
+    if (!e) e = do_all(at.of, at.upto);
     return e ? e : state();
 }
 
@@ -551,7 +673,8 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
     pthread_mutex_unlock(&streams);
     if (stream != cudaStreamPerThread || flags) return note(cudaErrorInvalidValue);
     if (!at.of) return state();
-    cudaError_t e = put_off(&l);
+    cudaError_t e = forbidden("follow");
+    if (!e) e = put_off(&l);
     if (e) return e;
     l->after = at;
     fake_log("follow\n");

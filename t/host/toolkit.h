@@ -10,8 +10,7 @@
 bool fake_is_said(const char *word); /* by FAKE_CUDA */
 void fake_log(const char *format, ...);
 int fake_current(void); /* the thread's GPU */
-/* Puts host code on the stream of this thread: it runs when the thread waits for that, and frees `of`, which is
- * malloc's. */
-cudaError_t fake_put_off(cudaError_t (*run)(void *of), void *of);
+/* Puts host code on the stream of this thread, with a copy of these bytes: it runs when the thread waits for that. */
+cudaError_t fake_put_off(cudaError_t (*run)(void *of), const void *of, size_t bytes);
 
 #endif
