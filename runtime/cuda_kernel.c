@@ -1,10 +1,10 @@
 /* cuda_kernel.c - kernels of texts: each is compiled once for every capability among the process's GPUs, and kept.
  *
  * A kernel that was compiled is a file of $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille, named after
- * the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of what follows:
- * one that is damaged is made anew. It is written beside and renamed, so that nobody reads half of one. Where nothing
- * can be written all goes on, and the next process compiles again (cuda_kernel_about tells); empty $RILLE_CACHE:
- * nothing is kept. */
+ * the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of its name and of
+ * what follows: one that is damaged, or another's, is made anew. It is written beside and renamed, so that nobody reads
+ * half of one. Where nothing can be written all goes on, and the next process compiles again (cuda_kernel_about tells);
+ * empty $RILLE_CACHE: nothing is kept. */
 #include "runtime/device_cuda.h"
 
 #include "runtime/arena.h"
@@ -13,6 +13,7 @@
 #include "runtime/str.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -57,12 +58,24 @@ path_of(const char *name, const char *prologue, int major, int minor, struct str
 }
 
 static struct digest
-digest_of(const void *bytes, size_t n)
+digest_of(const char *path, const void *bytes, size_t n)
 {
     struct digest d = DIGEST_BEGIN;
+    const char *name = strrchr(path, '/') + 1;
+    digest_bytes(&d, name, strlen(name));
     digest_bytes(&d, bytes, n);
     digest_add(&d, n);
     return d;
+}
+
+/* A file that is one: of a pipe nobody would come to the end. NULL: there is none. */
+static FILE *
+open_file(const char *path, struct stat *st)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *f = fd >= 0 && !fstat(fd, st) && S_ISREG(st->st_mode) ? fdopen(fd, "rb") : NULL;
+    if (fd >= 0 && !f) close(fd);
+    return f;
 }
 
 /* What the file holds after its digest, malloc's; false: there is none, or it is damaged. */
@@ -71,13 +84,13 @@ read_file(const char *path, void **binary, size_t *bytes)
 {
     struct digest told, is;
     struct stat st;
-    FILE *f = fopen(path, "rb");
+    FILE *f = open_file(path, &st);
     if (!f) return false;
-    bool good = !fstat(fileno(f), &st) && st.st_size > (off_t)sizeof told && fread(&told, sizeof told, 1, f) == 1;
+    bool good = st.st_size > (off_t)sizeof told && fread(&told, sizeof told, 1, f) == 1;
     *bytes = good ? (size_t)st.st_size - sizeof told : 0;
     *binary = must_alloc(*bytes + 1);
     good = good && fread(*binary, 1, *bytes, f) == *bytes;
-    is = digest_of(*binary, *bytes);
+    is = digest_of(path, *binary, *bytes);
     good = good && is.a == told.a && is.b == told.b;
     fclose(f);
     if (good) return true;
@@ -101,7 +114,7 @@ make_folder(const char *path)
 static void
 write_file(const char *path, const void *binary, size_t bytes)
 {
-    struct digest d = digest_of(binary, bytes);
+    struct digest d = digest_of(path, binary, bytes);
     struct str beside = {0};
     make_folder(path);
     str_addf(&beside, "%s.%ld", path, (long)getpid());

@@ -33,7 +33,6 @@ cp "$own" "$rille"
 ok "a program without the plug-in says so" refuses "no CUDA plug-in" cuda:0
 echo 'not a library' >"$dir/librille-cuda.so"
 ok "one that is damaged is named" refuses "$dir/librille-cuda.so" cuda:0
-launch_refuses() { timeout 60 "$rille" launch -n 2 -d cuda:0 /dev/null 2>&1 | tee /dev/stderr | grep -qF "it has cuda devices"; [ "${PIPESTATUS[0]}" = 2 ]; }
 make_plugin() { rm -f "$dir/librille-cuda.so"; cc -shared -fPIC "$@" -I"$root" -o "$dir/librille-cuda.so" "$root/t/host/gpus.c"; }
 ok "a plug-in is a C record" make_plugin
 ok "cuda:9 where there are 8" refuses "there is no GPU 9; this host shows 8" cuda:9
@@ -49,7 +48,6 @@ program='local p = rille.placement(KIND, RANKS)
   local x = rille.arange(64):reshape({8, 8}):to_global{placement = p, sbp = "S(0)"}
   print((x:matmul(x) + x):sum():item())'
 ok "a program that is found by PATH finds it too" env -C / PATH="$dir:$PATH" rille -d cuda:0 -e 'os.exit(rille.device_info("cuda", 0) ~= nil)'
-ok "workers have no GPUs yet: launch says so" launch_refuses
 want=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $program")
 for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # the last: of values that lie on cpus
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
@@ -92,6 +90,13 @@ if command -v c++ >/dev/null; then
   for file in "$RILLE_CACHE"/*; do case $((i = ${i:-0} + 1)) in 1) : >"$file" ;; 2) truncate -s -7 "$file" ;; *) printf x | dd of="$file" bs=1 seek=100 conv=notrunc 2>"$dir/log" ;; esac; done
   ok "a damaged cache is passed over" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "and made anew" prints "$i" sh -c "find '$RILLE_CACHE' -newermt 'today 00:00' | grep -c cubin"
+  first=$(ls "$RILLE_CACHE" | head -1) another=$(ls "$RILLE_CACHE" | sed -n 2p)
+  for what in "another's kernel" "a folder" "a pipe" "/dev/zero"; do
+    rm -rf "${RILLE_CACHE:?}/$first"
+    case $what in "another's"*) cp "$RILLE_CACHE/$another" "$RILLE_CACHE/$first" ;; *folder) mkdir "$RILLE_CACHE/$first" ;;
+      *pipe) mkfifo "$RILLE_CACHE/$first" ;; *) ln -s "$what" "$RILLE_CACHE/$first" ;; esac
+    ok "$what in place of a kernel is passed over" prints "$want_kernels" timeout 60 "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
+  done
   ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
   about() { local want=$1; shift; env "$@" "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qxE " *kernels of GPUs +$want"; }
   ok "the doctor tells that one" about "c\\+\\+, not kept: /dev/null/x cannot be written: Not a directory" RILLE_CACHE=/dev/null/x
