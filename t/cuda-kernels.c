@@ -27,7 +27,7 @@
 /* What goes by the host, on GPUs too: nothing any more. */
 static const char *const by_host[] = {NULL};
 
-typedef void run_fn(const void *words, long blocks, uint64_t seed);
+typedef long run_fn(const void *words, long blocks, uint64_t seed);
 enum { MATES = 3 };
 struct work {
     struct sum *sum; /* NULL: a sample */

@@ -147,9 +147,10 @@ static const char *
 launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes)
 {
     static uint64_t seed;
-    void (*run)(const void *words, long blocks, uint64_t seed);
-    (void)gpu, (void)threads, (void)bytes;
+    long (*run)(const void *words, long blocks, uint64_t seed);
+    (void)gpu, (void)threads;
     *(void **)&run = kernel;
+    if (run(NULL, 0, 0) != (long)bytes) return "an argument has another size than the kernel's";
     begin();
     run(argument, (long)blocks, ++seed);
     return end();

@@ -269,7 +269,7 @@ struct CUevent_st {
 };
 struct launch {
     struct CUevent_st after;                                    /* `of` set: it only waits for that */
-    void (*run)(const void *words, long blocks, uint64_t seed); /* NULL: host code */
+    long (*run)(const void *words, long blocks, uint64_t seed); /* NULL: host code */
     cudaError_t (*host)(void *of);
     void *of; /* malloc's */
     size_t of_bytes;
@@ -416,7 +416,7 @@ cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments
     fake_log("kernel gpu %d stream %p threads %u %s\n", current, (void *)stream, threads.x, is.dli_sname);
     *(const void **)&l->run = kernel;
     l->blocks = (long)blocks.x;
-    memcpy(l->argument, arguments[0], ARGUMENT);
+    memcpy(l->argument, arguments[0], (size_t)l->run(NULL, 0, 0));
     return cudaSuccess;
 }
 
