@@ -206,11 +206,11 @@ struct rille_counters {
     int64_t live_nodes;
     int64_t live_bytes; /* in buffers, over all devices */
     int64_t arena_bytes;
-    int64_t plans;      /* in the cache */
-    int64_t plan_bytes; /* of host memory, about */
-    int64_t generation; /* rille_generation() raises it: older compiled steps do not fit */
-    int64_t graphs;     /* CUDA graphs that this process made */
-    int64_t replays;    /* and how often one was launched */
+    int64_t plans;        /* in the cache */
+    int64_t plan_bytes;   /* of host memory, about */
+    int64_t generation;   /* rille_generation() raises it: older compiled steps do not fit */
+    int64_t cuda_graphs;  /* CUDA graphs that this process made */
+    int64_t cuda_replays; /* and how often one was launched */
 };
 void rille_count(struct rille_session *s, struct rille_counters *out);
 /* Bytes that only a collection of the caller's garbage would free (for lua_gc); a hint. */

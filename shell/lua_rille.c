@@ -219,8 +219,8 @@ counters(lua_State *L)
                 {"plans", c.plans},
                 {"plan_bytes", c.plan_bytes},
                 {"generation", c.generation},
-                {"graphs", c.graphs},
-                {"replays", c.replays}};
+                {"cuda_graphs", c.cuda_graphs},
+                {"cuda_replays", c.cuda_replays}};
     lua_newtable(L);
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         lua_pushinteger(L, list[k].value);

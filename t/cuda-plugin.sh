@@ -244,7 +244,7 @@ again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), 
   local other = x * 2
   for i = 1, 40 do shown[i] = ("%a"):format(step(i % 3 == 0 and other or x, labels):item()) end
   local now = rille.counters()
-  print(table.concat(shown, " ")) print(now.graphs - before.graphs, now.replays - before.replays)'
+  print(table.concat(shown, " ")) print(now.cuda_graphs - before.cuda_graphs, now.cuda_replays - before.cuda_replays)'
 steps() { # steps WRONG DEVICES RANKS: the losses of 40 steps, on one batch or another, to the last bit; graphs and replays in $counts
   rm -f "$dir/told"
   FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 100 "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"

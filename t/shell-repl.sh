@@ -1,28 +1,7 @@
 #!/bin/bash
-# The shell on a terminal: shell-repl.sh path/to/rille. Prints TAP. t/pty.pl makes the terminal.
-rille=$(realpath "$1") pty=$(realpath "${0%/*}/pty.pl")
-. "${0%/*}/tap.sh"
-cd "$dir" || exit 2
-export HOME=$dir XDG_STATE_HOME=$dir/state TERM=xterm INPUTRC=/dev/null
-unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_CHECK NO_COLOR
-
-tell() { cat seen; }
-shows() { ok "$1" grep -qF -e "$2" seen; }
-hides() { ok "$1" bash -c '! grep -qF -e "$1" seen' hides "$2"; }
-
-# session STEP...: follows the steps of t/pty.pl, then leaves.
-session() {
-  printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d cpu:4 >seen 2>&1
-  code=$?
-}
-# answer CHUNK...: types one after the other; $got is what is printed behind the last chunk, without the prompt.
-answer() {
-  local last=${*: -1} steps=()
-  for chunk; do steps+=("type ${chunk//\\/\\\\}\n" prompt); done
-  printf '%s\n' 'wait rille> ' "${steps[@]}" 'type :quit\n' | perl "$pty" "$rille" --no-init --color never -d cpu:4 >seen 2>&1
-  code=$?
-  got=$(awk -v last="$last" 'index($0, "rille> " last) || ($0 ~ /^ *\.\. / && index($0, last)) { on = 1; next } /^rille> / { on = 0 } on' seen)
-}
+# The shell on a terminal, and all that a line editor has to do with: shell-repl.sh path/to/rille. Prints TAP.
+rille=$(realpath "$1")
+. "${0%/*}/lib/terminal.sh"
 
 answer '6 * 7'
 is "an expression is printed" "$got" 42
@@ -141,32 +120,6 @@ answer 'function r() return 1 + r() end' 'r()'
 ok "of a recursion without end few lines are told" bash -c '[ "$(grep -c "in function" seen)" -lt 20 ]'
 shows "and how often they were the same" 'times more'
 
-# What other languages write, a line each, and what the error says.
-forms=(
-  'x @ y' 'write x:matmul(y)' 'z = x @ y' 'write x:matmul(y)' 'x += 1' 'write x = x + 1' 'x -= 1' 'write x = x - 1'
-  'x *= 2' 'write x = x * 2' 'x /= 2' 'write x = x / 2' 'x++' 'write x = x + 1' 'x != y' 'write x ~= y' '1 != 2' 'write x ~= y'
-  'x ** 2' 'write x ^ 2' '!x' 'write not x' 'x && y' 'write x and y' 'x || y' 'write x or y' 'c ? x : y' 'write c and x or y'
-  'None' 'it is nil in Lua' 'x = True' 'it is true in Lua' 'False' 'it is false in Lua' 'len(x)' 'write #x'
-  'x is None' 'write x == nil' 'del x' 'write x = nil' 'import torch' 'write local name = require "name"'
-  'from a import b' 'write local name = require "name"' 'lambda x: x' 'write function(x) return ... end'
-  'x[0:2]' 'a range is x[{{0, 2}}], a whole axis {}' 'x[i:j]' 'a range is' 'x[:, 0]' 'a range is' 'x[1:]' 'a range is'
-  'x = [1, 2]' 'write {1, 2}' '{"a": 1}' 'write {name = value}' 'f(x=1)' 'write f{name = value}' 'x = 1 # and so on' 'a comment begins with --'
-  'def f(x):' 'write function name(x) ... end' 'def f(' 'write function name(x) ... end' 'if x == 1:' 'write if x then ... end'
-  'for i in range(3):' 'write for i = 0, n - 1 do ... end' 'while True:' 'write while x do ... end' 'try:' 'write pcall(f)'
-  'class A:' 'write a table of functions' 'else:' 'write else ... end')
-# What is wrong otherwise, or is Lua, is told nothing of that kind.
-plain=('x = 1 )' 'return #x )' 'f(function() x = 1 end, )' 'y[x:size()] = = 1' 'from = 1 from = )' 't = {[1] = 2 )' '::top:: )'
-  'x = "a @ b" )')
-lines=()
-for ((k = 0; k < ${#forms[@]}; k += 2)); do lines+=("${forms[k]}"); done
-printf '%s\n' "${lines[@]}" "${plain[@]}" | timeout 60 "$rille" --no-init -i -e '' 2>&1 | sed 's/^rille> //' >seen
-for k in "${!lines[@]}"; do
-  ok "'${lines[k]}' is told: ${forms[2 * k + 1]}" grep -qF "; ${forms[2 * k + 1]}" <(grep "^shell:$((k + 1)):" seen)
-done
-for k in "${!plain[@]}"; do
-  is "'${plain[k]}' is told nothing of other languages" \
-    "$(grep "^shell:$((${#lines[@]} + k + 1)):" seen | grep -cvE "; (write|a range|a comment)")" 1
-done
 # What Lua goes on with is waited for, as before.
 answer 'print(1 == 2, 2 <= 3, 2 ~= 3, 3 >= 2,' '"on")'
 is "a comparison that goes on is no assignment" "$got" $'false\ttrue\ttrue\ttrue\ton'
@@ -188,172 +141,16 @@ shows "the functions an error came through are shown" "in function 'outer'"
 answer 'setmetatable({}, {__tostring = function() error("in tostring") end})' '3'
 is "an error while printing is one like others" "$got" 3
 
-# ---- commands and pages
+# ---- the end of input, Ctrl-C
 
-answer ':help'
-for word in :help :time :whos :actors :devices :mem :explain :plan :trace :doctor :quit; do shows ":help lists $word" "  $word"; done
-answer '?placement'
-ok "?name prints its page" grep -q "mesh of devices" seen
-answer ':help to_global'
-ok "so does :help name" grep -q "in another layout" seen
-for ask in '?:plan' ':help :plan'; do
-  answer "$ask"
-  is "$ask: a command's line" "$(sed 's/  */ /g' <<<"$got")" $' :plan EXPR its tasks, registers and memory'
-done
-answer '?nosuchthing'
-shows "an unknown page is named" "'nosuchthing'"
-answer ':help placements'
-shows "with the nearest" "the nearest page is ?placement;"
-answer 'rille.matmul?'
-ok "name? is a page as well" grep -qx 'matmul(a, b)' seen
-answer 'local f, net = rille.matmul, rille.nn.ReLU()' '?f'
-ok "a variable's page is that of the function it holds" grep -qx 'matmul(a, b)' seen
-answer 'net = rille.nn.ReLU()' ':help net'
-ok "or of what its value is one of" grep -qx 'rille.nn.ReLU()' seen
-answer '?'
-shows "? alone tells of commands" '  :explain'
-answer ':nosuchcommand'
-shows "an unknown command is named" "':nosuchcommand'"
-answer 'local mine = 1' 'theirs = "x"' ':whos'
-is ":whos lists what the user made" "$got" $'  name    what\n  mine    1\n  theirs  "x"'
-answer ':time 6 * 7'
-ok ":time prints the value and a time" grep -qE '^[0-9.]+ (us|ms|s)$' <<<"$got"
-answer ':doctor'
-shows ":doctor tells the version" "rille 0."
-local_x='local x = rille.ones({2, 3})'
-answer "$local_x" 'x + 1'
-is "a tensor is printed with its head" "$got" $'f32 {2, 3} B on cpu[0]\n  2. 2. 2.\n  2. 2. 2.'
-answer "$local_x" '{x, x.shape}'
-is "inside a table a small tensor is its head and values" "$got" '{f32 {2, 3} B on cpu[0]: {{1., 1., 1.}, {1., 1., 1.}}, {2, 3}}'
-answer "$local_x" ':whos'
-ok "and in :whos, with its bytes" grep -qE '^  x +f32 \{2, 3\} B  cpu\[0\]  \(?24 B\)?$' <<<"$got"
-
-answer "$local_x" ':explain x:relu()'
-ok ":explain shows operators" grep -q relu <<<"$got"
-answer "$local_x" ':plan x:relu()'
-ok ":plan shows tasks" grep -q relu <<<"$got"
-answer 'local step = rille.graph(function(a) return a * 2 end)' 'step(rille.ones({2}));' ':trace step run.json'
-ok ":trace writes what a step did" grep -q traceEvents run.json
-answer 'local step = rille.graph(function(a) return a:relu() end)' 'step(rille.ones({2}));' ':plan step'
-ok ":plan of a step is its plan" grep -q relu <<<"$got"
-answer "$local_x" ':time x:matmul(x:transpose(0, 1))'
-ok ":time computes" grep -q '3. 3.' <<<"$got"
-answer "$local_x" 'x:matmul(x)' '2'
-ok "an error names the line typed" grep -q '^shell:2:1: matmul' seen
-answer ':mem'
-ok ":mem shows memory" grep -q 'in values' <<<"$got"
-for key in q '\003'; do
-  session 'type rille.ones({2}):sum():item()\n' 'wait 2.0' prompt 'type :top\n' 'wait q leaves' 'wait a second' "type $key" 'wait rille> ' \
-    'type "al" .. "ive"\n' 'wait alive'
-  ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
-  ok "and gives the prompt back" grep -qx alive seen
-done
-# The second stage sleeps: the first waits for what it gives back.
-cat >pipe.lua <<'EOF2'
-local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
-local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
-local step = rille.graph(function(x)
-  local loss = (x * w):exp():to_global{placement = P1, sbp = "B"}:sin():sum()
-  loss:backward()
-  return loss
-end, {micro_batches = 8, schedule = "1f1b"})
-rille._slow_op("sin", 0.1)
-return function() return step(x) end
-EOF2
-answer 'step = dofile("pipe.lua")' ':top step()'
-ok ":top shows what an idle thread waits for" grep -qE '%  .* \(pipe.lua:4\) waits for .* \(pipe.lua:4\) on cpu:1' <<<"$got"
-# Workers on this host are looked at, those of another are not.
-steps=('wait rille> ' 'type P = rille.placement("cpu", {0, 1})\n' prompt
-  'type a = rille.randn({1024, 1024}, {placement = P, sbp = "S(0)"})\n' prompt
-  'type b = rille.zeros({1024, 1024}, {placement = P, sbp = "B"})\n' prompt
-  'type a:sum():item() > -1e9\n' 'wait true' prompt
-  'type :top (function() local c = a; for _ = 1, 3000 do c = c:matmul(b) end return c:sum():item() end)()\n'
-  'wait q leaves this' 'match thread 0 .*█.* %' 'match %  matmul \(\(command\):1\)' 'type \003' 'wait interrupted' 'wait rille> ' 'type :top\n' 'wait q leaves' 'type q' 'wait rille> '
-  'type :quit\n')
-for hosts in 1 2; do
-  printf '%s\n' "${steps[@]}" | RILLE_HOSTS=$hosts perl "$pty" "$rille" launch -n 2 --no-init --color never -d cpu:1 >seen 2>&1
-  grep -q "thread 0 .*█.* %" seen && grep -q "%  matmul ((command):1)" seen
-  report $? ":top shows what a worker does while it runs (hosts: $hosts)" || tell
-  is "and that host's threads alone (hosts: $hosts)" "$(grep -o 'thread [0-9]' seen | sort -u | wc -l)" $((3 - hosts))
-  is "and that they are idle after it (hosts: $hosts)" "$(grep -c 'MiB live .*idle' seen) $(grep -c 'MiB live .*another host' seen)" "$((3 - hosts)) $((hosts - 1))"
-done
-answer ':devices'
-ok ":devices counts them" grep -q '4 of kind cpu' <<<"$got"
-answer ':actors'
-ok ":actors counts runs" grep -q 'runs' <<<"$got"
 session 'type for i = 1, 2 do\n' 'wait .. ' 'type \004' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "Ctrl-D in a chunk that was begun gives the chunk up" alive
 session 'type 1 + 1\n' 'wait rille> ' 'type \004'
 is "Ctrl-D ends the shell with 0" "$code" 0
 printf '%s\n' '6 * 7' '{1,' | timeout 20 "$rille" --no-init -i -e '' >seen 2>&1
 is "so does the end of a pipe, also in a chunk that was begun" "$?" 0
-
-# ---- what is printed fits the terminal
-
-printf 'for _, s in ipairs{{1000}, {7}, {3, 200}, {40, 40}, {2, 3, 50}, {0}, {}} do print(rille.randn(s)) end print("all")\n' >wide.lua
-for columns in 1 20 40 80 120; do
-  PTY_COLUMNS=$columns session 'type dofile("wide.lua")\n' 'wait all'
-  tr -d '\r' <seen >lines
-  ok "rows fit $columns columns" awk -v most=$((columns < 20 ? 20 : columns)) '/^ [ -][ 0-9.-]*$/ && length > most { print; bad = 1 } END { exit bad }' lines
-done
-
-# ---- Ctrl-C
-
-spin='io.stderr:write("spin", "ning\\n") while true do end'
 session "type $spin\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "Ctrl-C stops a loop, and the session goes on" alive
-session "type co = coroutine.wrap(function() $spin end); co()\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' \
-  'type "al" .. "ive"\n' 'wait alive'
-shows "also one in a coroutine" alive
-session "type while true do pcall(function() $spin end) end\\n" 'wait spinning' 'type \003' 'wait spinning' 'type \003' \
-  'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
-shows "twice it stops a loop around pcall" alive
-# The kernel sleeps on; a press before it began is caught, and the loop comes to it all the same.
-slow='rille._slow_op("relu", 4); for k = 1, 9 do pcall(function() io.stderr:write("slee", "ping "); rille.ones({2}):relu():sum():item() end) end'
-session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait waiting for' 'wait rille> ' \
-  'type "al" .. "ive"\n' 'wait alive'
-shows "a second press says what is waited for" 'waiting for '
-shows "and the session goes on" alive
-# One call of a kernel that takes many seconds: it is left between its panels.
-session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
-  'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'
-ok "a single large product gives the prompt back" grep -qx alive seen
-# Lua's own functions, of which no hook is asked meanwhile. What they worked at is whole afterwards.
-# ASan's memcmp reads both texts whole before it compares them, which makes hours of the last one.
-export ASAN_OPTIONS=strict_memcmp=0:$ASAN_OPTIONS
-begin='keep = "a*a*a*a*a*a*a*b" io.stderr:write("beg", "un ")' many='("a"):rep(9999)'
-for call in "$many:find(keep)" "$many:match(keep)" "$many:gsub(keep, '')" "$many:gsub(keep, print)" "$many:gsub('.', function() $many:find(keep) end)" \
-  "$many:gsub(keep, setmetatable({}, {__index = {}}))" "table.move({}, 1, 1e15, 7)" "for _ in $many:gmatch(keep) do end" \
-  '("x"):rep(5e7):find(("x"):rep(25e6) .. "y", 1, true)'; do
-  session "type $begin return pcall(function() $call end)\n" 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
-    'type keep, "al" .. "ive"\n' 'wait alive'
-  ok "Ctrl-C stops $call, and no text has changed" bash -c 'grep -A1 -x "a\*a\*a\*a\*a\*a\*a\*b" seen | grep -qx alive'
-done
-session 'type list = {} for k = 1, 6e6 do list[k] = k * 7919 % 6000011 end io.stderr:write("beg", "un ") table.sort(list)\n' 'wait begun' pause \
-  'type \003' 'within 10 interrupted' 'within 10 rille> ' 'type table.sort(list) for k = 2, #list do assert(list[k - 1] < list[k]) end\n' prompt \
-  'type "al" .. "ive"\n' 'wait alive'
-ok "and the sorting of a long list, which has lost nothing" bash -c 'grep -qx alive seen && ! grep -q assert.*failed seen'
-session 'type io.stderr:write("beg", "un ") io.lines("/dev/zero")()\n' 'wait begun' pause 'type \003' 'within 10 interrupted' 'within 10 rille> ' \
-  'type #("x"):rep(5e6), "al" .. "ive"\n' 'wait alive'
-ok "and what gathers without an end" bash -c 'grep -A1 -x 5000000 seen | grep -qx alive'
-answer '("x"):find("[")'
-is "what is wrong with a pattern is told with its line" "$got" "shell:1:1: malformed pattern (missing ']')"
-answer '("x"):gsub(print, "")'
-is "and what is no pattern" "$got" "shell:1:1: bad argument #1 to 'gsub' (string expected, got function)"
-answer '("x"):gsub("[", print)'
-is "also where a function is called" "$got" "shell:1:1: malformed pattern (missing ']')"
-answer '("x"):gsub("x", function()' 'error("mine") end)'
-is "whose own errors are its own" "$got" "shell:1:2: mine"
-answer '#("").rep("", 1e15)'
-is "nothing, however often, is nothing" "$got" 0
-answer 'table.sort(5)'
-is "nor a list" "$got" "shell:1:1: bad argument #1 to 'sort' (table expected, got number)"
-answer 'local t = {} for k, v in ("a=1, b=2"):gmatch("(%w+)=(%w+)") do t[#t + 1] = k .. v end' '{t, ("hello"):gsub("l", "%0%0"), ("hello"):gsub("l", {l = "L"}), ("a1"):match("(%a)(%d)", -2), ("a.b"):find(".", 1, true)}'
-is "patterns do what they do" "$got" '{{"a1", "b2"}, "hellllo", "heLLo", "a", 2, 2}'
-endless='io.stderr:write("end", "less ") table.insert(setmetatable({}, {__len = function() return 1e15 end}), 1, 5)'
-session "type $endless\\n" 'wait endless' pause 'type \003' pause 'type \003' "wait waiting for a function of Lua's own" 'wait ends the program' 'type \003\003\003' pause 'type \034' pause 'type \034'
-shows "a function of Lua that cannot be left is told, and how to end the program" 'cannot be stopped; Ctrl-\ ends the program'
-is "which no number of presses does, but that" "$code" 131
 session 'type half' 'wait half' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "at the prompt it clears the line" alive
 session 'type for i = 1, 2 do\n' 'wait .. ' 'type \003' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'

@@ -503,8 +503,8 @@ rille_count(struct rille_session *s, struct rille_counters *out)
                                    .live_nodes = g.nodes,
                                    .plan_bytes = (int64_t)s->cache.bytes,
                                    .generation = (int64_t)s->generation,
-                                   .graphs = c.graphs,
-                                   .replays = c.replays,
+                                   .cuda_graphs = c.graphs,
+                                   .cuda_replays = c.replays,
                                    .plans = s->cache.plans.n};
     for (int kind = 0; kind < NDEVICE_KIND; kind++)
         for (int32_t i = 0; i < s->npool[kind]; i++) {
