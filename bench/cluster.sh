@@ -53,6 +53,14 @@ sums() { # HOSTS DEVICES: of each host
 sums 2 4
 sums 4 4
 echo
+printf '%-28s %12s %12s %12s\n' "a cached sum, us" median mean worst
+cached() { # NAME DEVICES ARGUMENTS...
+  timeout 100 "$build/rille" "${@:3}" bench/cached.lua "$2" | awk -F '\t' -v name="$1" '{ printf "%-28s %12s %12s %12s\n", name, $1, $2, $3 }'
+}
+cached "one process, two devices" 2 -d cpu:2
+for n in 2 4; do cached "$n workers" $n launch -n $n -d cpu:1; done
+RILLE_HOSTS=2 cached "2 workers, 2 hosts" 2 launch -n 2 -d cpu:1
+echo
 # From the start of the command until it has ended, with nothing to do between; the least of ten.
 start() { # NAME COMMAND...
   for _ in 1 2 3 4 5 6 7 8 9 10; do

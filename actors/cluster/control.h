@@ -15,6 +15,9 @@
 
 enum { LOSSES = 64 };
 
+/* Who sleeps until something comes: the cluster's own thread, the session's. */
+enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
+
 struct process {    /* behind a rank */
     int pid, pidfd; /* 0, -1: not known */
     bool child;
@@ -59,8 +62,9 @@ struct cluster {
     pthread_t thread;
     bool started, quit;
     bool passes_on;       /* its workers stay, for another controller */
-    int wake_fd;          /* wakes whoever polls */
+    int wake_fd[NSLEEPS]; /* each has one of its own: of one for all the first to look would take what is the other's */
     atomic_bool attended; /* the session's thread takes what comes on the control socket */
+    pthread_t attendant;  /* while attended: that thread */
     atomic_int interrupted;
     bool full, formed, ended;
     int64_t tick_ns;
@@ -96,6 +100,9 @@ int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
 /* controller.c: E_LOST, naming who was lost first. */
 int control_say_lost(const struct cluster *c);
+/* After something was sent that no attendance follows, which may have taken note of what came: looks for that, and
+ * wakes the cluster's thread to look from now on. With the lock. */
+void control_look(struct cluster *c);
 /* memories.c: as reach.h has it; of: the cluster. */
 int control_broken(void *of);
 /* files.c; with the lock. */

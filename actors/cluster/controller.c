@@ -48,10 +48,17 @@ on_cut(void *arg, int peer)
 }
 
 static void
-wake(struct cluster *c)
+wake(struct cluster *c, enum cluster_sleeper who)
 {
     uint64_t one = 1;
-    if (write(c->wake_fd, &one, sizeof one) < 0) return; /* it is awake already */
+    if (write(c->wake_fd[who], &one, sizeof one) < 0) return; /* it is awake already */
+}
+
+/* The session's thread waits for what another one found out. */
+static void
+wake_session(struct cluster *c)
+{
+    if (atomic_load(&c->attended) && !pthread_equal(c->attendant, pthread_self())) wake(c, SLEEPS_SESSION);
 }
 
 static void
@@ -206,7 +213,7 @@ on_tell(void *arg, const struct notice *n)
         snprintf(c->text, sizeof c->text, "%s", n->text);
         break;
     }
-    wake(c);
+    wake_session(c);
 }
 
 /* ---- what comes ---- */
@@ -235,6 +242,13 @@ take_control(struct cluster *c)
             if (m->peer == peer) c->process[r].heard_ns = now_ns();
         }
     }
+}
+
+void
+control_look(struct cluster *c)
+{
+    take_control(c);
+    wake(c, SLEEPS_CLUSTER);
 }
 
 static void
@@ -291,6 +305,7 @@ take_ends(struct cluster *c)
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
         kill_process(p);
+        take_control(c); /* sending may have taken note of what came */
     }
 }
 
@@ -306,6 +321,8 @@ tick(struct cluster *c)
         if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
     }
     c->tick_ns = now_ns() + TICK_MS * 1000000ll;
+    take_beats(c); /* sending may have taken note of what came */
+    take_control(c);
 }
 
 /* ---- waiting ---- */
@@ -322,15 +339,16 @@ pump(struct cluster *c)
 /* Sleeps until something may have come, the next tick at the latest. Lets the lock go while it sleeps: what it sleeps
  * on it looks up before. */
 static void
-sleep_on(struct cluster *c, bool control, bool processes)
+sleep_on(struct cluster *c, enum cluster_sleeper who)
 {
     struct pollfd fd[3 + 64];
     nfds_t n = 0;
     uint64_t count;
-    fd[n++] = (struct pollfd){.fd = c->wake_fd, .events = POLLIN};
+    bool attends = who == SLEEPS_SESSION || !atomic_load(&c->attended);
+    fd[n++] = (struct pollfd){.fd = c->wake_fd[who], .events = POLLIN};
     fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_BEAT), .events = POLLIN};
-    if (control) fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_CONTROL), .events = POLLIN};
-    for (int r = 0; processes && r < c->options.world && n < countof(fd); r++)
+    if (attends) fd[n++] = (struct pollfd){.fd = link_fd(c->link, LINK_CONTROL), .events = POLLIN};
+    for (int r = 0; attends && r < c->options.world && n < countof(fd); r++)
         if (c->process[r].pidfd >= 0) fd[n++] = (struct pollfd){.fd = c->process[r].pidfd, .events = POLLIN};
     int64_t left = (c->tick_ns - now_ns()) / 1000000;
     pthread_mutex_unlock(&c->lock);
@@ -351,8 +369,7 @@ cluster_thread(void *arg)
     while (!c->quit) {
         pump(c);
         if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler cannot */
-        bool attended = atomic_load(&c->attended);
-        sleep_on(c, !attended, !attended);
+        sleep_on(c, SLEEPS_CLUSTER);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
@@ -363,6 +380,7 @@ static int
 attend(struct cluster *c, const bool *done)
 {
     int status = 0;
+    c->attendant = pthread_self();
     atomic_store(&c->attended, true);
     while (!status) {
         pump(c);
@@ -371,7 +389,7 @@ attend(struct cluster *c, const bool *done)
         if (c->nloss && coordinator_phase(c->c) == CLUSTER_BROKEN) status = E_LOST;
         if (!status && atomic_load(&c->interrupted)) status = E_CANCEL;
         if (status) break;
-        sleep_on(c, true, true);
+        sleep_on(c, SLEEPS_SESSION);
     }
     atomic_store(&c->attended, false);
     return status;
@@ -521,8 +539,9 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     for (int r = 0; r < o->world; r++) c->process[r] = (struct process){.pidfd = -1, .beat_peer = -1};
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->filed, NULL);
-    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int status = c->wake_fd < 0 ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
+    bool opened = true;
+    for (int k = 0; k < NSLEEPS; k++) opened = (c->wake_fd[k] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && opened;
+    int status = !opened ? fail(E_IO, "eventfd: %s", strerror(errno)) : open_all(c);
     pthread_mutex_lock(&c->lock);
     if (!status && o->start && o->takes_over) status = take_over(c);
     if (!status) status = gather(c);
@@ -569,7 +588,7 @@ cluster_close(struct cluster **cp, int status)
         pthread_mutex_lock(&c->lock);
         c->quit = true;
         pthread_mutex_unlock(&c->lock);
-        wake(c);
+        wake(c, SLEEPS_CLUSTER);
         pthread_join(c->thread, NULL);
     }
     if (c->c && !c->passes_on) dismiss(c, status);
@@ -577,7 +596,8 @@ cluster_close(struct cluster **cp, int status)
     link_free(&c->link);
     reach_free(&c->reach);
     control_free(c);
-    if (c->wake_fd >= 0) close(c->wake_fd);
+    for (int k = 0; k < NSLEEPS; k++)
+        if (c->wake_fd[k] >= 0) close(c->wake_fd[k]);
     roots_free(&c->roots);
     str_free(&c->machine);
     str_free(&c->packet);
@@ -636,7 +656,7 @@ void
 cluster_interrupt(struct cluster *c)
 {
     atomic_store(&c->interrupted, 1);
-    wake(c);
+    for (int k = 0; k < NSLEEPS; k++) wake(c, k);
 }
 
 void
@@ -644,6 +664,7 @@ cluster_forget(struct cluster *c, uint64_t program)
 {
     pthread_mutex_lock(&c->lock);
     coordinator_forget(c->c, program);
+    control_look(c);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -702,92 +723,4 @@ cluster_recover(struct cluster *c, int workers)
     int status = recover(c, workers);
     pthread_mutex_unlock(&c->lock);
     return status;
-}
-
-/* ---- what is asked ---- */
-
-/* Where a device's slot stands among all. */
-static int
-slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
-{
-    int s = 0;
-    for (; s < c->nslot; s++)
-        if (c->slot[s].memory == memory && slot-- == 0) break;
-    return s;
-}
-
-/* Who runs the n-th device of a range. */
-static int
-owner_of(const struct cluster *c, const struct range *h, uint32_t n)
-{
-    return (int)coordinator_slot(c->c, slot_at(c, h->memory, h->slot + n % h->nslot));
-}
-
-int
-cluster_owner(struct cluster *c, int kind, int device)
-{
-    int rank = -1;
-    pthread_mutex_lock(&c->lock);
-    for (int i = 0; i < c->nrange; i++) {
-        const struct range *h = &c->range[i];
-        if ((int)h->kind == kind && (uint32_t)device - h->first < h->n)
-            rank = owner_of(c, h, (uint32_t)device - h->first);
-    }
-    pthread_mutex_unlock(&c->lock);
-    return rank;
-}
-
-/* "cpu:2 cpu:3": the devices whose slots the rank runs now. */
-static void
-print_devices(const struct cluster *c, int rank, char *out, size_t size)
-{
-    size_t n = 0;
-    out[0] = '\0';
-    for (int i = 0; i < c->nrange; i++) {
-        const struct range *h = &c->range[i];
-        for (uint32_t d = 0; d < h->n && n + 16 < size; d++)
-            if (owner_of(c, h, d) == rank)
-                n += (size_t)snprintf(out + n, size - n, "%s%s:%u", n ? " " : "", device_kind_text((int)h->kind),
-                                      h->first + d);
-    }
-}
-
-static void
-describe(const struct cluster *c, int rank, struct cluster_worker *out)
-{
-    const struct member_info *m = coordinator_member(c->c, rank);
-    *out = (struct cluster_worker){.rank = rank, .pid = (int)m->pid, .cores = (int)m->cores, .bytes = m->bytes};
-    snprintf(out->host, sizeof out->host, "%s", m->host ? m->host : "");
-    snprintf(out->state, sizeof out->state, "%s", member_state_text(m->state));
-    if (m->state != MEMBER_LOST) print_devices(c, rank, out->devices, sizeof out->devices);
-    out->acts = (int64_t)m->acts;
-    out->busy = (double)m->busy_ns * 1e-9;
-    out->slow = coordinator_slow(c->c, rank);
-    out->heartbeat = (double)(now_ns() - c->process[rank].heard_ns) * 1e-9;
-}
-
-bool
-cluster_worker(struct cluster *c, int i, struct cluster_worker *out)
-{
-    bool there = false;
-    pthread_mutex_lock(&c->lock);
-    for (int r = 0; r < c->options.world && !there; r++) {
-        if (coordinator_member(c->c, r)->state == MEMBER_RETIRED || i-- > 0) continue;
-        describe(c, r, out);
-        there = true;
-    }
-    pthread_mutex_unlock(&c->lock);
-    return there;
-}
-
-void
-cluster_host(struct cluster *c, int memory, char out[64])
-{
-    out[0] = '\0';
-    pthread_mutex_lock(&c->lock);
-    for (int r = 0; r < c->options.world && !*out; r++) {
-        const struct member_info *m = coordinator_member(c->c, r);
-        if (m->memory == memory && m->host) snprintf(out, 64, "%s", m->host);
-    }
-    pthread_mutex_unlock(&c->lock);
 }

@@ -93,19 +93,21 @@ cancel(struct cluster *c, const struct filing *w)
         const struct packet p = {.kind = PACKET_CANCEL, .count = w->first + (uint64_t)i};
         if (!w->file[i].done) coordinator_file(c->c, w->file[i].rank, &p);
     }
+    control_look(c);
 }
 
 static int
 await(struct cluster *c, struct filing *w)
 {
     bool lost = false;
+    uint32_t epoch = c->nepoch;
     for (int i = 0; i < w->n && !lost; i++) {
         struct packet p = packet_of(&w->file[i], w->first + (uint64_t)i);
         lost = !coordinator_file(c->c, w->file[i].rank, &p);
     }
-    uint32_t epoch = c->nepoch;
+    control_look(c);
     while (!lost && !all_done(w)) {
-        pthread_cond_wait(&c->filed, &c->lock);
+        if (c->nepoch == epoch) pthread_cond_wait(&c->filed, &c->lock);
         lost = c->nepoch != epoch;
         if (!lost && w->interruptible && atomic_exchange(&c->interrupted, 0)) cancel(c, w);
     }

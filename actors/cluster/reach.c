@@ -209,11 +209,11 @@ carry_out(struct reach *r, struct wish *w)
     w->rank = w->source_rank = -1;
     while (w->answered < w->n) {
         TRY(find_keepers(r, w));
-        bool known = peer_of(r, w->rank) >= 0;
+        bool met = peer_of(r, w->rank) >= 0, known = met;
         while (known && w->asked < w->n && w->asked - w->answered < (size_t)UNDER_WAY * WIRE_PIECE)
             if (ask(r, w)) known = give_up(r, w);
         TRY(take(r, w));
-        if (w->answered == w->n) break;
+        if (w->answered == w->n || (!met && peer_of(r, w->rank) >= 0)) continue;
         struct pollfd fd = {.fd = link_fd(r->options.link, LINK_BULK), .events = POLLIN};
         poll(&fd, 1, known ? LOOK_UP_MS : 1);
         TRY(take(r, w));

@@ -465,6 +465,8 @@ tick(struct server *s)
         if (link_send(s->link, LINK_BEAT, 0, s->packet.text, s->packet.len)) err_clear();
     }
     s->tick_ns = now_ns() + TICK_MS * 1000000ll;
+    server_take_control(s); /* sending may have taken note of what came */
+    take_beats(s);
 }
 
 /* A link's last words come before its end: BYE is no loss of the coordinator. */
