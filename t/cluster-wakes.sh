@@ -1,6 +1,6 @@
 #!/bin/bash
 # cluster-wakes.sh path/to/rille - whoever waits in a controller or a worker is woken by what comes, and needs no tick to
-# look up: runs, values and files end where poll() forgets its timeout. (A tick comes each tenth of a second, so that what
+# look up: runs, values and files end where poll() and ppoll() forget timeouts. (A tick comes each tenth of a second, so that what
 # a tick heals costs that.) TAP.
 rille=$(realpath "$1")
 . "${0%/*}/lib/processes.sh"
@@ -9,14 +9,31 @@ cat >"$dir/patient.c" <<'C'
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+static int
+is_patient(void)
+{
+    return !access(getenv("PATIENT"), F_OK);
+}
+
 int
 poll(struct pollfd *fd, nfds_t n, int ms)
 {
     int (*real)(struct pollfd *, nfds_t, int);
     *(void **)&real = dlsym(RTLD_NEXT, "poll");
-    return real(fd, n, n && ms > 0 && !access(getenv("PATIENT"), F_OK) ? -1 : ms);
+    return real(fd, n, n && ms > 0 && is_patient() ? -1 : ms);
+}
+
+/* A nap of a millisecond is a try that comes again, and no tick. */
+int
+ppoll(struct pollfd *fd, nfds_t n, const struct timespec *t, const sigset_t *mask)
+{
+    int (*real)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+    *(void **)&real = dlsym(RTLD_NEXT, "ppoll");
+    return real(fd, n, t && t->tv_nsec > 10000000 && is_patient() ? NULL : t, mask);
 }
 C
 cc -shared -fPIC -O1 -o "$dir/patient.so" "$dir/patient.c" || exit 1
