@@ -1,7 +1,7 @@
 #!/bin/bash
 # Worker processes: the same bits as one process, whatever is lost, and nothing left of them. (The rest of what can be said
 # of a cluster is said by t/cluster-sim.c, without processes.)
-rille=$1
+rille=$(realpath "$1")
 . "${0%/*}/lib/processes.sh"
 root=$PWD
 
