@@ -294,7 +294,7 @@ open_files(struct server *s, uint64_t *digest)
     static const struct member_env env = {&h, member_sends, member_works, NULL};
     static const struct member_options o = {.hello = {.kind = PACKET_HELLO, .protocol = WIRE_VERSION}, .silence = 3};
     static char bytes[FILE_BYTES];
-    snprintf(file_folder, sizeof file_folder, "%s/rille-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    snprintf(file_folder, sizeof file_folder, "%s/t-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     assert(mkdtemp(file_folder) && !atexit(remove_files));
     snprintf(file_path, sizeof file_path, "%s/file", file_folder);
     snprintf(saved_path, sizeof saved_path, "%s/saved", file_folder);

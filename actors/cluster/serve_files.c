@@ -182,7 +182,6 @@ server_serve_file(struct server *s, const struct order *o)
     int status = p->kind == PACKET_SAVE ? save_file(&t, path) : load_file(&t, path);
     pthread_mutex_lock(&s->lock);
     member_filed(s->member, o->work.epoch, p->count, status, status ? err_text() : "", &t.digests);
-    server_take_control(s); /* sending may have taken note of what came */
     pthread_mutex_unlock(&s->lock);
     str_free(&t.digests);
     free(t.block);
@@ -205,6 +204,7 @@ files_thread(void *arg)
         pthread_mutex_lock(&s->lock);
         order_free(s->file);
         s->file = NULL;
+        server_take_control(s); /* sending may have taken note of what came */
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
