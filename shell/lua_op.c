@@ -290,7 +290,8 @@ read_strategy(struct call *c, int i)
             int64_t x;
             lua_rawgeti(L, -1, d + 1);
             if (!whole_at(L, -1, &x) || x < 1 || x > INT32_MAX)
-                refuse(c, "strategy: an axis is cut into a whole number of pieces from 1 up, found %s", what_is(L, -1));
+                refuse(c, "strategy: an axis is cut into a whole number of pieces from 1 to 2147483647, found %s",
+                       what_is(L, -1));
             pieces[at++] = (int32_t)x;
             lua_pop(L, 1);
         }

@@ -157,11 +157,12 @@ local function once(list)
   end
 end
 
--- Every name of a parameter or buffer: {name =, tensor =, kind = "parameter" or "buffer", key = its field}.
+-- Every name of a parameter or buffer: {name =, tensor =, kind = "parameter" or "buffer", holder = the module or
+-- table that has it, key = its field there}.
 function Module:named_tensors()
   local list = {}
-  walk(self, "", {}, nothing, function(name, t, kind, _, key)
-    list[#list + 1] = {name = name, tensor = t, kind = kind, key = key}
+  walk(self, "", {}, nothing, function(name, t, kind, holder, key)
+    list[#list + 1] = {name = name, tensor = t, kind = kind, holder = holder, key = key}
   end)
   return list
 end

@@ -306,10 +306,12 @@ Lays a model out over the axes of its mesh and gives the table of what it set, w
 {data = 0, tensor = 1}; {tensor = {0, 1}} is 2D, {0, 1, 2} with method "2.5d" or "3d"; {data = 0, zero = 3}
 zero: 1 cuts optimisers' state over the data axis, 2 gradients too, 3 parameters; a rille.graph that says one says the same
 {tensor = {0, 1}, panels = 4}: what 2D gathers comes in panels, the next one while one is multiplied, where devices have streams
-{stages = {P0, P1}, blocks = {cost = {2, 2, 3}}} cuts where a batch takes the least time; beside cost, a list by block, there
-are memory and activations (lists of bytes), hop (into each block, or a number), micro_batches, memory_limit, and schedule,
-which says of how many micro-batches activations are kept: "1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved" (stages {P0, P1, P0, P1}),
-"zb-v", "v-half" or "v-min" ({P0, P1, P1, P0})
+{stages = {P0, P1}, blocks = {input = ids, micro_batches = 8}} cuts where a batch takes the least time: the planner reckons what
+each block costs, in nanoseconds and bytes, where the model is given such ids, those of a micro-batch; it reads no value of them
+{stages = {P0, P1}, blocks = {cost = {2, 2, 3}}} is told; beside cost, a list by block, there are memory and activations (lists of
+bytes), hop (into each block, or a number); beside input each stands in place of what is reckoned, and cost in place of hop too
+both take micro_batches, memory_limit (bytes a device) and schedule, which says of how many micro-batches activations are kept:
+"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved" (stages {P0, P1, P0, P1}), "zb-v", "v-half" or "v-min" ({P0, P1, P1, P0})
 rille.parallel.input(model), rille.parallel.labels(model)   where ids and labels should lie]],
     code = [[
 m = rille.models.gpt2.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}

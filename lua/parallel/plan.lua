@@ -8,6 +8,7 @@ local axes = require "rille.parallel.axes"
 local class_of = require "rille.parallel.classes"
 local cut = require "rille.parallel.cut"
 local panel = require "rille.nn.panels"
+local priced = require "rille.parallel.priced"
 local nn = rille.nn
 
 local plan = {}
@@ -53,11 +54,7 @@ end
 
 -- How many members each stage gets: as many as the others, or so that a batch takes the least time (cut.lua).
 local function counts_of(recipe, n, stages)
-  if recipe.blocks then
-    local o = check.options("rille.parallel: blocks", recipe.blocks, {cost = check.none, memory = check.none, activations = check.none,
-      hop = check.none, memory_limit = check.none, micro_batches = check.none, schedule = check.none})
-    return (cut(o, n, numbered(stages)))
-  end
+  if recipe.blocks then return (cut(recipe.blocks, n, numbered(stages))) end
   local counts = {}
   for k = 1, #stages do counts[k] = share(n, #stages, k) end
   return counts
@@ -197,12 +194,16 @@ end
 local known = {data = check.none, tensor = check.none, method = check.none, sequence = check.none, zero = check.none,
   stages = check.none, chunks = check.none, panels = check.none, blocks = check.none}
 
+local known_blocks = {input = check.none, cost = check.none, memory = check.none, activations = check.none, hop = check.none,
+  memory_limit = check.none, micro_batches = check.none, schedule = check.none}
+
 local function read_recipe(given)
   local recipe = check.options("rille.parallel", given, known)
   local zero = recipe.zero or 0
   check.that(math.type(zero) == "integer" and zero >= 0 and zero <= 3, "rille.parallel: zero goes from 0 to 3, not %s", check.shown(zero))
   check.that(zero == 0 or recipe.data ~= nil, "rille.parallel: zero wants a data axis: {data = 0, zero = %d}", zero)
   recipe.zero = zero
+  if recipe.blocks ~= nil then recipe.blocks = check.options("rille.parallel: blocks", recipe.blocks, known_blocks) end
   if recipe.sequence ~= nil then check.flag("rille.parallel", "sequence", recipe.sequence) end
   if recipe.panels ~= nil then
     check.count("rille.parallel", "panels", recipe.panels)
@@ -294,9 +295,23 @@ local function add_modules(model, out, place, parts, roles, recipe)
   end
 end
 
+-- What the user did not list of blocks, as the planner reckons it of the model laid out with as many blocks a stage. Beside costs
+-- in the user's unit there is no hop in nanoseconds.
+local function reckon(model, recipe, evenly)
+  local module, blocks = {}, {}
+  evenly.blocks = nil
+  local entries = plan.of(model, evenly).entries
+  for path, m in model:named_modules() do module[path] = m end
+  for k, path in ipairs(longest_list(model)) do blocks[k] = module[path] end
+  local list = priced(model, blocks, entries, recipe.stages, recipe.blocks.input)
+  if recipe.blocks.cost then list.hop = nil end
+  for what, reckoned in pairs(list) do recipe.blocks[what] = recipe.blocks[what] or reckoned end
+end
+
 -- recipe, as the user gave it -> {entries =, order =, input =, labels =}
 function plan.of(model, given)
   local recipe = read_recipe(given)
+  if recipe.blocks and recipe.blocks.input ~= nil and recipe.stages then reckon(model, recipe, read_recipe(given)) end
   local place, cached = places(model, recipe), {}
   local function parts(placement)
     for _, c in ipairs(cached) do

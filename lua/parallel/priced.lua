@@ -1,0 +1,234 @@
+-- priced.lua - what each block of a model costs by the planner's reckoning: the lists that cut.lua wants, where the user gave none.
+--
+-- The model is called once on meta devices, where tensors have layouts and no values, laid out as the recipe says and all on
+-- one mesh; what goes into each block is noted. Then forward and backward of each block alone are planned as a step:
+--
+--   cost         nanoseconds of a micro-batch, forward and backward
+--   memory       bytes a device holds of its parameters and their gradients
+--   activations  bytes a device holds beside them, at most: what the block keeps, and what it works with
+--   hop          nanoseconds of moving what goes into it from another mesh, and of its gradient's way back
+--
+-- What the model does before its first block counts with that, and all else that it does with the last one; its loss is taken for one
+-- that costs what logsumexp of its result costs.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local pin = require "rille.nn.pin"
+
+local who = "rille.parallel: blocks: input"
+
+-- ---- a model on meta devices ----
+
+-- A mesh of this shape on meta ranks from `first` on.
+local function mesh(shape, first)
+  local function part(axis)
+    local list = {}
+    for k = 1, shape[axis] do
+      if axis == #shape then list[k], first = first, first + 1 else list[k] = part(axis + 1) end
+    end
+    return list
+  end
+  return rille.placement("meta", part(1))
+end
+
+local function same_shape(a, b)
+  return table.concat(a.shape, " ") == table.concat(b.shape, " ")
+end
+
+-- Calls fn while parameters and buffers of the model are twins on `place` and its modules are pinned there, however fn ends.
+local function on_meta(model, entries, place, fn)
+  local undo, twin = {}, {}
+  local done <close> = setmetatable({}, {__close = function()
+    for k = #undo, 1, -1 do undo[k]() end
+    rille._generation()
+  end})
+  for _, found in ipairs(model:named_tensors()) do
+    local t, holder, key = found.tensor, found.holder, found.key
+    local entry = entries[found.name]
+    twin[t] = twin[t] or rille.zeros(t.shape, {dtype = t.dtype, placement = place, sbp = entry and entry.sbp or layout.whole(place),
+      requires_grad = t.requires_grad})
+    undo[#undo + 1] = function() rawset(holder, key, t) end
+    rawset(holder, key, twin[t])
+  end
+  for path, m in model:named_modules() do
+    local had, entry = pin.of[m], entries[path]
+    undo[#undo + 1] = function() pin.of[m] = had end
+    pin.of[m] = entry and {placement = entry.placement and place, input = entry.input, output = entry.output, use = entry.use, panels = entry.panels}
+  end
+  rille._generation()
+  return fn()
+end
+
+-- Calls fn while forward(m, ...) stands for what each of these modules does.
+local function with_forward(modules, forward, fn)
+  local had = {}
+  local done <close> = setmetatable({}, {__close = function()
+    for _, m in ipairs(modules) do rawset(m, "forward", had[m]) end
+  end})
+  for k, m in ipairs(modules) do
+    had[m] = rawget(m, "forward")
+    local own = m.forward
+    rawset(m, "forward", function(self, ...) return forward(k, own, self, ...) end)
+  end
+  return fn()
+end
+
+-- ---- what goes in and out ----
+
+local function like(t)
+  return rille.zeros(t.shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp, requires_grad = layout.is_float(t)})
+end
+
+-- Arguments with twins of those that are tensors.
+local function twins(args)
+  local list = {n = args.n}
+  for i = 1, args.n do list[i] = layout.is_tensor(args[i]) and like(args[i]) or args[i] end
+  return list
+end
+
+-- By block what goes into it, and what comes out of the last one.
+local function note(model, blocks, input)
+  local into, last = {}, nil
+  with_forward(blocks, function(k, own, self, ...)
+    into[k] = twins(table.pack(...))
+    local results = table.pack(own(self, ...))
+    if k == #blocks then last = results[1] end
+    return table.unpack(results, 1, results.n)
+  end, function() rille.no_grad(model, input) end)
+  for k in ipairs(blocks) do check.that(into[k], "%s: the model does not call block %d of %d", who, k, #blocks) end
+  check.that(layout.is_tensor(last), "%s: the last block gives no tensor", who)
+  return into, like(last)
+end
+
+-- ---- what it costs ----
+
+-- Cost and memory of fn(tensors...) as a planned step.
+local function planned(fn, ...)
+  local step = rille.graph(fn, {auto_parallel = "propagate", time_limit = 1e-6}) -- what goes beyond the plan is not asked for
+  step(...)
+  return step:explain()
+end
+
+local function tensors_of(args)
+  local list = {}
+  for i = 1, args.n do
+    if layout.is_tensor(args[i]) then list[#list + 1] = args[i] end
+  end
+  return list
+end
+
+-- The same arguments with these tensors.
+local function with_tensors(args, given)
+  local list, at = {}, 0
+  for i = 1, args.n do
+    list[i] = args[i]
+    if layout.is_tensor(args[i]) then
+      at = at + 1
+      list[i] = given[at]
+    end
+  end
+  return table.unpack(list, 1, args.n)
+end
+
+local function backward(y, loss)
+  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: a block or the model gives no tensor of floats", who)
+  if loss then y = y:logsumexp(-1) end
+  y = y:sum()
+  y:backward()
+  return y
+end
+
+local bytes_of = {f64 = 8, i64 = 8, f32 = 4, i32 = 4, bf16 = 2, f16 = 2}
+
+-- Bytes of t on the rank with the most.
+local function local_bytes(t)
+  local shape, axis = {table.unpack(t.shape)}, 0
+  for kind, d in tostring(t.sbp):gmatch("([BPS])%(?(%d*)") do
+    axis = axis + 1
+    if kind == "S" then shape[d + 1] = -(-shape[d + 1] // t.placement.shape[axis]) end
+  end
+  local n = bytes_of[t.dtype] or 1
+  for _, size in ipairs(shape) do n = n * size end
+  return n
+end
+
+-- Bytes of parameters, gradients and buffers: of each block, and of the others, which are seen before the first one or not.
+local function held(model, blocks)
+  local at, met, seen, number = {before = 0, after = 0}, "before", {}, {}
+  for k, m in ipairs(blocks) do
+    at[k] = 0
+    for _, part in ipairs(m:modules()) do number[part] = k end
+  end
+  local function add(where, tensors)
+    for _, found in ipairs(tensors) do
+      local t = found.tensor
+      if not seen[t] then at[where] = at[where] + local_bytes(t) * (t.requires_grad and 2 or 1) end
+      seen[t] = true
+    end
+  end
+  for k, m in ipairs(blocks) do add(k, m:named_tensors()) end
+  for _, m in model:named_modules() do
+    if number[m] then met = "after" end
+    local own = {}
+    for _, found in ipairs(m:named_tensors()) do own[#own + 1] = rawget(m, found.key) == found.tensor and found or nil end
+    if not number[m] then add(met, own) end
+  end
+  add("after", model:named_tensors())
+  return at
+end
+
+-- What the model does before its first block: forward alone, or backward too.
+local function before(model, blocks, input, back)
+  return planned(function(x)
+    local h
+    local escape = {}
+    local good, why = pcall(with_forward, {blocks[1]}, function(_, _, _, first)
+      h = first
+      error(escape, 0)
+    end, function() model(x) end)
+    if not good and why ~= escape then error(why, 0) end
+    return back and h.requires_grad and backward(h) or h
+  end, input)
+end
+
+-- The forward pass with the last block's result given instead, and what follows that, backward too.
+local function after(model, blocks, input, last)
+  return planned(function(x, z)
+    local y = with_forward(blocks, function(k, _, _, first) return k == #blocks and z or first end, function() return model(x) end)
+    return backward(y, true)
+  end, input, last)
+end
+
+-- blocks: the modules that stages deal, in order; entries: the recipe's table; input: what the model takes in a micro-batch;
+-- place: a placement of a stage. Raises where the planner cannot tell; then the user lists costs.
+local function priced(model, blocks, entries, stages, input)
+  check.that(layout.is_tensor(input), "%s is what the model takes in a micro-batch, a tensor, not %s", who, check.shown(input))
+  for _, p in ipairs(stages) do
+    check.that(same_shape(p, stages[1]), "%s: stages have meshes of one shape; else list cost", who)
+  end
+  local here, there = mesh(stages[1].shape, 0), mesh(stages[1].shape, stages[1].size)
+  local out = {cost = {}, memory = {}, activations = {}, hop = {}}
+  on_meta(model, entries, here, function()
+    input = rille.zeros(input.shape, {dtype = input.dtype, placement = here,
+      sbp = #input.placement.shape == #here.shape and input.sbp or layout.whole(here)})
+    local into, last = note(model, blocks, input)
+    local bytes = held(model, blocks)
+    for k, m in ipairs(blocks) do
+      local args = into[k]
+      local e = planned(function(...) return backward((m(with_tensors(args, {...})))) end, table.unpack(tensors_of(args)))
+      local move = planned(function(x) return x:to_global{placement = there, sbp = x.sbp} end, (tensors_of(args)[1]))
+      out.cost[k], out.memory[k], out.hop[k] = e.cost, bytes[k], 2 * move.cost
+      out.activations[k] = math.max(0, e.memory - bytes[k])
+    end
+    local first, forward, rest = before(model, blocks, input, true), before(model, blocks, input), after(model, blocks, input, last)
+    local n = #blocks
+    out.cost[1], out.cost[n] = out.cost[1] + first.cost, out.cost[n] + math.max(0, rest.cost - forward.cost)
+    out.memory[1], out.memory[n] = out.memory[1] + bytes.before, out.memory[n] + bytes.after
+    out.activations[1] = out.activations[1] + math.max(0, first.memory - bytes.before)
+    out.activations[n] = out.activations[n] + math.max(0, rest.memory - bytes.before - bytes.after)
+  end)
+  return out
+end
+
+return priced
