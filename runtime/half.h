@@ -25,7 +25,7 @@ INLINE uint16_t
 to_bf16(float f)
 {
     uint32_t u = bits_of(f), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
-    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+    return (uint16_t)(f != f ? quiet : rounded);
 }
 
 /* Fraction and exponent moved into place are a float 2^112 too small. A difference of ordinary floats makes that of a

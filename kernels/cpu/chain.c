@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/eltwise.h"
 #include "runtime/error.h"
+#include "runtime/simd.h"
 
 enum { SHORT_ROW = 128 }; /* below it a block is always whole rows */
 /* Elements of a block; it is long where it takes no scratch. */
@@ -138,7 +139,7 @@ mark_far(struct elt *e, bool unread)
     for (int i = 0; i < e->nin + e->nout; i++) {
         struct lane *l = &e->lane[i];
         size_t bytes = (size_t)e->numel * l->bytes;
-        l->far = l->linear && bytes >= FAR_BYTES;
+        l->far = !machine_fetches_ahead() && l->linear && bytes >= FAR_BYTES;
         l->passes = i >= e->nin && l->linear && bytes >= (unread ? UNREAD_BYTES : PAST_BYTES);
     }
 }

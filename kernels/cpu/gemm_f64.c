@@ -7,29 +7,14 @@
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm_f64.h"
 
-#include "runtime/simd.h"
+#include "kernels/cpu/lanes.h"
 
 #include <string.h>
 
 enum { MR = 4, NR = 16, KC = 256, MC = 64, NC = 512 };
 
-typedef double eight __attribute__((vector_size(64), aligned(8), may_alias));
-
-/* c[MR,NR] = sum over k of a[k][MR] b[k][NR], in registers. */
-VECTOR static void
-strips(int64_t k, const double *a, const double *b, double *c)
-{
-    eight sum[MR][2] = {{{0}}};
-    for (int64_t p = 0; p < k; p++, a += MR, b += NR) {
-        eight b0 = *(const eight *)b, b1 = *(const eight *)(b + 8);
-#pragma GCC unroll 8
-        for (int i = 0; i < MR; i++) {
-            sum[i][0] += a[i] * b0;
-            sum[i][1] += a[i] * b1;
-        }
-    }
-    memcpy(c, sum, sizeof sum);
-}
+#define LANES_FILE "kernels/cpu/gemm_f64_level.inc"
+#include "kernels/cpu/lanes_levels.inc"
 
 /* `size` lines of x, `line` apart, k elements of each `step` apart, as strips of `width` lines: missing ones are 0. */
 static void
@@ -50,7 +35,7 @@ block(int64_t m, int64_t n, int64_t k, const double *a, const double *b, bool ad
     _Alignas(64) double sum[MR * NR];
     for (int64_t j = 0; j < n; j += NR)
         for (int64_t i = 0; i < m; i += MR) {
-            strips(k, a + i * k, b + j * k, sum);
+            OF_LEVEL(strips)(k, a + i * k, b + j * k, sum);
             for (int64_t r = 0; r < MIN(m - i, MR); r++) {
                 double *to = c + (i + r) * row + j;
                 for (int64_t s = 0; s < MIN(n - j, NR); s++) to[s] = sum[r * NR + s] + (add ? to[s] : 0);

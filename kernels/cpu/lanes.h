@@ -1,33 +1,70 @@
-/* lanes.h - vectors of sixteen floats, for loops that add up.
+/* lanes.h - LANES sums side by side, for loops that add up.
  *
- * gcc moves an array of lanes to memory and back when a loop over single vectors follows a loop over four; vectors with
- * a name stay in registers. On levels of machine without such vectors the compiler takes shorter ones, in the same
- * order. Four of them are enough to hide how long an addition takes. Macros; any thread. */
+ * Such a loop is compiled for each level of machine, with sums in vectors as wide as its registers: gcc keeps a wider
+ * one in memory and moves it, in single numbers, there and back with every addition, which is why a function for
+ * several levels (simd.h) will not do. lanes_levels.inc includes LANES_FILE for each of them with
+ *
+ *   LEVEL(name)      name_v4, name_v3, name_any; OF_LEVEL(name) is that of this machine
+ *   AT_LEVEL         their attributes
+ *   piece, PIECES    a vector as wide as a register; so many of them are LANES floats
+ *   AT(x)            the piece that lies at x
+ *   STREAMS_OF(n)       of four streams, each of which has n sums of LANES floats, so many at a time stay in registers
+ *
+ * Each level adds in the same order: four streams of LANES sums, joined by FOLD_SUM. Four of them are enough to hide
+ * how long an addition takes. Macros; any thread. */
 #ifndef RILLE_KERNELS_CPU_LANES_H
 #define RILLE_KERNELS_CPU_LANES_H
+
+#include "runtime/simd.h"
 
 enum { LANES = 16, WIDE = 4 * LANES };
 
 typedef float sixteen __attribute__((vector_size(64)));
-typedef float sixteen_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float eight __attribute__((vector_size(32)));
 typedef float four __attribute__((vector_size(16)));
-
-/* The sixteen floats from x on. */
-#define AT(x) (*(const sixteen_anywhere *)(x))
+typedef float sixteen_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float eight_anywhere __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 
 #define LOWER(v)  __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define UPPER(v)  __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
 #define LOWER4(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
 #define UPPER4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 
-/* sum += all lanes of the four vectors v[0]..v[3], by halves. */
+/* LANES sums by halves. */
+INLINE four
+by_halves_v4(const sixteen *v)
+{
+    eight half = LOWER(v[0]) + UPPER(v[0]);
+    return LOWER4(half) + UPPER4(half);
+}
+
+INLINE four
+by_halves_v3(const eight *v)
+{
+    eight half = v[0] + v[1];
+    return LOWER4(half) + UPPER4(half);
+}
+
+INLINE four
+by_halves_any(const four *v)
+{
+    return (v[0] + v[2]) + (v[1] + v[3]);
+}
+
+/* sum += all lanes of the four streams v[0]..v[3]. */
 #define FOLD_SUM(v, sum)                                                                                               \
     do {                                                                                                               \
-        sixteen all = (v[0] + v[2]) + (v[1] + v[3]);                                                                   \
-        eight half = LOWER(all) + UPPER(all);                                                                          \
-        four rest = LOWER4(half) + UPPER4(half);                                                                       \
+        piece all[PIECES];                                                                                             \
+        for (int p = 0; p < PIECES; p++) all[p] = ((v)[0][p] + (v)[2][p]) + ((v)[1][p] + (v)[3][p]);                   \
+        four rest = LEVEL(by_halves)(all);                                                                             \
         sum += (rest[0] + rest[2]) + (rest[1] + rest[3]);                                                              \
     } while (0)
+
+#ifdef X86_LEVELS
+#define OF_LEVEL(name) (machine_level() == LEVEL_V4 ? name##_v4 : machine_level() == LEVEL_V3 ? name##_v3 : name##_any)
+#else
+#define OF_LEVEL(name) name##_any
+#endif
 
 #endif

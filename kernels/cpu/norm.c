@@ -68,35 +68,6 @@ distance(float x, struct stats t)
     return (x - t.mean) - t.rest;
 }
 
-/* Adds the sums of x - mean and of its squares to sum[0] and sum[1]. */
-VECTOR static void
-deviations(int64_t n, const float *x, float mean, double sum[2])
-{
-    float to[2] = {0, 0};
-    sixteen v[4] = {{0}}, w[4] = {{0}};
-    int64_t i = 0;
-    for (; i + WIDE <= n; i += WIDE)
-        for (int k = 0; k < 4; k++) {
-            sixteen d = AT(x + i + k * LANES) - mean;
-            v[k] += d;
-            w[k] += d * d;
-        }
-    for (; i + LANES <= n; i += LANES) {
-        sixteen d = AT(x + i) - mean;
-        v[0] += d;
-        w[0] += d * d;
-    }
-    for (; i < n; i++) {
-        float d = x[i] - mean;
-        to[0] += d;
-        to[1] += d * d;
-    }
-    FOLD_SUM(v, to[0]);
-    FOLD_SUM(w, to[1]);
-    sum[0] += to[0];
-    sum[1] += to[1];
-}
-
 VECTOR static void
 scale_shift(int64_t n, const float *x, struct stats t, const float *weight, const float *bias, float *y,
             struct ahead ahead)
@@ -111,42 +82,8 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
     for (; i < n; i++) y[i] = distance(x[i], t) * t.rstd * weight[i] + bias[i];
 }
 
-/* Adds the sums of d = x - mean, of its squares, of u = dy weight and of u d to sum[0] to sum[3]. */
-VECTOR static void
-gradient_sums(int64_t n, const float *x, const float *dy, const float *weight, float mean, double sum[4])
-{
-    float to[4] = {0};
-    sixteen v[4] = {{0}}, w[4] = {{0}}, a[4] = {{0}}, b[4] = {{0}};
-    int64_t i = 0;
-    for (; i + WIDE <= n; i += WIDE)
-        for (int k = 0; k < 4; k++) {
-            int64_t at = i + k * LANES;
-            sixteen d = AT(x + at) - mean, u = AT(dy + at) * AT(weight + at);
-            v[k] += d;
-            w[k] += d * d;
-            a[k] += u;
-            b[k] += u * d;
-        }
-    for (; i + LANES <= n; i += LANES) {
-        sixteen d = AT(x + i) - mean, u = AT(dy + i) * AT(weight + i);
-        v[0] += d;
-        w[0] += d * d;
-        a[0] += u;
-        b[0] += u * d;
-    }
-    for (; i < n; i++) {
-        float d = x[i] - mean, u = dy[i] * weight[i];
-        to[0] += d;
-        to[1] += d * d;
-        to[2] += u;
-        to[3] += u * d;
-    }
-    FOLD_SUM(v, to[0]);
-    FOLD_SUM(w, to[1]);
-    FOLD_SUM(a, to[2]);
-    FOLD_SUM(b, to[3]);
-    for (int k = 0; k < 4; k++) sum[k] += to[k];
-}
+#define LANES_FILE "kernels/cpu/norm_level.inc"
+#include "kernels/cpu/lanes_levels.inc"
 
 /* What a row's gradient is made of, its sums taken. */
 struct slope {
@@ -225,7 +162,7 @@ sums_around(float mean, const struct row *x, double sum[2])
     sum[0] = sum[1] = 0;
     for (int64_t i = 0; i < x->n && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(x->n - i, ROW_BLOCK);
-        deviations(n, row_load(x, i, n, workspace), mean, sum);
+        OF_LEVEL(deviations)(n, row_load(x, i, n, workspace), mean, sum);
     }
 }
 
@@ -295,8 +232,9 @@ backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
     for (int k = 0; k < 4; k++) sum[k] = 0;
     for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
-        gradient_sums(n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace),
-                      load_or(&w, i, n, 1, w_workspace), mean, sum);
+        OF_LEVEL(gradient_sums)
+        (n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), load_or(&w, i, n, 1, w_workspace), mean,
+         sum);
     }
     return stats_from(mean, sum, t->s);
 }

@@ -1,39 +1,23 @@
 /* random.c - Philox4x32-10 on many counters at once, and what is made of its words (runtime/rng.h).
  *
  * Blocks are computed whole, four values each (two of f64), into a buffer that
- * begins at a block's first element; what was asked for is copied out of it. */
+ * begins at a block's first element: their words first, which become values in
+ * their places. What was asked for is copied out of it. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/random.h"
 
 #include "kernels/cpu/convert.h"
-#include "runtime/simd.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/team.h"
 
 #include <math.h>
 
-/* The words of the block of counter (piece, i) under key. They are kept in 64 bits, so that lanes need no shuffling
- * between a product and its halves. */
-struct words {
-    uint64_t a, b, c, d;
-};
+#ifdef X86_LEVELS
+#include <immintrin.h>
+#endif
 
-INLINE struct words
-words(uint64_t key, uint64_t piece, uint64_t i)
-{
-    const uint64_t low = 0xffffffff;
-    uint64_t k0 = key & low, k1 = key >> 32;
-    uint64_t c0 = i & low, c1 = i >> 32, c2 = piece & low, c3 = piece >> 32;
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = 0xD2511F53u * c0, p1 = 0xCD9E8D57u * c2;
-        c0 = (p1 >> 32) ^ c1 ^ k0;
-        c2 = (p0 >> 32) ^ c3 ^ k1;
-        c1 = p1 & low;
-        c3 = p0 & low;
-        k0 = (k0 + 0x9E3779B9u) & low;
-        k1 = (k1 + 0xBB67AE85u) & low;
-    }
-    return (struct words){c0, c1, c2, c3};
-}
+#define LANES_FILE "kernels/cpu/random_level.inc"
+#include "kernels/cpu/lanes_levels.inc"
 
 /* ---- words as numbers ---- */
 
@@ -112,82 +96,58 @@ normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
     *odd = radius * copysign(sin_turn(0.25 - fabs(turn), wide ? SIN_F64 : SIN_F32), -half);
 }
 
-/* ---- blocks: n of them from `first` on ---- */
+/* ---- words become values in their places: n of them ---- */
 
 VECTOR static void
-uniform_f32(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, void *values)
+uniform_f32(int64_t n, int digits, union random_workspace *w)
 {
-    float *y = values, scale = ldexpf(1, -digits);
+    float scale = ldexpf(1, -digits);
     int cut = 32 - digits;
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        struct words w = words(key, piece, first + (uint64_t)i);
-        y[4 * i] = (float)(int32_t)(w.a >> cut) * scale;
-        y[4 * i + 1] = (float)(int32_t)(w.b >> cut) * scale;
-        y[4 * i + 2] = (float)(int32_t)(w.c >> cut) * scale;
-        y[4 * i + 3] = (float)(int32_t)(w.d >> cut) * scale;
+    for (int64_t i = 0; i < n; i++) w->f32[i] = (float)(int32_t)(w->u32[i] >> cut) * scale;
+}
+
+VECTOR static void
+uniform_f64(int64_t n, int digits, union random_workspace *w)
+{
+    UNUSED(digits);
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) w->f64[i] = long_real_of(w->u64[i] >> 11) * 0x1p-53;
+}
+
+VECTOR static void
+normal_f32(int64_t n, int digits, union random_workspace *w)
+{
+    UNUSED(digits);
+    INDEPENDENT
+    for (int64_t i = 0; i < n / 2; i++) {
+        uint64_t pair = w->u64[i];
+        double even, odd;
+        normal_pair(real_of((pair & 0xffffffff) + 1), 32, real_of(pair >> 32) * 0x1p-32, false, &even, &odd);
+        w->f32[2 * i] = (float)even;
+        w->f32[2 * i + 1] = (float)odd;
     }
 }
 
 VECTOR static void
-uniform_f64(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, void *values)
+normal_f64(int64_t n, int digits, union random_workspace *w)
 {
-    double *y = values;
     UNUSED(digits);
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        struct words w = words(key, piece, first + (uint64_t)i);
-        y[2 * i] = long_real_of((w.b << 32 | w.a) >> 11) * 0x1p-53;
-        y[2 * i + 1] = long_real_of((w.d << 32 | w.c) >> 11) * 0x1p-53;
+    for (int64_t i = 0; i < n; i += 2) {
+        double u = long_real_of(w->u64[i] >> 11) + 1, v = long_real_of(w->u64[i + 1] >> 11) * 0x1p-53;
+        normal_pair(u, 53, v, true, &w->f64[i], &w->f64[i + 1]);
     }
 }
 
-VECTOR static void
-normal_f32(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, void *values)
+static void
+bits_64(int64_t n, int digits, union random_workspace *w)
 {
-    float *y = values;
-    UNUSED(digits);
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        struct words w = words(key, piece, first + (uint64_t)i);
-        double z[4];
-        normal_pair(real_of(w.a + 1), 32, real_of(w.b) * 0x1p-32, false, &z[0], &z[1]);
-        normal_pair(real_of(w.c + 1), 32, real_of(w.d) * 0x1p-32, false, &z[2], &z[3]);
-        y[4 * i] = (float)z[0];
-        y[4 * i + 1] = (float)z[1];
-        y[4 * i + 2] = (float)z[2];
-        y[4 * i + 3] = (float)z[3];
-    }
-}
-
-VECTOR static void
-normal_f64(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, void *values)
-{
-    double *y = values;
-    UNUSED(digits);
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        struct words w = words(key, piece, first + (uint64_t)i);
-        double u = long_real_of((w.b << 32 | w.a) >> 11) + 1, v = long_real_of((w.d << 32 | w.c) >> 11) * 0x1p-53;
-        normal_pair(u, 53, v, true, &y[2 * i], &y[2 * i + 1]);
-    }
-}
-
-VECTOR static void
-bits_64(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, void *values)
-{
-    uint64_t *y = values;
-    UNUSED(digits);
-    INDEPENDENT
-    for (int64_t i = 0; i < n; i++) {
-        struct words w = words(key, piece, first + (uint64_t)i);
-        y[2 * i] = w.b << 32 | w.a;
-        y[2 * i + 1] = w.d << 32 | w.c;
-    }
+    UNUSED(n), UNUSED(digits), UNUSED(w);
 }
 
 struct law {
-    void (*blocks)(uint64_t key, uint64_t piece, uint64_t first, int64_t n, int digits, void *y);
+    void (*values)(int64_t n, int digits, union random_workspace *w);
     int of; /* values in a block */
 };
 static const struct law laws[][2] = {
@@ -203,7 +163,8 @@ random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n
     uint64_t first = at->position / (uint64_t)law->of, skip = at->position % (uint64_t)law->of;
     assert(n <= RANDOM_BLOCK);
     int64_t nblock = ((int64_t)skip + n + law->of - 1) / law->of;
-    law->blocks(at->key, at->piece, first, nblock, dtype_digits(d), workspace);
+    OF_LEVEL(words)(at->key, at->piece, first, nblock, workspace->u32);
+    law->values(nblock * law->of, dtype_digits(d), workspace);
     return law->of == 4 ? (const void *)(workspace->f32 + skip) : workspace->f64 + skip;
 }
 

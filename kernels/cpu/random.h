@@ -13,11 +13,12 @@ enum { RANDOM_BLOCK = 1024, RANDOM_GRAIN = 16384 }; /* RANDOM_GRAIN: values wort
 struct random_at {
     uint64_t key, piece, position;
 };
-/* Space for a block of values and what lies before them in theirs. */
+/* Space for a block of values, what lies before them in theirs, and what makes vectors whole. */
 union random_workspace {
-    float f32[RANDOM_BLOCK + 8];
-    double f64[RANDOM_BLOCK + 4];
-    uint64_t u64[RANDOM_BLOCK + 4];
+    float f32[2 * (RANDOM_BLOCK + 16)];
+    double f64[RANDOM_BLOCK + 16];
+    uint32_t u32[2 * (RANDOM_BLOCK + 16)];
+    uint64_t u64[RANDOM_BLOCK + 16];
 };
 
 /* Draws n <= RANDOM_BLOCK values for a tensor of dtype d, somewhere in workspace: double of f64, uint64_t of bits, else

@@ -43,54 +43,26 @@ vec_max(int64_t n, const float *x)
 }
 EXPORTED(vec_max)
 
-VECTOR float
+#define LANES_FILE "kernels/cpu/rows_level.inc"
+#include "kernels/cpu/lanes_levels.inc"
+
+float
 vec_sum(int64_t n, const float *x)
 {
-    float sum = 0;
-    int64_t i = 0, whole = n / LANES * LANES;
-    for (int64_t k = whole; k < n; k++) sum += x[k];
-    if (whole == 0) return sum;
-    sixteen v[4] = {{0}};
-    for (; i + WIDE <= n; i += WIDE)
-        for (int k = 0; k < 4; k++) v[k] += AT(x + i + k * LANES);
-    for (; i < whole; i += LANES) v[0] += AT(x + i);
-    FOLD_SUM(v, sum);
-    return sum;
-}
-EXPORTED(vec_sum)
-
-INLINE float
-dot(int64_t n, const float *x, const float *y)
-{
-    float sum = 0;
-    int64_t i = 0, whole = n / LANES * LANES;
-    for (int64_t k = whole; k < n; k++) sum += x[k] * y[k];
-    if (whole == 0) return sum;
-    sixteen v[4] = {{0}};
-    for (; i + WIDE <= n; i += WIDE)
-        for (int k = 0; k < 4; k++) v[k] += AT(x + i + k * LANES) * AT(y + i + k * LANES);
-    for (; i < whole; i += LANES) v[0] += AT(x + i) * AT(y + i);
-    FOLD_SUM(v, sum);
-    return sum;
+    return OF_LEVEL(sum)(n, x);
 }
 
-VECTOR float
+float
 vec_dot(int64_t n, const float *x, const float *y)
 {
-    return dot(n, x, y);
+    return OF_LEVEL(dot)(n, x, y);
 }
-EXPORTED(vec_dot)
 
-VECTOR void
+void
 vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, float *z)
 {
-    for (; count > 0; count--, x += n, y += n, z += n) {
-        float sum = dot(n, x, y);
-        INDEPENDENT
-        for (int64_t i = 0; i < n; i++) z[i] = x[i] * (y[i] - sum);
-    }
+    OF_LEVEL(softmax_grads)(n, count, x, y, z);
 }
-EXPORTED(vec_softmax_grads)
 
 /* e^x for x <= 0, 0 below -87; NaN stays. Simpler than vec_exp, which knows all of the line. */
 INLINE float

@@ -23,32 +23,52 @@ turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, str
     return dnnl_memory_desc_equal(inner, &sixteens);
 }
 
+#ifdef X86_LEVELS
 #define MEET(a, b, low, high)                                                                                          \
     do {                                                                                                               \
         low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);                   \
         high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);            \
     } while (0)
 
-/* to[j * to_step + i] = from[i * from_step + j] for sixteen of both, of n squares. Four rounds, in each of which the
- * vectors i and i + 8 become 2 i and 2 i + 1, entry by entry. */
-VECTOR static void
+/* As turn_square(). Four rounds, in each of which the vectors i and i + 8 become 2 i and 2 i + 1, entry by entry. */
+X86_V4 static void
+turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
+{
+    sixteen a[LANES], b[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) a[i] = *(const sixteen_anywhere *)(from + i * from_step);
+#pragma GCC unroll 2
+    for (int twice = 0; twice < 2; twice++) {
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES / 2; i++) MEET(a[i], a[i + 8], b[2 * i], b[2 * i + 1]);
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES / 2; i++) MEET(b[i], b[i + 8], a[2 * i], a[2 * i + 1]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) *(sixteen_anywhere *)(to + i * to_step) = a[i];
+}
+#endif
+
+/* to[j * to_step + i] = from[i * from_step + j] for sixteen of both. Registers that are shorter hold squares of four.
+ */
+static void
+turn_square(const float *from, int64_t from_step, float *to, int64_t to_step)
+{
+#ifdef X86_LEVELS
+    if (machine_level() == LEVEL_V4) {
+        turn_square_v4(from, from_step, to, to_step);
+        return;
+    }
+#endif
+    cols_turn(LANES, LANES, from, from_step, to, to_step);
+}
+
+/* n squares. */
+static void
 squares(const float *from, int64_t from_step, int64_t from_square, float *to, int64_t to_step, int64_t to_square,
         int64_t n)
 {
-    for (int64_t k = 0; k < n; k++, from += from_square, to += to_square) {
-        sixteen a[LANES], b[LANES];
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) a[i] = AT(from + i * from_step);
-#pragma GCC unroll 2
-        for (int twice = 0; twice < 2; twice++) {
-#pragma GCC unroll 8
-            for (int i = 0; i < LANES / 2; i++) MEET(a[i], a[i + 8], b[2 * i], b[2 * i + 1]);
-#pragma GCC unroll 8
-            for (int i = 0; i < LANES / 2; i++) MEET(b[i], b[i + 8], a[2 * i], a[2 * i + 1]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) *(sixteen_anywhere *)(to + i * to_step) = a[i];
-    }
+    for (int64_t k = 0; k < n; k++) turn_square(from + k * from_square, from_step, to + k * to_square, to_step);
 }
 
 /* n places of sixteen channels. */

@@ -70,89 +70,8 @@ ref(const struct kcall *k)
 /* ---- fast: f32 ---- */
 
 enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* sums that run side by side: the order of additions is fixed */
-typedef int32_t ints __attribute__((vector_size(LANES * 4)));
-typedef int8_t bytes __attribute__((vector_size(LANES)));
-
-/* w - ZERO: the byte with its highest bit turned, as a number with a sign. */
-INLINE void
-widen(const uint8_t *w, sixteen *out)
-{
-    bytes b;
-    memcpy(&b, w, sizeof b);
-    *out = __builtin_convertvector(__builtin_convertvector(b ^ (int8_t)-ZERO, ints), sixteen);
-}
-
-/* sum += a b, n a multiple of LANES * WAYS. */
-INLINE void
-add_products(int64_t n, const float *x, const float *w, sixteen *sum)
-{
-    sixteen a, b;
-    for (int64_t l = 0; l < n; l += LANES * WAYS)
-        for (int i = 0; i < WAYS; i++) {
-            memcpy(&a, x + l + i * LANES, sizeof a);
-            memcpy(&b, w + l + i * LANES, sizeof b);
-            sum[i] += a * b;
-        }
-}
-
-INLINE float
-sum_of(const sixteen *sum)
-{
-    float total = 0;
-    FOLD_SUM(sum, total);
-    return total;
-}
-
-/* Of n rows of bytes, each a stream of its own: memory gives four faster than one. */
-INLINE void
-dot_bytes(int n, int64_t k, const float *x, const uint8_t *const *w, float *out)
-{
-    sixteen sum[STREAMS][WAYS] = {{{0}}}, a, b;
-    int64_t even = k - k % (LANES * WAYS);
-    for (int64_t l = 0; l < even; l += LANES * WAYS)
-        for (int i = 0; i < WAYS; i++) {
-            memcpy(&a, x + l + i * LANES, sizeof a);
-            for (int s = 0; s < n; s++) {
-                widen(w[s] + l + i * LANES, &b);
-                sum[s][i] += a * b;
-            }
-        }
-    for (int s = 0; s < n; s++) {
-        out[s] = sum_of(sum[s]);
-        for (int64_t l = even; l < k; l++) out[s] += x[l] * (float)(w[s][l] - ZERO);
-    }
-}
-
-/* One row of x by n rows of w. */
-VECTOR static void
-dot_rows(int64_t n, int64_t k, const float *x, const uint8_t *w, const float *scale, float *y)
-{
-    int64_t each = n / STREAMS;
-    const uint8_t *row[STREAMS];
-    float dot[STREAMS];
-    for (int64_t j = 0; j < each; j++) {
-        for (int s = 0; s < STREAMS; s++) row[s] = w + (j + s * each) * k;
-        dot_bytes(STREAMS, k, x, row, dot);
-        for (int s = 0; s < STREAMS; s++) y[j + s * each] = dot[s] * scale[j + s * each];
-    }
-    for (int64_t j = STREAMS * each; j < n; j++) {
-        row[0] = w + j * k;
-        dot_bytes(1, k, x, row, dot);
-        y[j] = dot[0] * scale[j];
-    }
-}
-
-/* The same sum, in the same order, of a row that is floats already. */
-VECTOR static float
-dot_floats(int64_t k, const float *x, const float *w)
-{
-    sixteen sum[WAYS] = {{0}};
-    int64_t l = k - k % (LANES * WAYS);
-    add_products(l, x, w, sum);
-    float total = sum_of(sum);
-    for (; l < k; l++) total += x[l] * w[l];
-    return total;
-}
+#define LANES_FILE "kernels/op/linear_int8_level.inc"
+#include "kernels/cpu/lanes_levels.inc"
 
 VECTOR static void
 row_floats(int64_t k, const uint8_t *w, float *out)
@@ -169,12 +88,12 @@ rows_range(void *arg, int64_t share, int64_t lo, int64_t hi)
     float *y = k->out[0].data, *row = (float *)k->scratch + share * s.k;
     const uint8_t *w = k->in[IN_W].data;
     if (s.m == 1) {
-        dot_rows(hi - lo, s.k, x, w + lo * s.k, scale + lo, y + lo);
+        OF_LEVEL(dot_rows)(hi - lo, s.k, x, w + lo * s.k, scale + lo, y + lo);
         return;
     }
     for (int64_t j = lo; j < hi; j++) {
         row_floats(s.k, w + j * s.k, row);
-        for (int64_t i = 0; i < s.m; i++) y[i * s.n + j] = dot_floats(s.k, x + i * s.k, row) * scale[j];
+        for (int64_t i = 0; i < s.m; i++) y[i * s.n + j] = OF_LEVEL(dot_floats)(s.k, x + i * s.k, row) * scale[j];
     }
 }
 

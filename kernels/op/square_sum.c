@@ -7,13 +7,12 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/fold.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/team.h"
-#include "runtime/simd.h"
 
 #include <string.h>
 
-enum { PART = 1 << 16, MOST_PARTS = 1024, BLOCK = 2048, STREAMS = 4, LANES = 8, LINE = 2 * LANES, AHEAD = 512 };
-typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
+enum { PART = 1 << 16, MOST_PARTS = 1024, BLOCK = 2048, STREAMS = 4, LINE = 16, AHEAD = 512 };
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -39,27 +38,8 @@ ref(const struct kcall *k)
     return 0;
 }
 
-VECTOR static double
-squares_f64(int64_t n, const double *x)
-{
-    int64_t each = n / (STREAMS * LINE) * LINE;
-    doubles a[STREAMS] = {{0}}, b[STREAMS] = {{0}};
-    double sum = 0;
-    for (int64_t i = 0; i < each; i += LINE)
-        for (int s = 0; s < STREAMS; s++) { /* which come from memory faster than one */
-            const double *at = x + s * each + i;
-            doubles y, z;
-            memcpy(&y, at, sizeof y);
-            memcpy(&z, at + LANES, sizeof z);
-            __builtin_prefetch(at + AHEAD, 0, 2);
-            a[s] += y * y;
-            b[s] += z * z;
-        }
-    for (int64_t i = STREAMS * each; i < n; i++) sum += x[i] * x[i];
-    for (int s = 0; s < STREAMS; s++)
-        for (int l = 0; l < LANES; l++) sum += a[s][l] + b[s][l];
-    return sum;
-}
+#define LANES_FILE "kernels/op/square_sum_level.inc"
+#include "kernels/cpu/lanes_levels.inc"
 
 struct parts {
     const struct view *x;
@@ -73,7 +53,7 @@ squares(const struct view *x, int64_t from, int64_t n)
     float block[BLOCK];
     double sum = 0;
     const char *at = (const char *)x->data + from * (int64_t)dtype_bytes(x->dtype);
-    if (x->dtype == DT_F64) return squares_f64(n, (const double *)at);
+    if (x->dtype == DT_F64) return OF_LEVEL(squares)(n, (const double *)at);
     if (x->dtype == DT_F32) return fold_squares((const float *)at, n);
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t m = MIN(n - i, BLOCK);
