@@ -4,7 +4,7 @@
  * one in memory and moves it, in single numbers, there and back with every addition, which is why a function for
  * several levels (simd.h) will not do. lanes_levels.inc includes LANES_FILE for each of them with
  *
- *   LEVEL(name)      name_v4, name_v3, name_any; OF_LEVEL(name) is that of this machine
+ *   LEVEL(by_halves) by_halves_v4, by_halves_v3, by_halves_any: so of any name; OF_LEVEL() is that of this machine
  *   AT_LEVEL         their attributes
  *   piece, PIECES    a vector as wide as a register; so many of them are LANES floats
  *   AT(x)            the piece that lies at x
