@@ -8,7 +8,7 @@
  *   AT_LEVEL         their attributes
  *   piece, PIECES    a vector as wide as a register; so many of them are LANES floats
  *   AT(x)            the piece that lies at x
- *   STREAMS_OF(n)       of four streams, each of which has n sums of LANES floats, so many at a time stay in registers
+ *   STREAMS_OF(n)    of four streams, each of which has n sums of LANES floats, so many at a time stay in registers
  *
  * Each level adds in the same order: four streams of LANES sums, joined by FOLD_SUM. Four of them are enough to hide
  * how long an addition takes. Macros; any thread. */
