@@ -40,17 +40,31 @@ local function by_placement(params)
   return groups
 end
 
+-- The sum of two numbers that nobody else holds; the first may be none yet.
+local function joined(total, part)
+  if not total then return part end
+  local a <close> = total
+  local b <close> = part
+  return a + b
+end
+
 local function square_sum(grads)
   local total
-  for _, g in ipairs(grads) do
-    local sum = rille._square_sum(g)
-    total = total and total + sum or sum
-  end
+  for _, g in ipairs(grads) do total = joined(total, rille._square_sum(g)) end
   return total
 end
 
+-- A number that nobody else holds, whole on each device of placement.
 local function whole_on(t, placement)
-  return t:to_global{placement = placement, sbp = layout.whole(placement)}
+  local here <close> = t
+  return here:to_global{placement = placement, sbp = layout.whole(placement)}
+end
+
+-- What gradients are multiplied with.
+local function factor_of(norm, max)
+  local least <close> = norm + 1e-6
+  local most <close> = max / least
+  return most:minimum(1)
 end
 
 -- Cuts the gradients of params so that their norm is at most max; gives the norm they had, a tensor.
@@ -65,14 +79,11 @@ return function(params, max)
     local groups = by_placement(params)
     check.that(#groups > 0, "optim.clip_grad_norm: no parameter has a gradient")
     local home, total = groups[1].placement, nil
+    for _, group in ipairs(groups) do total = joined(total, whole_on(square_sum(group.grads), home)) end
+    local squares <close> = total
+    norm = squares:sqrt()
     for _, group in ipairs(groups) do
-      local sum = whole_on(square_sum(group.grads), home)
-      total = total and total + sum or sum
-    end
-    norm = total:sqrt()
-    local factor = (max / (norm + 1e-6)):minimum(1)
-    for _, group in ipairs(groups) do
-      local f = whole_on(factor, group.placement)
+      local f <close> = whole_on(factor_of(norm, max), group.placement)
       for i, p in ipairs(group.params) do
         local g <close> = group.grads[i]
         local cut <close> = rille._rescale(g, f)
