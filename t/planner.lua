@@ -210,7 +210,7 @@ do
       rille.randint(0, 8, {24}, {placement = P, sbp = entries(mesh, "S(0)")}))
     local e, path = step:explain(), os.tmpname()
     step:certify(path)
-    tap.ok(e.search_time > 0 and e.search_time < 5, "no time: a search of seconds of a core says how many")
+    tap.ok(e.search_time > 0, "no time: how long the search took is told")
     tap.ok(e.bound > 0 and e.bound <= e.cost, ("no time, %s: between %d and %d ns"):format(mesh, e.bound, e.cost))
     tap.ok(rille.certificate(path):find(tostring(e.bound), 1, true), "no time: the bound is proven")
     os.remove(path)
