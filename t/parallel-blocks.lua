@@ -107,4 +107,6 @@ fails({input = ids, memory_limit = 10}, "memory_limit", "less memory than any cu
 fails({input = ids, inputs = 3}, "inputs", "an option there is not")
 fails({input = ids}, "stages have meshes of one shape; else list cost", "stages of different shapes", {mesh{0, 1}, mesh{2, 3, 4}})
 
+rille.no_grad(fails, {input = ids}, "is not reckoned within rille.no_grad; call it outside, or list cost", "no gradients")
+
 tap.done()

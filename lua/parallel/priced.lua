@@ -204,6 +204,8 @@ end
 -- place: a placement of a stage. Raises where the planner cannot tell; then the user lists costs.
 local function priced(model, blocks, entries, stages, input)
   check.that(layout.is_tensor(input), "%s is what the model takes in a micro-batch, a tensor, not %s", who, check.shown(input))
+  check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,
+    "%s: what backward costs is not reckoned within rille.no_grad; call it outside, or list cost", who)
   for _, p in ipairs(stages) do
     check.that(same_shape(p, stages[1]), "%s: stages have meshes of one shape; else list cost", who)
   end
