@@ -20,6 +20,14 @@ local floats = {f32 = true, f64 = true, bf16 = true, f16 = true}
 function layout.is_float(t) return floats[t.dtype] or false end
 function layout.is_integer(t) return not floats[t.dtype] and t.dtype ~= "bool" end
 
+-- Bytes of one of t's shards (t:shards()).
+local sizes = {f32 = 4, f64 = 8, bf16 = 2, f16 = 2, i32 = 4, i64 = 8, u8 = 1, bool = 1}
+function layout.shard_bytes(t, shard)
+  local bytes = sizes[t.dtype]
+  for _, d in ipairs(shard.shape) do bytes = bytes * d end
+  return bytes
+end
+
 -- The SBP that is whole on every rank of a placement.
 function layout.whole(placement)
   local sbp = {}

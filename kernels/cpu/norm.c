@@ -232,9 +232,9 @@ backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
     for (int k = 0; k < 4; k++) sum[k] = 0;
     for (int64_t i = 0; i < size && stop_passes(i); i += ROW_BLOCK) {
         int64_t n = MIN(size - i, ROW_BLOCK);
-        OF_LEVEL(gradient_sums)
-        (n, row_load(&x, i, n, x_workspace), row_load(&dy, i, n, d_workspace), load_or(&w, i, n, 1, w_workspace), mean,
-         sum);
+        const float *from = row_load(&x, i, n, x_workspace), *slope = row_load(&dy, i, n, d_workspace);
+        const float *weight = load_or(&w, i, n, 1, w_workspace);
+        OF_LEVEL(gradient_sums)(n, from, slope, weight, mean, sum);
     }
     return stats_from(mean, sum, t->s);
 }

@@ -139,18 +139,11 @@ local function backward(y, loss)
   return y
 end
 
-local bytes_of = {f64 = 8, i64 = 8, f32 = 4, i32 = 4, bf16 = 2, f16 = 2}
-
 -- Bytes of t on the rank with the most.
 local function local_bytes(t)
-  local shape, axis = {table.unpack(t.shape)}, 0
-  for kind, d in tostring(t.sbp):gmatch("([BPS])%(?(%d*)") do
-    axis = axis + 1
-    if kind == "S" then shape[d + 1] = -(-shape[d + 1] // t.placement.shape[axis]) end
-  end
-  local n = bytes_of[t.dtype] or 1
-  for _, size in ipairs(shape) do n = n * size end
-  return n
+  local most = 0
+  for _, shard in ipairs(t:shards()) do most = math.max(most, layout.shard_bytes(t, shard)) end
+  return most
 end
 
 -- Bytes of parameters, gradients and buffers: of each block, and of the others, which are seen before the first one or not.

@@ -2,16 +2,14 @@
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 local paint = require "rille.show.paint"
-
-local sizes = {f32 = 4, f64 = 8, bf16 = 2, f16 = 2, i32 = 4, i64 = 8, u8 = 1, bool = 1}
 
 -- Bytes of a tensor on each device of its placement: by device, and the most.
 local function bytes_of(x, total)
   local most = 0
   for _, shard in ipairs(x:shards()) do
-    local n = sizes[x.dtype]
-    for _, d in ipairs(shard.shape) do n = n * d end
+    local n = layout.shard_bytes(x, shard)
     local device = ("%s:%d"):format(x.device, shard.rank)
     if total then
       if not total[device] then total[#total + 1] = device end

@@ -1,19 +1,15 @@
 -- whos.lua - :whos, :mem, :devices, :workers: the user's variables, who owns what memory, what there is to compute on.
 
 local rille = require "rille"
+local layout = require "rille.layout"
 local paint = require "rille.show.paint"
 
 local whos = {}
 
 -- Bytes of a tensor over all devices.
-local sizes = {f32 = 4, f64 = 8, bf16 = 2, f16 = 2, i32 = 4, i64 = 8, u8 = 1, bool = 1}
 local function tensor_bytes(x)
   local n = 0
-  for _, shard in ipairs(x:shards()) do
-    local size = sizes[x.dtype]
-    for _, d in ipairs(shard.shape) do size = size * d end
-    n = n + size
-  end
+  for _, shard in ipairs(x:shards()) do n = n + layout.shard_bytes(x, shard) end
   return n
 end
 
