@@ -168,11 +168,11 @@ try_words(void)
         for (size_t f = 0; f < countof(firsts); f++)
             for (int64_t n = 0; n < 20; n++) {
                 uint32_t got[4 * 32] = {0};
-                uint64_t key = next_random(&noise), lot = next_random(&noise);
-                words[level](key, lot, firsts[f], n, got);
+                uint64_t key = next_random(&noise), piece = next_random(&noise);
+                words[level](key, piece, firsts[f], n, got);
                 for (int64_t i = 0; i < n; i++) {
                     uint32_t right[4];
-                    philox(key, lot, firsts[f] + (uint64_t)i, right);
+                    philox(key, piece, firsts[f] + (uint64_t)i, right);
                     pass &= !memcmp(right, got + 4 * i, sizeof right);
                 }
             }

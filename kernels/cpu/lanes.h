@@ -6,8 +6,8 @@
  *
  *   LEVEL(by_halves) by_halves_v4, by_halves_v3, by_halves_any: so of any name; OF_LEVEL() is that of this machine
  *   AT_LEVEL         their attributes
- *   piece, PIECES    a vector as wide as a register; so many of them are LANES floats
- *   AT(x)            the piece that lies at x
+ *   vec, VEC, NVEC   a vector as wide as a register, its floats; so many of them are LANES floats
+ *   AT(x)            the vector that lies at x
  *   STREAMS_OF(n)    of four streams, each of which has n sums of LANES floats, so many at a time stay in registers
  *
  * Each level adds in the same order: four streams of LANES sums, joined by FOLD_SUM. Four of them are enough to hide
@@ -55,8 +55,8 @@ by_halves_any(const four *v)
 /* sum += all lanes of the four streams v[0]..v[3]. */
 #define FOLD_SUM(v, sum)                                                                                               \
     do {                                                                                                               \
-        piece all[PIECES];                                                                                             \
-        for (int p = 0; p < PIECES; p++) all[p] = ((v)[0][p] + (v)[2][p]) + ((v)[1][p] + (v)[3][p]);                   \
+        vec all[NVEC];                                                                                                 \
+        for (int p = 0; p < NVEC; p++) all[p] = ((v)[0][p] + (v)[2][p]) + ((v)[1][p] + (v)[3][p]);                     \
         four rest = LEVEL(by_halves)(all);                                                                             \
         sum += (rest[0] + rest[2]) + (rest[1] + rest[3]);                                                              \
     } while (0)
