@@ -207,17 +207,34 @@ decide(struct margin *m)
 
 /* ---- tables ---- */
 
-/* How far apart entries of a table are for each variable of a clique's; 0: it has none such. */
-static void
-strides(const struct margin *m, const struct clique *k, const struct table *t, int64_t *step)
+/* The entries of a clique's table, the last dimension changing first, and how far apart those of another are that they
+ * meet; 0: it has no such variable. Dimensions that go on evenly are one. */
+struct way {
+    int n;
+    int64_t size[SCOPE], step[SCOPE];
+};
+
+static struct way
+way_through(const struct margin *m, const struct clique *k, const struct table *t)
 {
-    for (int32_t i = 0; i < k->n; i++) step[i] = 0;
-    int64_t size = 1;
+    struct way w = {0};
+    int64_t step[SCOPE] = {0}, size = 1;
     for (int32_t j = t->n - 1; j >= 0; j--) {
         for (int32_t i = 0; i < k->n; i++)
             if (k->scope[i] == t->scope[j]) step[i] = size;
         size *= m->c->var[t->scope[j]].n;
     }
+    for (int32_t i = 0; i < k->n; i++) {
+        int64_t n = m->c->var[k->scope[i]].n;
+        if (w.n && w.step[w.n - 1] == step[i] * n) {
+            w.size[w.n - 1] *= n;
+            w.step[w.n - 1] = step[i];
+        } else {
+            w.size[w.n] = n;
+            w.step[w.n++] = step[i];
+        }
+    }
+    return w;
 }
 
 static int64_t
@@ -228,54 +245,62 @@ entries(const struct margin *m, const struct table *t)
     return n;
 }
 
-VECTOR static void
-add_row(int64_t *restrict to, const int64_t *restrict x, int64_t step, int32_t n, int64_t top)
+enum walk { SET, ADD, KEEP_LEAST };
+
+/* One row of the clique's table, and what it meets. */
+static inline void
+walk_row(enum walk how, int64_t *restrict row, int64_t *restrict x, int64_t step, int64_t n, int64_t top)
 {
-    if (step == 1)
-        for (int32_t i = 0; i < n; i++) to[i] = to[i] + x[i] < top ? to[i] + x[i] : top;
+    if (how == SET && step == 1)
+        for (int64_t i = 0; i < n; i++) row[i] = x[i];
+    else if (how == SET)
+        for (int64_t i = 0; i < n; i++) row[i] = x[i * step];
+    else if (how == ADD && step == 0)
+        for (int64_t i = 0, y = x[0]; i < n; i++) row[i] = row[i] + y < top ? row[i] + y : top;
+    else if (how == ADD && step == 1)
+        for (int64_t i = 0; i < n; i++) row[i] = row[i] + x[i] < top ? row[i] + x[i] : top;
+    else if (how == ADD)
+        for (int64_t i = 0; i < n; i++) row[i] = row[i] + x[i * step] < top ? row[i] + x[i * step] : top;
+    else if (step == 0) {
+        int64_t best = x[0];
+        for (int64_t i = 0; i < n; i++) best = row[i] < best ? row[i] : best;
+        x[0] = best;
+    } else if (step == 1)
+        for (int64_t i = 0; i < n; i++) x[i] = row[i] < x[i] ? row[i] : x[i];
     else
-        for (int32_t i = 0; i < n; i++) to[i] = to[i] + x[i * step] < top ? to[i] + x[i * step] : top;
+        for (int64_t i = 0; i < n; i++) x[i * step] = row[i] < x[i * step] ? row[i] : x[i * step];
 }
 
+/* Goes through the clique's table row by row: makes it x, adds x to it, or keeps in x the least of it. */
 VECTOR static void
-least_row(const int64_t *restrict from, int64_t *restrict x, int64_t step, int32_t n)
+walk_rows(const struct way *w, enum walk how, int64_t *restrict table, int64_t size, int64_t *restrict x, int64_t top)
 {
-    int64_t best = INT64_MAX;
-    if (step == 0) {
-        for (int32_t i = 0; i < n; i++) best = from[i] < best ? from[i] : best;
-        x[0] = best < x[0] ? best : x[0];
-    } else {
-        for (int32_t i = 0; i < n; i++) x[i * step] = from[i] < x[i * step] ? from[i] : x[i * step];
-    }
-}
-
-/* Goes through the clique's table row by row: adds x to it, or keeps in x the least of it. */
-static void
-walk(struct margin *m, const struct clique *k, const struct table *t, int64_t *x, bool add)
-{
-    int64_t step[SCOPE], at = 0;
-    int32_t index[SCOPE] = {0}, last = k->n - 1, row = m->c->var[k->scope[last]].n;
-    strides(m, k, t, step);
-    work_add(k->size);
-    for (int64_t i = 0; i < k->size; i += row) {
-        if (add)
-            add_row(m->work + i, x + at, step[last], row, m->top);
-        else
-            least_row(m->work + i, x + at, step[last], row);
-        for (int32_t d = last - 1; d >= 0; d--) {
-            at += step[d];
-            if (++index[d] < m->c->var[k->scope[d]].n) break;
-            at -= step[d] * index[d];
+    int64_t at = 0, index[SCOPE] = {0}, row = w->size[w->n - 1], step = w->step[w->n - 1];
+    for (int64_t i = 0; i < size; i += row) {
+        walk_row(how, table + i, x + at, step, row, top);
+        for (int d = w->n - 2; d >= 0; d--) {
+            at += w->step[d];
+            if (++index[d] < w->size[d]) break;
+            at -= w->step[d] * index[d];
             index[d] = 0;
         }
     }
 }
 
 static void
+walk(struct margin *m, const struct clique *k, const struct table *t, int64_t *x, enum walk how)
+{
+    struct way w = way_through(m, k, t);
+    work_add(k->size);
+    walk_rows(&w, how, m->work, k->size, x, m->top);
+}
+
+static void
 add_all(struct margin *m, const struct clique *k)
 {
-    memset(m->work, 0, sizeof *m->work * (size_t)k->size);
-    for (int32_t i = 0; i < k->ntable; i++) walk(m, k, &m->table[k->table[i]], m->table[k->table[i]].cost, true);
+    assert(k->ntable);
+    for (int32_t i = 0; i < k->ntable; i++)
+        walk(m, k, &m->table[k->table[i]], m->table[k->table[i]].cost, i ? ADD : SET);
 }
 
 static int64_t *
@@ -346,7 +371,7 @@ forth(struct margin *m)
         struct table *t = &m->table[x->out];
         add_all(m, x);
         t->cost = full(m, &m->arena, t);
-        walk(m, x, t, t->cost, false);
+        walk(m, x, t, t->cost, KEEP_LEAST);
         if (t->n == 0) sum = MIN(m->top, sum + t->cost[0]);
     }
     return sum;
@@ -358,7 +383,7 @@ hear(struct margin *m, const struct clique *k, struct table *t)
 {
     struct arena tmp = {0};
     int64_t *all = full(m, &tmp, t), n = entries(m, t);
-    walk(m, k, t, all, false);
+    walk(m, k, t, all, KEEP_LEAST);
     for (int64_t i = 0; i < n; i++) t->cost[i] = all[i] >= m->top ? m->top : all[i] - t->cost[i];
     arena_fini(&tmp);
 }
@@ -372,9 +397,9 @@ back(struct margin *m, int64_t sum, int64_t *const *at)
         struct arena tmp = {0};
         if (rest->n == 0) rest->cost[0] = sum >= m->top ? m->top : sum - rest->cost[0];
         add_all(m, x);
-        walk(m, x, rest, rest->cost, true);
+        walk(m, x, rest, rest->cost, ADD);
         int64_t *value = full(m, &tmp, &own);
-        walk(m, x, &own, value, false);
+        walk(m, x, &own, value, KEEP_LEAST);
         for (int32_t i = 0; i < m->c->var[x->var].n; i++) at[x->var][i] = MAX(at[x->var][i], m->constant + value[i]);
         for (int32_t i = 0; i < x->ntable; i++)
             if (m->table[x->table[i]].made) hear(m, x, &m->table[x->table[i]]);

@@ -23,6 +23,11 @@ struct way { /* of a move that was told */
     const struct layout *from, *to;
     const struct rille_explain_boxing *found;
 };
+struct sent { /* by a move that a candidate would need; 0: by none */
+    struct type type;
+    const struct layout *from, *to;
+    int64_t bytes;
+};
 struct teller {
     struct rille_session *s;
     const struct program *p;
@@ -32,7 +37,7 @@ struct teller {
     /* moves already told: (value, target layout) */
     struct ref *moved;
     const struct layout **moved_to;
-    struct hash_table ways;
+    struct hash_table ways, sents;
     struct assigned *planned; /* of a planned step, or NULL */
     bool *called;             /* by call: its ways were told */
     struct meet meet;
@@ -43,7 +48,7 @@ static void
 begin(struct teller *t)
 {
     const struct cluster *c = t->s->cluster;
-    t->ways.arena = t->a;
+    t->ways.arena = t->sents.arena = t->a;
     if (c && cluster_memories(c) > 1) mines_init(&t->mines, cluster_map(c, cluster_home(c)), t->a);
 }
 
@@ -143,15 +148,29 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     return 0;
 }
 
+/* Layers repeat each other, and so do candidates: each move is reckoned once. */
+static int64_t
+bytes_sent(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to)
+{
+    uint64_t hash = layout_hash_move(type, from, to);
+    uint32_t at = 0;
+    for (const struct sent *x; (x = hash_next(&t->sents, hash, &at));)
+        if (x->from == from && x->to == to && type_equal(&x->type, type)) return x->bytes;
+    struct sent *made = ARENA_NEW(t->a, struct sent);
+    *made = (struct sent){.type = *type, .from = from, .to = to};
+    if (assign_price(type, from, to, false, &t->s->cost, NULL, &made->bytes) >= NET_NEVER) made->bytes = 0;
+    hash_add(&t->sents, hash, made);
+    return made->bytes;
+}
+
 static int64_t
 moved_by(struct teller *t, const struct prog_node *n, const struct assign_candidate *c)
 {
-    int64_t sum = 0, bytes;
+    int64_t sum = 0;
     for (int i = 0; i < n->nin; i++) {
         struct type type = ref_type(t->p, n->in[i]);
         const struct layout *has = ref_layout(t->p, n->in[i]);
-        if (has && c->layout[i] && assign_price(&type, has, c->layout[i], false, &t->s->cost, NULL, &bytes) < NET_NEVER)
-            sum += bytes;
+        if (has && c->layout[i]) sum += bytes_sent(t, &type, has, c->layout[i]);
     }
     return sum;
 }

@@ -16,13 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The text of a layout, interned with its session. */
-struct layout_text {
-    struct layout_text *next;
-    const struct layout *layout;
-    char text[];
-};
-
 /* ---- devices ---- */
 
 static int
@@ -321,11 +314,8 @@ rille_close(struct rille_session **sp)
         free(s->pool[kind]);
     }
     cluster_close(&s->cluster, 0);
-    while (s->text) {
-        struct layout_text *t = s->text;
-        s->text = t->next;
-        free(t);
-    }
+    for (int32_t i = 0; i < s->ntext; i++) free(s->text[i]);
+    free(s->text);
     while (s->lives) {
         struct rille_live *live = s->lives;
         live->nref = 1;
@@ -651,17 +641,15 @@ rille_layout_text(struct rille_session *s, const struct rille_layout *rl)
 {
     if (face_session(s, __func__) || face_layout(s, rl, __func__)) return NULL;
     const struct layout *l = (const struct layout *)rl;
-    for (struct layout_text *t = s->text; t; t = t->next)
-        if (t->layout == l) return t->text;
+    if (l->id >= s->ntext) {
+        GROW(s->text, l->id + 1, s->text_capacity);
+        memset(s->text + s->ntext, 0, sizeof *s->text * (size_t)(l->id + 1 - s->ntext));
+        s->ntext = l->id + 1;
+    }
+    if (s->text[l->id]) return s->text[l->id];
     struct str text = {0};
     layout_print(l, &text);
-    struct layout_text *t = must_alloc(sizeof *t + text.len + 1);
-    memcpy(t->text, str_text(&text), text.len + 1);
-    t->layout = l;
-    t->next = s->text;
-    s->text = t;
-    str_free(&text);
-    return t->text;
+    return s->text[l->id] = text.text;
 }
 
 /* ---- for tests ---- */

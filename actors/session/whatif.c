@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEARCH_NS = 400000000 }; /* counted (work.h): with the rest, less than a prompt may take */
+/* Counted (work.h), together less than a prompt may take: for a plan, and for how much worse others are. */
+enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
 enum { SLOWEST = 1000 };        /* bytes or operations a second: what is below is no machine, as in files of costs */
 
 struct cluster {
@@ -213,6 +214,7 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     struct planned_clock clock = planned_clock(g->s, SEARCH_NS);
     planned_call(g->s);
     int status = lay_within(&k, g, &clock, &q, &a);
+    clock.until = MIN(clock.until, work_done() + REGRET_NS);
     if (!status) status = assign_regret(a, planned_is_late, &clock);
     status = planned_end(&clock, status);
     g->s->cost = q.cost;
