@@ -21,7 +21,7 @@ lesser(int64_t a, int64_t b)
 }
 
 /* to[j] = the least of from[i] + t[i][j] over i. Most ends of edges are "made" variables, of two values. */
-VECTOR static void
+INLINE void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
     if (m == 2) {
@@ -40,7 +40,7 @@ over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, in
 }
 
 /* to[i] = the least of from[j] + t[i][j] over j. */
-VECTOR static void
+INLINE void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
     if (n == 2) {
@@ -185,7 +185,7 @@ dual_end(struct dual *d)
 
 /* ---- sweeps ---- */
 
-VECTOR static void
+INLINE void
 add_many(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) sum[i] += m[i];
@@ -204,7 +204,7 @@ add_to(int64_t *sum, const int64_t *m, int32_t n)
 }
 
 /* What the values of the k-th variable cost with all that its edges hand over. */
-static void
+INLINE void
 sum_of(const struct dual *d, int32_t k, int64_t *sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
@@ -214,7 +214,7 @@ sum_of(const struct dual *d, int32_t k, int64_t *sum)
 }
 
 /* For each value here the least of what is left of the edge's costs. */
-static void
+INLINE void
 reach(struct dual *d, const struct dual_end_of *e, int32_t n, int64_t *to)
 {
     for (int32_t j = 0; j < e->nother; j++) d->left[j] = -e->from[j];
@@ -224,7 +224,7 @@ reach(struct dual *d, const struct dual_end_of *e, int32_t n, int64_t *to)
         over_rows(d->left, e->nother, e->table, n, to);
 }
 
-static int32_t
+INLINE int32_t
 least_of(const int64_t *x, int32_t n)
 {
     int32_t best = 0;
@@ -234,7 +234,7 @@ least_of(const int64_t *x, int32_t n)
 }
 
 /* The cost of value i here beside what is picked at the other end. */
-static int64_t
+INLINE int64_t
 beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 {
     int64_t j = d->pick[e->other];
@@ -242,7 +242,7 @@ beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 }
 
 /* Picks the value that is best beside those picked already, which lie `ahead` or not, and what the others hand over. */
-static void
+INLINE void
 choose(struct dual *d, int32_t k, bool ahead)
 {
     int32_t v = d->order[k], n = d->c->var[v].n;
@@ -261,7 +261,7 @@ choose(struct dual *d, int32_t k, bool ahead)
 
 /* The k-th variable takes what the edges behind it have, and shares what is above its least value among those ahead, as
  * TRW-S does: one part each, of as many as the busier side has. */
-static void
+INLINE void
 pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {
     int32_t n = d->c->var[d->order[k]].n, nend = d->first[k + 1] - d->first[k], ahead = 0;
@@ -303,7 +303,7 @@ sweep_work(const struct dual *d)
     return d->entries + 3 * d->nmessage + EACH * d->first[d->n];
 }
 
-void
+VECTOR void
 dual_sweep(struct dual *d, int n)
 {
     work_add(n * sweep_work(d));
@@ -314,7 +314,7 @@ dual_sweep(struct dual *d, int n)
     settle(d);
 }
 
-VECTOR static int64_t
+INLINE int64_t
 least_left(const int64_t *restrict t, const int64_t *restrict to_u, int32_t nu, const int64_t *restrict to_v,
            int32_t nv)
 {
@@ -324,7 +324,7 @@ least_left(const int64_t *restrict t, const int64_t *restrict to_u, int32_t nu, 
     return best;
 }
 
-void
+VECTOR void
 dual_bound(struct dual *d)
 {
     work_add(d->entries / 2 + d->nmessage);
@@ -341,7 +341,7 @@ dual_bound(struct dual *d)
 }
 
 /* What the bound rises by when the k-th variable must have each value: to d->given. */
-static void
+VECTOR static void
 rises(struct dual *d, int32_t k)
 {
     int32_t n = d->c->var[d->order[k]].n;
