@@ -20,36 +20,37 @@ lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* to[j] = the least of from[i] + t[i][j] over i. Most ends of edges are "made" variables, of two values. */
+/* to[j] = the least of t[i][j] - from[i] over i. Most ends of edges are "made" variables, of two values. */
 INLINE void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
     if (m == 2) {
         int64_t a = INT64_MAX, b = INT64_MAX;
         for (int32_t i = 0; i < n; i++) {
-            a = lesser(a, from[i] + t[2 * i]);
-            b = lesser(b, from[i] + t[2 * i + 1]);
+            a = lesser(a, t[2 * i] - from[i]);
+            b = lesser(b, t[2 * i + 1] - from[i]);
         }
         to[0] = a;
         to[1] = b;
         return;
     }
-    for (int32_t j = 0; j < m; j++) to[j] = from[0] + t[j];
+    for (int32_t j = 0; j < m; j++) to[j] = t[j] - from[0];
     for (int32_t i = 1; i < n; i++)
-        for (int32_t j = 0; j < m; j++) to[j] = lesser(to[j], from[i] + t[(int64_t)i * m + j]);
+        for (int32_t j = 0; j < m; j++) to[j] = lesser(to[j], t[(int64_t)i * m + j] - from[i]);
 }
 
-/* to[i] = the least of from[j] + t[i][j] over j. */
+/* to[i] = the least of t[i][j] - from[j] over j. */
 INLINE void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
     if (n == 2) {
-        for (int32_t i = 0; i < m; i++) to[i] = lesser(from[0] + t[2 * i], from[1] + t[2 * i + 1]);
+        int64_t a = from[0], b = from[1];
+        for (int32_t i = 0; i < m; i++) to[i] = lesser(t[2 * i] - a, t[2 * i + 1] - b);
         return;
     }
     for (int32_t i = 0; i < m; i++) {
         int64_t best = INT64_MAX;
-        for (int32_t j = 0; j < n; j++) best = lesser(best, from[j] + t[(int64_t)i * n + j]);
+        for (int32_t j = 0; j < n; j++) best = lesser(best, t[(int64_t)i * n + j] - from[j]);
         to[i] = best;
     }
 }
@@ -141,7 +142,6 @@ dual_begin(struct dual *d, struct cfn *c)
     d->messages = must_alloc(sizeof *d->messages * (size_t)MAX(1, nmessage));
     d->sum = must_alloc(sizeof *d->sum * (size_t)most);
     d->given = must_alloc(sizeof *d->given * (size_t)most);
-    d->left = must_alloc(sizeof *d->left * (size_t)most);
     int32_t *place = must_alloc(sizeof *place * (size_t)MAX(1, c->nvar));
     int64_t **at = must_alloc(sizeof *at * 2 * (size_t)MAX(1, c->nedge));
     d->nmessage = nmessage;
@@ -180,48 +180,46 @@ dual_end(struct dual *d)
     free(d->messages);
     free(d->sum);
     free(d->given);
-    free(d->left);
 }
 
 /* ---- sweeps ---- */
 
 INLINE void
-add_many(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
+add_to(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) sum[i] += m[i];
 }
 
-/* Variables of two values are too many to call for. */
+/* What the values of the k-th variable cost with all that its edges hand over: of two values in registers, since these
+ * are most. */
 INLINE void
-add_to(int64_t *sum, const int64_t *m, int32_t n)
-{
-    if (n > 2) {
-        add_many(sum, m, n);
-        return;
-    }
-    sum[0] += m[0];
-    if (n == 2) sum[1] += m[1];
-}
-
-/* What the values of the k-th variable cost with all that its edges hand over. */
-INLINE void
-sum_of(const struct dual *d, int32_t k, int64_t *sum)
+sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
-    const int64_t *m = d->first[k] < d->first[k + 1] ? d->end[d->first[k]].to : NULL; /* and the others after it */
-    for (int32_t i = 0; i < x->n; i++) sum[i] = x->cost[i];
-    for (int32_t j = d->first[k]; j < d->first[k + 1]; j++, m += x->n) add_to(sum, m, x->n);
+    int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
+    const int64_t *m = nend ? d->end[d->first[k]].to : NULL; /* and the others after it */
+    if (n == 2) {
+        int64_t a = x->cost[0], b = x->cost[1];
+        for (int32_t j = 0; j < nend; j++) {
+            a += m[2 * j];
+            b += m[2 * j + 1];
+        }
+        sum[0] = a;
+        sum[1] = b;
+        return;
+    }
+    memcpy(sum, x->cost, sizeof *sum * (size_t)n);
+    for (int32_t j = 0; j < nend; j++, m += n) add_to(sum, m, n);
 }
 
 /* For each value here the least of what is left of the edge's costs. */
 INLINE void
-reach(struct dual *d, const struct dual_end_of *e, int32_t n, int64_t *to)
+reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
-    for (int32_t j = 0; j < e->nother; j++) d->left[j] = -e->from[j];
     if (e->rows)
-        over_columns(d->left, e->nother, e->table, n, to);
+        over_columns(e->from, e->nother, e->table, n, to);
     else
-        over_rows(d->left, e->nother, e->table, n, to);
+        over_rows(e->from, e->nother, e->table, n, to);
 }
 
 INLINE int32_t
@@ -259,6 +257,12 @@ choose(struct dual *d, int32_t k, bool ahead)
     d->pick[v] = least_of(d->given, n);
 }
 
+INLINE void
+take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) m[i] -= given[i];
+}
+
 /* The k-th variable takes what the edges behind it have, and shares what is above its least value among those ahead, as
  * TRW-S does: one part each, of as many as the busier side has. */
 INLINE void
@@ -270,18 +274,17 @@ pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            reach(d, &end[j], n, end[j].to); /* it hands over all that it can */
+            reach(&end[j], n, end[j].to); /* it hands over all that it can */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
     sum_of(d, k, d->sum);
     if (picks) choose(d, k, !forth);
     if (!ahead) return;
-    int64_t low = d->sum[least_of(d->sum, n)];
-    for (int32_t i = 0; i < n; i++) d->given[i] = (d->sum[i] - low) / parts;
-    for (int32_t j = 0; j < nend; j++) {
-        int64_t *restrict m = end[j].to;
-        for (int32_t i = 0; i < n && end[j].ahead == forth; i++) m[i] -= d->given[i];
-    }
+    int64_t low = d->sum[least_of(d->sum, n)], *given = d->given;
+    for (int32_t i = 0; i < n; i++) given[i] = d->sum[i] - low;
+    for (int32_t i = 0; i < n && parts > 1; i++) given[i] /= parts;
+    for (int32_t j = 0; j < nend; j++)
+        if (end[j].ahead == forth) take_from(end[j].to, given, n);
 }
 
 /* Constants of messages cancel between the two ends; they stay small when the least is 0. */
@@ -349,7 +352,7 @@ rises(struct dual *d, int32_t k)
     int64_t low = d->sum[least_of(d->sum, n)];
     for (int32_t i = 0; i < n; i++) d->given[i] = d->sum[i] - low;
     for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
-        reach(d, &d->end[j], n, d->sum);
+        reach(&d->end[j], n, d->sum);
         work_add((int64_t)n * d->end[j].nother);
         for (int32_t i = 0; i < n; i++) d->sum[i] -= d->end[j].to[i];
         int64_t whole = d->sum[least_of(d->sum, n)];

@@ -18,7 +18,7 @@ struct dual {
     struct dual_end_of *end;
     int64_t *messages;           /* of all ends, one after the other */
     bool pruned;                 /* the network went on: it has its messages */
-    int64_t *sum, *given, *left; /* scratch, by value */
+    int64_t *sum, *given; /* scratch, by value */
     int32_t *pick;               /* by variable: the value (index) in the solution at hand */
     int64_t bound;               /* of the whole network, its constant included */
     int64_t entries;             /* of all tables: what a sweep costs */
