@@ -23,8 +23,24 @@ cfn_table_new(int64_t n)
 void
 cfn_table_drop(struct cfn_table **t)
 {
-    if (*t && --(*t)->nref == 0) free(*t);
+    if (*t && --(*t)->nref == 0) {
+        free((*t)->turned);
+        free(*t);
+    }
     *t = NULL;
+}
+
+const int64_t *
+cfn_turned(const struct cfn *c, const struct cfn_edge *e)
+{
+    struct cfn_table *t = e->table;
+    int64_t nu = c->var[e->u].n, nv = c->var[e->v].n;
+    if (t->turned) return t->turned;
+    t->turned = must_alloc(sizeof *t->turned * (size_t)(nu * nv));
+    work_add(nu * nv);
+    for (int64_t i = 0; i < nu; i++)
+        for (int64_t j = 0; j < nv; j++) t->turned[j * nu + i] = t->cost[i * nv + j];
+    return t->turned;
 }
 
 /* Tables of equal costs become one, as those of layers that are alike: sweeps read it from a near cache. */
@@ -81,11 +97,15 @@ edge_new(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
     incident(&c->var[v], c->nedge++);
 }
 
-/* The edge's table, for it alone. */
+/* The edge's table, for it alone, to be written. */
 static int64_t *
 own_table(struct cfn *c, struct cfn_edge *e)
 {
-    if (e->table->nref == 1) return e->table->cost;
+    if (e->table->nref == 1) {
+        free(e->table->turned);
+        e->table->turned = NULL;
+        return e->table->cost;
+    }
     int64_t n = (int64_t)c->var[e->u].n * c->var[e->v].n;
     struct cfn_table *t = cfn_table_new(n);
     memcpy(t->cost, e->table->cost, sizeof *t->cost * (size_t)n);

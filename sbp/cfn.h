@@ -18,6 +18,7 @@
 
 struct cfn_table { /* [value of u][value of v]; shared, counted */
     int32_t nref;
+    int64_t *turned; /* [value of v][value of u], cfn_turned's; NULL: nobody asked for it */
     int64_t cost[];
 };
 struct cfn_edge {
@@ -88,6 +89,8 @@ void cfn_join(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t);
 int32_t cfn_edge_between(const struct cfn *c, int32_t u, int32_t v);
 struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);
+/* The transpose of an edge's table, as long as that is. */
+const int64_t *cfn_turned(const struct cfn *c, const struct cfn_edge *e);
 /* Takes an edge, or a variable without edges, out. */
 void cfn_cut(struct cfn *c, int32_t edge);
 /* Keeps the values of v for which keep[] says so. */

@@ -20,18 +20,13 @@ lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* to[j] = the least of t[i][j] - from[i] over i. Most ends of edges are "made" variables, of two values. */
+/* to[j] = the least of t[i][j] - from[i] over i. */
 INLINE void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
-    if (m == 2) {
-        int64_t a = INT64_MAX, b = INT64_MAX;
-        for (int32_t i = 0; i < n; i++) {
-            a = lesser(a, t[2 * i] - from[i]);
-            b = lesser(b, t[2 * i + 1] - from[i]);
-        }
-        to[0] = a;
-        to[1] = b;
+    if (n == 2) {
+        int64_t a = from[0], b = from[1];
+        for (int32_t j = 0; j < m; j++) to[j] = lesser(t[j] - a, t[m + j] - b);
         return;
     }
     for (int32_t j = 0; j < m; j++) to[j] = t[j] - from[0];
@@ -43,11 +38,6 @@ over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, in
 INLINE void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
-    if (n == 2) {
-        int64_t a = from[0], b = from[1];
-        for (int32_t i = 0; i < m; i++) to[i] = lesser(t[2 * i] - a, t[2 * i + 1] - b);
-        return;
-    }
     for (int32_t i = 0; i < m; i++) {
         int64_t best = INT64_MAX;
         for (int32_t j = 0; j < n; j++) best = lesser(best, t[(int64_t)i * n + j] - from[j]);
@@ -62,8 +52,17 @@ struct dual_end_of {  /* of an edge, at one variable */
     int32_t nother;   /* its values */
     bool ahead, rows; /* the other comes later; the table's rows are this one's values */
     const int64_t *table;
-    int64_t *to, *from; /* messages to this variable, and to the other one */
+    const int64_t *swept; /* the table, or its transpose, as sweeps read it */
+    int64_t *to, *from;   /* messages to this variable, and to the other one */
 };
+
+/* Long rows are read, whichever end asks: most ends are "made" variables, of two values. Are those of `swept` the values
+ * of the other end? */
+INLINE bool
+by_columns(int32_t n)
+{
+    return n <= 2;
+}
 
 static int
 by_rank(const void *a, const void *b, void *rank)
@@ -114,6 +113,7 @@ lay_ends(struct dual *d, const int32_t *place, int64_t **at)
             struct dual_end_of *x = &d->end[n++];
             *x = (struct dual_end_of){.other = edge_other(e, v), .rows = e->u == v, .table = e->table->cost};
             x->nother = c->var[x->other].n;
+            x->swept = x->rows == by_columns(c->var[v].n) ? x->table : cfn_turned(c, e);
             x->ahead = place[x->other] > k;
             x->to = at[2 * edge + !x->rows];
             x->from = at[2 * edge + x->rows];
@@ -216,10 +216,10 @@ sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
 INLINE void
 reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
-    if (e->rows)
-        over_columns(e->from, e->nother, e->table, n, to);
+    if (by_columns(n))
+        over_columns(e->from, e->nother, e->swept, n, to);
     else
-        over_rows(e->from, e->nother, e->table, n, to);
+        over_rows(e->from, e->nother, e->swept, n, to);
 }
 
 INLINE int32_t
@@ -338,7 +338,9 @@ dual_bound(struct dual *d)
         d->bound += d->sum[least_of(d->sum, n)];
         for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
             const struct dual_end_of *e = &d->end[j];
-            if (e->rows) d->bound += least_left(e->table, e->to, n, e->from, e->nother);
+            if (!e->rows) continue;
+            d->bound += by_columns(n) ? least_left(e->swept, e->to, n, e->from, e->nother)
+                                      : least_left(e->swept, e->from, e->nother, e->to, n);
         }
     }
 }
