@@ -84,6 +84,18 @@ machine_fetches_ahead(void)
 #endif
 }
 
+/* Does a core multiply twice as many bf16 as floats at a time? Those of AMD that have such products; Intel's as many.
+ */
+INLINE int
+machine_doubles_bf16(void)
+{
+#ifdef X86_LEVELS
+    return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16");
+#else
+    return 0;
+#endif
+}
+
 /* Does a core compute with vectors of 64 bytes as wholes? Zen 4, the only one of its family that has them, takes them
  * apart. */
 INLINE int

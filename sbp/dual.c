@@ -56,8 +56,8 @@ struct dual_end_of {  /* of an edge, at one variable */
     int64_t *to, *from;   /* messages to this variable, and to the other one */
 };
 
-/* Long rows are read, whichever end asks: most ends are "made" variables, of two values. Are those of `swept` the values
- * of the other end? */
+/* Long rows are read, whichever end asks: most ends are "made" variables, of two values. Are those of `swept` the
+ * values of the other end? */
 INLINE bool
 by_columns(int32_t n)
 {

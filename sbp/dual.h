@@ -16,13 +16,13 @@ struct dual {
     int32_t n, *order; /* the variables left, by rank */
     int32_t *first;    /* by place in that order, one more: its ends of edges */
     struct dual_end_of *end;
-    int64_t *messages;           /* of all ends, one after the other */
-    bool pruned;                 /* the network went on: it has its messages */
+    int64_t *messages;    /* of all ends, one after the other */
+    bool pruned;          /* the network went on: it has its messages */
     int64_t *sum, *given; /* scratch, by value */
-    int32_t *pick;               /* by variable: the value (index) in the solution at hand */
-    int64_t bound;               /* of the whole network, its constant included */
-    int64_t entries;             /* of all tables: what a sweep costs */
-    int64_t nmessage;            /* numbers in messages */
+    int32_t *pick;        /* by variable: the value (index) in the solution at hand */
+    int64_t bound;        /* of the whole network, its constant included */
+    int64_t entries;      /* of all tables: what a sweep costs */
+    int64_t nmessage;     /* numbers in messages */
 };
 /* The variables left, in the order of the sweeps: into order, which has room for all. Returns how many. */
 int32_t dual_order(const struct cfn *c, int32_t *order);

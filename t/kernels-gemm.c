@@ -83,11 +83,11 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
     return !status;
 }
 
-/* Halves of which oneDNN has no products on this machine are computed as f32. */
+/* Halves of which oneDNN has no products on this machine, or slow ones, are computed as f32. */
 static bool
 is_fast(const char *variant, enum dtype d)
 {
-    if (prim_dtype(d) == dnnl_data_type_undef) return !strcmp(variant, "f32") || !strcmp(variant, "few");
+    if (!prim_multiplies(d)) return !strcmp(variant, "f32") || !strcmp(variant, "few") || !strcmp(variant, "halves");
     return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
 }
 
@@ -199,6 +199,27 @@ try_turned(void)
                 }
     ok(right == tried && turned > 20, "of %d products by a matrix of columns %d are turned, all are right", tried,
        turned);
+}
+
+/* Large products of halves that are floats block by block: one block and several, whose last are shorter, of rows, of
+ * columns and of k; an operand's lines across blocks and along them; batches. */
+static void
+try_halves(enum dtype d)
+{
+    static const int64_t sizes[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
+                                       {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
+    int tried = 0, right = 0, wanted = 0;
+    for (size_t i = 0; i < countof(sizes); i++)
+        for (enum lie a = ROWS; a <= WIDE_TURNED; a++)
+            for (enum lie b = ROWS; b <= WIDE_TURNED; b++, tried++) {
+                const char *way = NULL;
+                enum group group = tried % 5 ? NONE : BOTH;
+                struct product p = {sizes[i][0], sizes[i][1], sizes[i][2], a, b, group, d, 1 + tried % 2};
+                right += product_by(&p, &way);
+                wanted += !strcmp(way, "halves");
+            }
+    ok(right == tried && wanted == (prim_multiplies(d) ? 0 : tried), "%d products of %s, %d of them as blocks of f32",
+       tried, dtype_text(d), wanted);
 }
 
 /* A product that adds: pieces 0, 1 and 2 of the same operands give three times the product. */
@@ -342,7 +363,7 @@ try_parts(void)
     gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
     for (size_t i = 0; i < countof(of); i++) {
         int tried = 0, right = 0;
-        if (prim_dtype(of[i].d) == dnnl_data_type_undef) continue; /* f32 then, by another way */
+        if (!prim_multiplies(of[i].d)) continue; /* f32 then, by another way */
         for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
             int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
             int got = parts_of(SIDE, SIDE, k, of[i].d, of[i].to);
@@ -364,6 +385,8 @@ main(void)
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
     try_turned();
+    try_halves(DT_F16);
+    try_halves(DT_BF16);
     try_sums();
     try_parts();
     for (double flops = 1; flops < 1e6; flops *= 8) {

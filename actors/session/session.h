@@ -161,10 +161,10 @@ struct rille_session {
     bool parts;            /* the trace made some call in parts */
     int32_t call;          /* number of the call in the making (rounds.h), from 1; 0: none */
     int64_t ntensor, nodes, compiles, hits, external;
-    int64_t moved;            /* bytes that the calls made so far move: what a form in parts costs is the difference */
-    char **text;              /* of layouts that were asked for, by id */
+    int64_t moved; /* bytes that the calls made so far move: what a form in parts costs is the difference */
+    char **text;   /* of layouts that were asked for, by id */
     int32_t ntext, text_capacity;
-    struct claims claims;     /* folders that it saves checkpoints in */
+    struct claims claims; /* folders that it saves checkpoints in */
 };
 
 /* ---- session.c ---- */

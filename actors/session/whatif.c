@@ -10,7 +10,7 @@
 
 /* Counted (work.h), together less than a prompt may take: for a plan, and for how much worse others are. */
 enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
-enum { SLOWEST = 1000 };        /* bytes or operations a second: what is below is no machine, as in files of costs */
+enum { SLOWEST = 1000 }; /* bytes or operations a second: what is below is no machine, as in files of costs */
 
 struct cluster {
     struct rille_session *s;

@@ -153,7 +153,9 @@ make_products(struct attention *a, void **p)
     for (int i = 0; i < NPRODUCT; i++) {
         size_t bytes = 0;
         if (!product[i].wanted) continue;
-        TRY(gemm_dense(a->dtype, product[i].m, product[i].n, product[i].k, product[i].add, &p[i], &bytes));
+        const struct dense_product of = {
+            .dtype = a->dtype, .m = product[i].m, .n = product[i].n, .k = product[i].k, .add = product[i].add};
+        TRY(gemm_dense(&of, &p[i], &bytes));
         a->product_scratch = MAX(a->product_scratch, bytes);
     }
     return 0;
@@ -231,7 +233,7 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
     struct attention *a = must_alloc(sizeof *a);
     struct workspace r;
     *a = (struct attention){.backward = backward, .causal = k->call->attr[ATT_CAUSAL].i, .nhead = 1};
-    a->small = prim_dtype(k->in[ATT_Q].dtype) != dnnl_bf16;
+    a->small = k->in[ATT_Q].dtype != DT_BF16 || !prim_multiplies(DT_BF16);
     a->dtype = a->small ? DT_F32 : DT_BF16;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];

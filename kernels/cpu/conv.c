@@ -161,7 +161,7 @@ bool
 conv_accepts(const struct kcall *k)
 {
     enum dtype d = k->in[0].dtype, to = k->out[0].dtype;
-    bool same = k->in[1].dtype == d && prim_dtype(d) != dnnl_data_type_undef && (to == d || to == DT_F32);
+    bool same = k->in[1].dtype == d && prim_multiplies(d) && (to == d || to == DT_F32);
     return same && view_numel(&k->in[0]) && view_numel(&k->in[1]) && view_numel(&k->out[0]);
 }
 

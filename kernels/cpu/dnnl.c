@@ -7,6 +7,7 @@
 #include "runtime/signals.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
+#include "runtime/simd.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -82,6 +83,13 @@ prim_dtype(enum dtype d)
 {
     pthread_once(&engine_once, engine_make);
     return d == DT_F32 ? dnnl_f32 : d == DT_BF16 && engine_has_bf16 ? dnnl_bf16 : dnnl_data_type_undef;
+}
+
+bool
+prim_multiplies(enum dtype d)
+{
+    bool doubles = machine_doubles_bf16() || dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_amx;
+    return prim_dtype(d) != dnnl_data_type_undef && (d == DT_F32 || doubles);
 }
 
 /* ---- making ---- */

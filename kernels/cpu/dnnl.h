@@ -25,6 +25,9 @@ struct prim_arg {
 /* The dtype in oneDNN's words; dnnl_data_type_undef when it computes no floats of this kind on this machine: f16 and
  * f64 on none, bf16 on none without AVX-512. */
 dnnl_data_type_t prim_dtype(enum dtype d);
+/* Are products and convolutions of this dtype worth asking it for? bf16 where they are faster than of f32: cores of AMD
+ * that have any take half as long, Intel's by AMX alone; their vectors multiply no more bf16 than f32. */
+bool prim_multiplies(enum dtype d);
 /* E_KERNEL, naming what we asked of oneDNN, unless status is success. */
 int prim_check(dnnl_status_t status, const char *what);
 
@@ -104,8 +107,14 @@ int gemm_f64_run(const struct kcall *k, const void *state);
 bool contract_f64_accepts(const struct kcall *k);
 int contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int contract_f64_run(const struct kcall *k, const void *state);
-/* c[m,n] = a[m,k] b[k,n] in dense memory, or c += with add, for prim_at(): a and b of dtype d, c of f32; one thread. */
-int gemm_dense(enum dtype d, int64_t m, int64_t n, int64_t k, bool add, void **product, size_t *scratch_bytes);
+/* c[m,n] = a[m,k] b[k,n] in dense memory, or c += with add, for prim_at(): a and b of a dtype, row by row or column by
+ * column, c of f32; one thread. */
+struct dense_product {
+    enum dtype dtype;
+    int64_t m, n, k;
+    bool a_columns, b_columns, add;
+};
+int gemm_dense(const struct dense_product *p, void **product, size_t *scratch_bytes);
 
 bool conv_accepts(const struct kcall *k); /* conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

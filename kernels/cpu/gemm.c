@@ -176,17 +176,10 @@ gemm_fits(const struct kcall *k)
     return !empty && k->in[1].dtype == d && (to == d || (d == DT_BF16 && to == DT_F32));
 }
 
-/* Has oneDNN products of these numbers here? */
-static bool
-is_known(const struct kcall *k)
-{
-    return prim_dtype(k->in[0].dtype) != dnnl_data_type_undef;
-}
-
 bool
 gemm_accepts(const struct kcall *k)
 {
-    if (!gemm_fits(k) || !is_known(k)) return false;
+    if (!gemm_fits(k) || !prim_multiplies(k->in[0].dtype)) return false;
     struct gemm g = gemm_of_matmul(k);
     return gemm_settle(&g);
 }
@@ -212,7 +205,7 @@ bool
 contract_accepts(const struct kcall *k)
 {
     struct gemm g;
-    return gemm_fits(k) && is_known(k) && gemm_of_contract(k, &g) && gemm_settle(&g);
+    return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of_contract(k, &g) && gemm_settle(&g);
 }
 
 /* ---- the primitive ---- */
@@ -512,18 +505,20 @@ gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 }
 
 int
-gemm_dense(enum dtype d, int64_t m, int64_t n, int64_t k, bool add, void **product, size_t *scratch_bytes)
+gemm_dense(const struct dense_product *p, void **product, size_t *scratch_bytes)
 {
     static const int role[NMATRIX] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    const dnnl_dims_t size[NMATRIX] = {{m, k}, {k, n}, {m, n}};
+    const dnnl_dims_t size[NMATRIX] = {{p->m, p->k}, {p->k, p->n}, {p->m, p->n}};
+    const bool columns[NMATRIX] = {p->a_columns, p->b_columns};
     struct prim_arg arg[NMATRIX];
     dnnl_matmul_desc_t op;
     dnnl_primitive_desc_t pd;
     for (int i = 0; i < NMATRIX; i++) {
         arg[i] = (struct prim_arg){.arg = role[i]};
-        dnnl_memory_desc_init_by_tag(&arg[i].desc, 2, size[i], i == C ? dnnl_f32 : prim_dtype(d), dnnl_ab);
+        dnnl_memory_desc_init_by_tag(&arg[i].desc, 2, size[i], i == C ? dnnl_f32 : prim_dtype(p->dtype),
+                                     columns[i] ? dnnl_ba : dnnl_ab);
     }
     TRY(prim_check(dnnl_matmul_desc_init(&op, &arg[A].desc, &arg[B].desc, NULL, &arg[C].desc), "matmul"));
-    TRY(prim_describe(&op, 1, NULL, NULL, add, &pd));
+    TRY(prim_describe(&op, 1, NULL, NULL, p->add, &pd));
     return prim_new(pd, NMATRIX, arg, 1, product, scratch_bytes);
 }

@@ -3,6 +3,7 @@
  * The gradient of y = x w with respect to w, where x has any number of leading
  * dimensions: a split of any of them leaves partial sums. */
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/gemm_halves.h"
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 
@@ -76,6 +77,8 @@ static const struct kernel_variant variants[] = {
      .run = prim_run, .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = contract_f64_accepts, .prepare = contract_f64_prepare,
      .run = contract_f64_run},
+    {"halves", .dense_in = true, .takes = contract_takes, .accepts = contract_halves_accepts,
+     .prepare = contract_halves_prepare, .run = contract_halves_run, .drop = gemm_halves_drop},
     WIDE_ROW,
     {NULL},
 };
@@ -126,5 +129,5 @@ const struct op op_contract = {
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{6,4} f32{6,5}", "f32{2,3,4} f32{2,3,1}", "f32{3,4} f32{3,16}", "bf16{5,3} bf16{5,7}",
                "f16{5,3} f16{5,7}", "f64{2,40,9} f64{2,40,20}", "bf16{2,5,3} bf16{2,5,7} dtype=f32",
-               "f16{5,3} f16{5,7} dtype=f32"},
+               "f16{5,3} f16{5,7} dtype=f32", "f16{70,60} f16{70,64}"},
 };

@@ -4,6 +4,7 @@
  * result. A split of k leaves partial sums; every other factor is split with the
  * result. Operands of two dtypes are cast to their promotion first. */
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/gemm_halves.h"
 #include "kernels/cpu/gemm_turned.h"
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
@@ -156,6 +157,8 @@ static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
      .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
+    {"halves", .dense_in = true, .takes = gemm_takes, .accepts = gemm_halves_accepts, .prepare = gemm_halves_prepare,
+     .run = gemm_halves_run, .drop = gemm_halves_drop},
     WIDE_ROW,
     {NULL},
 };
@@ -213,6 +216,7 @@ const struct op op_matmul = {
     .product = product,
     .kernel = variants,
     .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
-    .sample = {"f32{4,6} f32{6,8}", "f32{8,24} f32{24,24}", "f32{2,3,4} f32{4,16}", "f32{2,1,3,4} f32{3,4,2}",
-               "f32{5} f32{5}", "f32{4} f32{2,4,3}", "bf16{8,5} bf16{5,3}", "i64{2,3}<7 i64{3,2}<7"},
+    .sample = {"f32{4,6} f32{6,8}", "f16{64,70} f16{70,64}", "f32{8,24} f32{24,24}", "f32{2,3,4} f32{4,16}",
+               "f32{2,1,3,4} f32{3,4,2}", "f32{5} f32{5}", "f32{4} f32{2,4,3}", "bf16{8,5} bf16{5,3}",
+               "i64{2,3}<7 i64{3,2}<7"},
 };
