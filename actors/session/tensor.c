@@ -485,7 +485,8 @@ does_not_fit(const struct type *from, const struct type *to)
     return status;
 }
 
-/* src as a new version of t: broadcast to its shape, in its dtype and layout. */
+/* src as a new version of t: broadcast to its shape, in its dtype and layout, and dense: what reads it first computes
+ * what all others do, though kernels may add up in another order where operands lie otherwise. */
 static int
 version_of(struct rille_tensor *t, struct val *v, struct val **out)
 {
@@ -505,7 +506,7 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
     TRY(build_cast(s, v, t->val->type.dtype, &v));
     if (v->layout != t->val->layout || v->owner || !v->node) TRY(build_to_global(s, v, t->val->layout, &v));
     *out = v;
-    return 0;
+    return v->node && v->node->op->flags & OP_VIEW ? build_call(s, op_find("contiguous"), 1, &v, NULL, NULL, out) : 0;
 }
 
 int
