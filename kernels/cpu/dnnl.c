@@ -88,8 +88,8 @@ prim_dtype(enum dtype d)
 bool
 prim_multiplies(enum dtype d)
 {
-    bool doubles = machine_doubles_bf16() || dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_amx;
-    return prim_dtype(d) != dnnl_data_type_undef && (d == DT_F32 || doubles);
+    bool amx = dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx512_core_amx;
+    return prim_dtype(d) != dnnl_data_type_undef && (d == DT_F32 || amx || machine_doubles_bf16());
 }
 
 /* ---- making ---- */

@@ -110,18 +110,13 @@ halves_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
 {
     enum { DOWN = 256, ACROSS = 192, DEPTH = 384 };
     gemm_settle(g);
-    threads = MAX(1, threads);
+    int64_t rows = g->x[C].rows, cols = g->x[C].cols, k = g->x[A].cols, m = part_of(rows, DOWN),
+            n = part_of(cols, ACROSS), part = part_of(k, DEPTH);
+    int64_t down = (rows + m - 1) / m, across = (cols + n - 1) / n, nparts = (k + part - 1) / part;
+    threads = (int)MIN(MAX(1, threads), batch_count(g) * down * across);
     struct halves *h = must_alloc(sizeof *h + sizeof *h->product * NPRODUCT * (size_t)threads);
-    int64_t k = g->x[A].cols;
+    *h = (struct halves){m, n, k - (nparts - 1) * part, part, nparts, down, across, .threads = threads};
     size_t bytes = 0;
-    h->threads = threads;
-    h->m = part_of(g->x[C].rows, DOWN);
-    h->n = part_of(g->x[C].cols, ACROSS);
-    h->part = part_of(k, DEPTH);
-    h->nparts = (k + h->part - 1) / h->part;
-    h->first = k - (h->nparts - 1) * h->part;
-    h->down = (g->x[C].rows + h->m - 1) / h->m;
-    h->across = (g->x[C].cols + h->n - 1) / h->n;
     int status = make_products(g, h, &bytes);
     if (status) {
         gemm_halves_drop(h);
