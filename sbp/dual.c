@@ -316,6 +316,7 @@ dual_sweep(struct dual *d, int n)
     }
     settle(d);
 }
+EXPORTED(dual_sweep)
 
 INLINE int64_t
 least_left(const int64_t *restrict t, const int64_t *restrict to_u, int32_t nu, const int64_t *restrict to_v,
@@ -344,6 +345,7 @@ dual_bound(struct dual *d)
         }
     }
 }
+EXPORTED(dual_bound)
 
 /* What the bound rises by when the k-th variable must have each value: to d->given. */
 VECTOR static void
