@@ -56,12 +56,12 @@ struct dual_end_of {  /* of an edge, at one variable */
     int64_t *to, *from;   /* messages to this variable, and to the other one */
 };
 
-/* Long rows are read, whichever end asks: most ends are "made" variables, of two values. Are those of `swept` the
- * values of the other end? */
+/* Long rows are read where one end has but two values, as "made" variables have, which most ends are. Are those of
+ * `swept` the values of the other end? */
 INLINE bool
-by_columns(int32_t n)
+by_columns(const struct dual_end_of *e, int32_t n)
 {
-    return n <= 2;
+    return n <= 2 || (e->rows && e->nother > 2);
 }
 
 static int
@@ -113,7 +113,7 @@ lay_ends(struct dual *d, const int32_t *place, int64_t **at)
             struct dual_end_of *x = &d->end[n++];
             *x = (struct dual_end_of){.other = edge_other(e, v), .rows = e->u == v, .table = e->table->cost};
             x->nother = c->var[x->other].n;
-            x->swept = x->rows == by_columns(c->var[v].n) ? x->table : cfn_turned(c, e);
+            x->swept = x->rows == by_columns(x, c->var[v].n) ? x->table : cfn_turned(c, e);
             x->ahead = place[x->other] > k;
             x->to = at[2 * edge + !x->rows];
             x->from = at[2 * edge + x->rows];
@@ -216,7 +216,7 @@ sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
 INLINE void
 reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
-    if (by_columns(n))
+    if (by_columns(e, n))
         over_columns(e->from, e->nother, e->swept, n, to);
     else
         over_rows(e->from, e->nother, e->swept, n, to);
@@ -340,8 +340,8 @@ dual_bound(struct dual *d)
         for (int32_t j = d->first[k]; j < d->first[k + 1]; j++) {
             const struct dual_end_of *e = &d->end[j];
             if (!e->rows) continue;
-            d->bound += by_columns(n) ? least_left(e->swept, e->to, n, e->from, e->nother)
-                                      : least_left(e->swept, e->from, e->nother, e->to, n);
+            d->bound += by_columns(e, n) ? least_left(e->swept, e->to, n, e->from, e->nother)
+                                         : least_left(e->swept, e->from, e->nother, e->to, n);
         }
     }
 }
