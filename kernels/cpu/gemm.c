@@ -173,7 +173,7 @@ gemm_fits(const struct kcall *k)
 {
     bool empty = view_numel(&k->in[0]) == 0 || view_numel(&k->in[1]) == 0;
     enum dtype d = k->in[0].dtype, to = k->out[0].dtype;
-    return !empty && k->in[1].dtype == d && (to == d || (d == DT_BF16 && to == DT_F32));
+    return !empty && k->in[1].dtype == d && (to == d || (dtype_is_half(d) && to == DT_F32));
 }
 
 bool

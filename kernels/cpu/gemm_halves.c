@@ -31,10 +31,8 @@ struct halves {
 static bool
 fits(const struct kcall *k)
 {
-    enum dtype d = k->in[0].dtype, to = k->out[0].dtype;
-    if (!dtype_is_half(d) || k->in[1].dtype != d || (to != d && to != DT_F32)) return false;
-    if (view_numel(&k->in[0]) == 0 || view_numel(&k->in[1]) == 0) return false;
-    return !prim_multiplies(d);
+    enum dtype d = k->in[0].dtype;
+    return gemm_fits(k) && dtype_is_half(d) && !prim_multiplies(d);
 }
 
 /* Small products have better ways, as floats (wide.h). */
