@@ -21,6 +21,7 @@
 #include "t/trial.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -308,7 +309,7 @@ add_sums(uint64_t seed)
 static uint64_t
 hash_of(const struct cuda_source *s)
 {
-    return strtoull(s->name + 1, NULL, 16);
+    return strtoull(s->name + strlen(s->name) - 16, NULL, 16);
 }
 
 /* Sums, which moves launch together, updates, which optimisers might, and some of all others. */
@@ -400,7 +401,7 @@ compile(const char *dir)
 static run_fn *
 entry(void *lib, const struct cuda_source *s)
 {
-    char name[64];
+    char name[CUDA_WHAT + 32];
     run_fn *fn;
     snprintf(name, sizeof name, "run_%s", s->name);
     *(void **)&fn = dlsym(lib, name);
@@ -513,14 +514,29 @@ check_look(struct work *w, void *lib, uint64_t seed)
     trial_give(found);
 }
 
+/* The same bits; where there is no number, any bits that are none. */
+static bool
+is_same_sum(const struct view *got, const struct view *want)
+{
+    bool same = true;
+    for (int64_t i = 0; i < view_numel(want) && same; i++) {
+        const char *x = got->data, *y = want->data;
+        int64_t at = address_of(want, i);
+        size_t bytes = dtype_bytes((enum dtype)want->dtype);
+        bool none = dtype_is_float((enum dtype)want->dtype) && isnan(elem_get_f(want->dtype, y, at));
+        same = none ? isnan(elem_get_f(got->dtype, x, at))
+                    : !memcmp(x + (size_t)at * bytes, y + (size_t)at * bytes, bytes);
+    }
+    return same;
+}
+
 static void
 check_sum(struct work *w, void *lib, uint64_t seed)
 {
     void *in[countof(w->sum->in)], *out[] = {w->sum->got.view.data};
     for (int i = 0; i < w->sum->n; i++) in[i] = w->sum->in[i].view.data;
     launch(lib, &w->source, w->sum->n, in, out, NULL, 0, seed);
-    ok(!memcmp(w->sum->got.memory, w->sum->want.memory, (size_t)view_bytes(&w->sum->got.view)),
-       "%s: the bits that boxing gives", w->text);
+    ok(is_same_sum(&w->sum->got.view, &w->sum->want.view), "%s: the bits that boxing gives", w->text);
 }
 
 static void
@@ -650,6 +666,25 @@ open_plugin(const char *self)
     return get;
 }
 
+/* NVRTC goes deep, on a stack of its own: on this one AddressSanitizer remembers frames that the shim's threads were
+ * left from, and would find their places in what NVRTC keeps there. */
+struct compiling {
+    const struct cuda_plugin *plugin;
+    const char *text, *why;
+    int major, minor;
+    void *binary;
+    size_t bytes;
+};
+
+static void *
+compile_text(void *compiling)
+{
+    struct compiling *c = compiling;
+    c->why = c->plugin->compile(c->text, "texts", c->major, c->minor, &c->binary, &c->bytes);
+    if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1); /* it lives as long as this thread */
+    return NULL;
+}
+
 /* One share of the texts, for one of six kinds of GPU. */
 static void
 compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint64_t turn)
@@ -657,20 +692,22 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
     static const struct {
         int major, minor;
     } kind[] = {{8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}};
-    size_t i = ((uint64_t)share / TURNS + turn / TURNS) % countof(kind), n = 0, bytes = 0;
+    size_t i = ((uint64_t)share / TURNS + turn / TURNS) % countof(kind), n = 0;
+    pthread_t thread;
     struct str text = {0};
     char *texts = NULL;
-    void *binary = NULL;
     FILE *f = open_memstream(&texts, &n);
     int count = write_texts(f, share);
     fclose(f);
     str_add(&text, cuda_device_text);
     str_add(&text, texts);
-    const char *why = p->compile(str_text(&text), "texts", kind[i].major, kind[i].minor, &binary, &bytes);
-    if (!ok(!why && bytes > 0, "%s compiles share %d, %d texts, for sm_%d%d", compiler, share, count, kind[i].major,
-            kind[i].minor))
-        diag("%s", why);
-    free(binary);
+    struct compiling c = {.plugin = p, .text = str_text(&text), .major = kind[i].major, .minor = kind[i].minor};
+    if (!pthread_create(&thread, NULL, compile_text, &c)) pthread_join(thread, NULL);
+    if (!ok(!c.why && c.bytes > 0, "%s compiles share %d, %d texts, for sm_%d%d", compiler, share, count, c.major,
+            c.minor))
+        diag("%s", c.why);
+    free((void *)c.why);
+    free(c.binary);
     free(texts);
     str_free(&text);
 }

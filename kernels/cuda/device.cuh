@@ -19,7 +19,15 @@ typedef unsigned long long uint64_t;
 #define INT64_MAX  9223372036854775807LL
 #define DEVICE     inline __device__
 #define METHOD     __device__
-#define FLUSHED(x) (x) /* --ftz=true: whoever reads it takes what is too small for zero */
+#define FLUSHED(x) flushed(x)
+/* What is too small is zero for all who read it: a comparison may be compiled to one that would see it. */
+DEVICE float
+flushed(float x)
+{
+    float y;
+    asm("mul.ftz.f32 %0, %1, 0f3F800000;" : "=f"(y) : "f"(x));
+    return y;
+}
 #endif
 
 /* ---- elements ---- */

@@ -284,6 +284,7 @@ make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, 
     struct lines_on l;
     if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
     split_dims(a, k, pass, &l);
+    making_what(&m, k->call->op->name);
     int width = width_of(&l);
     int64_t count = l.count * parts;
     str_addf(&m.member, "    int64_t n, length, across[%d], along[%d];\n", l.n[0], l.n[1]);

@@ -130,7 +130,14 @@ put_together(struct arena *a, const char *name, const struct cuda_parts *p, cons
     return text;
 }
 
-/* Puts the parts together, under a name that is the digest of them. */
+void
+making_what(struct making *m, const char *word)
+{
+    size_t n = strlen(m->what);
+    if (n + 1 + strlen(word) > CUDA_WHAT) return;
+    snprintf(m->what + n, sizeof m->what - n, "%s%s", n ? "_" : "", word);
+}
+
 int
 making_finish(struct making *m, const char *engine, int64_t threads)
 {
@@ -138,13 +145,14 @@ making_finish(struct making *m, const char *engine, int64_t threads)
     struct cuda_source *to = m->to;
     struct str *part[] = {&m->member, &m->head, &m->body};
     const char **kept[] = {&to->parts.member, &to->parts.head, &to->parts.body};
-    char name[20];
+    char name[CUDA_WHAT + 20];
+    digest_bytes(&d, m->what, strlen(m->what));
     for (int i = 0; i < 3; i++) {
         digest_bytes(&d, str_text(part[i]), strlen(str_text(part[i])));
         *kept[i] = arena_strdup(m->arena, str_text(part[i]));
         str_free(part[i]);
     }
-    snprintf(name, sizeof name, "k%016" PRIx64, d.a ^ d.b);
+    snprintf(name, sizeof name, "%s_%016" PRIx64, m->what[0] ? m->what : engine, d.a ^ d.b);
     to->name = arena_strdup(m->arena, name);
     to->text = put_together(m->arena, name, &to->parts, "typedef args argument;",
                             "    const args &a = given;\n    const int64_t block = blockIdx.x, blocks = gridDim.x;\n"
@@ -157,9 +165,9 @@ making_finish(struct making *m, const char *engine, int64_t threads)
 void
 cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many)
 {
-    char name[24], argument[128];
+    char name[CUDA_WHAT + 32], argument[128];
     int room = MOST_WORDS / (s->nword + 1);
-    snprintf(name, sizeof name, "%sm", s->name);
+    snprintf(name, sizeof name, "many_%s", s->name);
     snprintf(argument, sizeof argument, "struct argument {\n    int64_t end[%d];\n    args each[%d];\n};", room, room);
     *many = *s;
     many->room = room;

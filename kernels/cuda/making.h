@@ -15,10 +15,14 @@ struct making {
     struct cuda_source *to;
     struct str member, head, body;
     int room, fill_room;
+    char what[CUDA_WHAT + 1];
 };
 
 struct making making_begin(struct arena *a, struct cuda_source *to);
-/* Puts the parts together, under a name that is the digest of them. E_KERNEL: the argument is too long. */
+/* What it computes, as its name says it: words that are joined, as many as have room. */
+void making_what(struct making *m, const char *word);
+/* Puts the parts together, under a name that is what it computes and the digest of them. E_KERNEL: the argument is too
+ * long. */
 int making_finish(struct making *m, const char *engine, int64_t threads);
 
 /* Words of the argument; one that a run fills in (what, index, skip: struct cuda_fill). */

@@ -144,6 +144,7 @@ cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
     }
     for (int i = 0; i < nout; i++) add_lane(&m, -1 - i, nin + i, &lane[nin + i], walk.nloop);
     for (int i = 0; i < nstep; i++) {
+        making_what(&m, step[i].call->op->name);
         add_step(&m, i, step[i].call);
         add_value(&m, i, &step[i]);
     }
@@ -220,6 +221,7 @@ static int
 make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
+    making_what(&m, k->call->op->name);
     for (int i = 0; i < k->call->nin; i++) {
         struct view window;
         int64_t skip;
@@ -317,6 +319,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     struct making m = making_begin(a, s);
     const struct call *c = k->call;
     const struct view *y = &k->out[0];
+    making_what(&m, c->op->name);
     each_of(&m, 0, view_numel(y));
     str_add(&m.member, "    uint64_t piece;\n");
     making_fill(&m, FILL_PIECE, 0, 0);
@@ -366,6 +369,8 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
     struct making m = making_begin(a, s);
     struct allowed w = {0};
     k->call->op->allows(k, &w);
+    making_what(&m, "find");
+    making_what(&m, k->call->op->name);
     const struct view *x = &k->in[w.operand];
     int64_t n = view_numel(x);
     str_add(&m.member, "    int64_t n, lo, count, has_also, also, *scratch;\n");
@@ -402,6 +407,7 @@ make_product(struct arena *a, const struct kcall *k, struct cuda_source *s)
     const struct call *c = k->call;
     const struct view *y = &k->out[0];
     const char *real = making_compute(compute_of((enum dtype)y->dtype)), *memory = making_memory((enum dtype)y->dtype);
+    making_what(&m, c->op->name);
     str_addf(&m.head, "struct product {\n    const args &a;\n    typedef %s real;\n", real);
     making_add_names(&m.head, c->op);
     for (int i = 0; i < c->nin; i++) making_add_operand(&m, k, i);

@@ -26,7 +26,8 @@
  *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
  * argument, like addresses, also of the numbers of a call. It is compiled after the text of device.cuh, and named after
- * its digest. Everything is in the caller's arena; only read afterwards, any thread. */
+ * what it computes and its digest, so that profilers tell (add_gelu_3f...). Everything is in the caller's arena; only
+ * read afterwards, any thread. */
 #ifndef RILLE_KERNELS_CUDA_SOURCE_H
 #define RILLE_KERNELS_CUDA_SOURCE_H
 
@@ -36,6 +37,7 @@
 enum { CUDA_BLOCK = 256 };  /* threads of a block, of every kernel */
 enum { CUDA_SOURCES = 62 }; /* of a combination, at most */
 enum { CUDA_FINDERS = 64 }; /* blocks that look for what is wrong, at most */
+enum { CUDA_WHAT = 40 };    /* letters of a name that say what a kernel computes, at most */
 
 struct cuda_source {
     const char *engine;

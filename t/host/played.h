@@ -57,7 +57,7 @@ played_load(const void *binary, size_t bytes)
 static void *
 played_kernel(void *library, const char *name)
 {
-    char entry[64];
+    char entry[128];
     snprintf(entry, sizeof entry, "run_%s", name);
     return dlsym(library, entry);
 }
