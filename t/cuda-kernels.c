@@ -177,6 +177,10 @@ add_cases(uint64_t seed)
         {"prod", "f32{300,20} axis=1"},
         {"any", "bool{300,20} axis=1"},
         {"sum", "f32{70000}"},
+        {"sum", "bf16{3000,70} axis=0"},
+        {"max", "f32{5,700,9} axis=1"},
+        {"norm_grad", "f32{500,40} f32{500,40} f32{40}"},
+        {"norm_grad", "bf16{300,600} bf16{300,600} -"},
         {"prod", "i64{66000} axis=0"},
         {"max", "bf16{66000,2} axis=0 keepdim=1"},
         {"attention", "f32{2,70,5} f32{2,300,5} f32{2,300,4} bool{1,300} is_causal=true scale=0.5"},
@@ -204,6 +208,35 @@ add_cases(uint64_t seed)
     for (size_t i = 0; i < countof(list); i++)
         for (int m = 0; m < NMEMORY && is_tried(list[i].op); m++)
             add_work(op_find(list[i].op), list[i].text, (enum memory)m, seed);
+}
+
+/* Attention by matrix products: more rows than a block has, sizes that fill no fragment, masks, what is not whole. */
+static void
+add_attention(uint64_t seed)
+{
+    static const struct {
+        const char *op, *text;
+    } list[] = {
+        {"attention", "bf16{3,140,64} bf16{3,140,64} bf16{3,140,64} - is_causal=true scale=0.125"},
+        {"attention", "f16{2,1,130,24} f16{1,2,200,24} f16{1,2,200,40} f32{130,200} scale=0.2"},
+        {"attention", "bf16{1,70,128} bf16{1,260,128} bf16{1,260,128} bool{260} is_causal=true scale=0.1"},
+        {"attention", "f16{150,7} f16{131,7} f16{131,3} - is_causal=true scale=0.4"},
+        {"attention", "bf16{2,20,8} bf16{2,1,8} bf16{2,1,8} - is_causal=true"},
+        {"attention", "bf16{2,9,144} bf16{2,20,144} bf16{2,20,8}"},
+        {"attention_grad", "bf16{3,140,64} bf16{3,140,64} bf16{3,140,64} - bf16{3,140,64} is_causal=true scale=0.125"},
+        {"attention_grad", "f16{2,1,130,24} f16{1,2,200,24} f16{1,2,200,40} f32{130,200} f16{2,2,130,40} scale=0.2"},
+        {"attention_grad",
+         "bf16{1,70,128} bf16{1,260,128} bf16{1,260,128} bool{260} bf16{1,70,128} is_causal=true scale=0.1"},
+        {"attention_grad", "f16{150,7} f16{131,7} f16{131,3} - f16{150,3} is_causal=true scale=0.4"},
+    };
+    static const enum memory memory[] = {DENSE, ASTRAY, REPEATED};
+    for (size_t i = 0; i < countof(list); i++)
+        for (size_t m = 0; m < countof(memory) && is_tried(list[i].op); m++)
+            add_work(op_find(list[i].op), list[i].text, memory[m], seed);
+    strange = true;
+    for (size_t i = 0; i < countof(list); i++)
+        if (is_tried(list[i].op)) add_work(op_find(list[i].op), list[i].text, DENSE, seed);
+    strange = false;
 }
 
 /* Up to three elements of the operand that a sample's record checks are what they may not be, and the host tells which
@@ -766,6 +799,7 @@ main(int argc, char **argv)
     for (int i = 0; i < op_count; i++)
         if (is_tried(op_table[i]->name)) add_operator(op_table[i], seed);
     add_cases(seed);
+    add_attention(seed);
     add_looks(seed);
     if (is_tried("combine")) add_sums(seed);
     add_bundles();

@@ -296,18 +296,47 @@ product_high(uint64_t a, uint64_t b)
 
 /* ---- places ---- */
 
-/* The offset of position p of a walk over N loops, the last one fastest. */
-template <int N>
+/* The offset of position p of a walk over N loops, the last one fastest. P: of few positions divisions are short. */
+template <int N, class P>
 DEVICE int64_t
-walk(int64_t p, const int64_t *size, const int64_t *stride)
+walk(P p, const int64_t *size, const int64_t *stride)
 {
     int64_t offset = 0;
 #pragma unroll
     for (int k = N - 1; k > 0; k--) {
-        offset += p % size[k] * stride[k];
-        p /= size[k];
+        const P n = (P)size[k], rest = p / n;
+        offset += (int64_t)(p - rest * n) * stride[k];
+        p = rest;
     }
-    return offset + p * stride[0];
+    return offset + (int64_t)p * stride[0];
+}
+
+/* V elements of a walk's innermost loop, which lie in one place, together, or `step` apart. */
+enum lying { IN_PLACE, TOGETHER, APART };
+template <class M, int V> struct __align__(sizeof(M) * V) pack {
+    M of[V];
+};
+/* whole: packs that lie together begin where a pack may. */
+template <int V, lying HOW, class M>
+DEVICE pack<M, V>
+bring(const M *from, int64_t step, bool whole)
+{
+    if (HOW == TOGETHER && whole) return *(const pack<M, V> *)from;
+    pack<M, V> p;
+#pragma unroll
+    for (int i = 0; i < V; i++) p.of[i] = from[HOW == IN_PLACE ? 0 : HOW == TOGETHER ? i : i * step];
+    return p;
+}
+template <int V, lying HOW, class M>
+DEVICE void
+leave(const pack<M, V> &p, M *to, int64_t step, bool whole)
+{
+    if (HOW == TOGETHER && whole) {
+        *(pack<M, V> *)to = p;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < V; i++) to[HOW == IN_PLACE ? 0 : HOW == TOGETHER ? i : i * step] = p.of[i];
 }
 
 DEVICE bool
@@ -371,15 +400,18 @@ mask_adds(int64_t x)
     return x ? 0 : -INFINITY;
 }
 
-/* WIDTH neighbouring threads that share a line of n elements. All threads of a block do the same steps, also those that
- * have no line: theirs has none, so that barriers are met by all. */
-template <int WIDTH> struct team {
+/* WIDTH threads that share a line of n elements, GAP apart: neighbours, or, where lines lie side by side in memory, those
+ * of a column, so that neighbours read what lies together. All threads of a block do the same steps, also those that have
+ * no line: theirs has none, so that barriers are met by all. */
+template <int WIDTH, int GAP = 1> struct team {
     int64_t n;
     bool here;    /* there is a line */
     double *room; /* 256, of the block */
 
-    enum { THREADS = WIDTH };
-    static METHOD int64_t rank() { return threadIdx.x % WIDTH; }
+    enum { THREADS = WIDTH, NEAR = GAP > 1 ? 1 : WIDTH < 32 ? WIDTH : 32, FAR = WIDTH / NEAR };
+    static METHOD int64_t rank() { return threadIdx.x / GAP % WIDTH; }
+    /* The place among the block's threads of the one that has rank r. */
+    static METHOD int place_of(int64_t r) { return (int)(threadIdx.x + (r - rank()) * GAP); }
     template <class F> METHOD void each(F f) const
     {
         for (int64_t i = rank(); i < n; i += WIDTH) f(i);
@@ -392,48 +424,89 @@ template <int WIDTH> struct team {
     /* f(j), by all threads, for each j of 0..count-1, in order, of which is(j); count is the same for all lines. */
     template <class Is, class F> METHOD void matching(int64_t count, Is is, F f) const
     {
+        enum { DEEP = 4, FLAGS = WIDTH < 8 ? 1 : 8 }; /* a thread looks at so many j's before all meet */
+        static_assert(GAP == 1, "flags of a line lie together");
         uint8_t *const all = (uint8_t *)room, *const mine = all + (threadIdx.x - rank());
-        for (int64_t base = 0; base < count; base += WIDTH) {
-            const bool found = here && base + rank() < count && is(base + rank());
-            all[threadIdx.x] = found;
+        for (int64_t base = 0; base < count; base += DEEP * WIDTH) {
+            bool found = false;
+            for (int d = 0; d < DEEP; d++) {
+                const int64_t j = base + d * WIDTH + rank();
+                const bool it = here && j < count && is(j);
+                all[d * blockDim.x + threadIdx.x] = it;
+                found |= it;
+            }
             if (!__syncthreads_or(found)) continue;
-            for (int64_t j = base; j < base + WIDTH && j < count; j++)
-                if (mine[j - base]) f(j);
+            for (int d = 0; d < DEEP; d++)
+                for (int r = 0; r < WIDTH; r += FLAGS) {
+                    const uint8_t *const flag = mine + d * blockDim.x + r;
+                    if (FLAGS == 8 && *(const uint64_t *)flag == 0) continue;
+                    for (int e = 0; e < FLAGS; e++)
+                        if (flag[e]) f(base + d * WIDTH + r + e);
+                }
             __syncthreads();
         }
     }
     /* Each of count values f(j), which is the same for all lines, told to all threads in order: to(j, value). */
     template <class F, class To> METHOD void sharing(int64_t count, F f, To to) const
     {
-        double *const mine = room + (threadIdx.x - rank());
         for (int64_t base = 0; base < count; base += WIDTH) {
             room[threadIdx.x] = here && base + rank() < count ? f(base + rank()) : 0;
             __syncthreads();
-            for (int64_t j = base; j < base + WIDTH && j < count; j++) to(j, mine[j - base]);
+            for (int64_t j = base; j < base + WIDTH && j < count; j++) to(j, room[place_of(j - base)]);
             __syncthreads();
         }
     }
     /* start joined with f(0..n-1), every thread gets it. */
     template <class Fold, class C, class F> METHOD C fold(C start, F f) const { return fold_of<Fold>(n, start, f); }
-    /* The same of f(0..count-1), in a tree that count and WIDTH alone decide. */
+    /* The same of f(0..count-1), in a tree that count, WIDTH and GAP alone decide. */
     template <class Fold, class C, class F> METHOD C fold_of(int64_t count, C start, F f) const
     {
         static_assert(sizeof(C) == sizeof(double), "what is folded is a double or an int64_t");
         C value = start;
-        bool any = false; /* the start counts once, in the first thread */
-        for (int64_t i = rank(); i < count; i += WIDTH) {
-            value = any || rank() == 0 ? Fold::join(value, (C)f(i)) : (C)f(i);
-            any = true;
+        int64_t i = rank();
+        if (i < count) { /* the start counts once, in the first thread */
+            const C x = (C)f(i);
+            value = i == 0 ? Fold::join(value, x) : x;
+            i += WIDTH;
         }
-        if (WIDTH == 1) return value;
-        C *mine = (C *)room + threadIdx.x;
-        *mine = value;
+        for (; i + 3 * WIDTH < count; i += 4 * WIDTH) { /* reads that wait together */
+            const C x0 = (C)f(i), x1 = (C)f(i + WIDTH), x2 = (C)f(i + 2 * WIDTH), x3 = (C)f(i + 3 * WIDTH);
+            value = Fold::join(Fold::join(Fold::join(Fold::join(value, x0), x1), x2), x3);
+        }
+        for (; i < count; i += WIDTH) value = Fold::join(value, (C)f(i));
+        return WIDTH == 1 ? value : joined<Fold>(count, value);
+    }
+
+  private:
+    /* The value of the thread `up` ranks on, of NEAR neighbours. */
+    template <class C> METHOD C from_near(C value, int up) const
+    {
+#ifdef __CUDACC_RTC__
+        return __shfl_down_sync(0xffffffffu, value, up, NEAR);
+#else
+        C *const all = (C *)room;
+        all[threadIdx.x] = value;
         __syncthreads();
-        for (int half = WIDTH / 2; half > 0; half /= 2) {
-            if (rank() < half && rank() + half < count) *mine = Fold::join(*mine, mine[half]);
-            __syncthreads();
+        value = all[(rank() % NEAR + up < NEAR) ? threadIdx.x + up : threadIdx.x];
+        __syncthreads();
+        return value;
+#endif
+    }
+    /* The values of ranks 0..count-1 as one: of NEAR neighbours in a tree, then those of these in order. */
+    template <class Fold, class C> METHOD C joined(int64_t count, C value) const
+    {
+        C *const all = (C *)room;
+        for (int half = NEAR / 2; half > 0; half /= 2) {
+            const C other = from_near(value, half);
+            if (rank() % NEAR < half && rank() + half < count) value = Fold::join(value, other);
         }
-        value = mine[-rank()];
+#ifdef __CUDACC_RTC__
+        if (FAR == 1) return __shfl_sync(0xffffffffu, value, 0, NEAR);
+#endif
+        if (rank() % NEAR == 0) all[threadIdx.x] = value;
+        __syncthreads();
+        value = all[place_of(0)];
+        for (int r = NEAR; r < FAR * NEAR && r < count; r += NEAR) value = Fold::join(value, all[place_of(r)]);
         __syncthreads(); /* nobody writes over what another has still to read */
         return value;
     }

@@ -165,24 +165,20 @@ add_line_view(struct making *m, const struct lines_on *l, char name, int k, int 
     return true;
 }
 
-/* The bodies of an operator that folds: of all of a line at once, of each of its parts, and of what these gave. */
+/* The bodies of an operator that folds: of all of a line at once, of a part of it, and of what parts gave. */
 enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
 
 static const char *
-fold_body(struct arena *a, const struct kcall *k, enum fold_form form, int parts)
+fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
 {
     static const char *const kind[NREDUCE] = {
         [RED_SUM] = "sums", [RED_MAX] = "greatest", [RED_MIN] = "least", [RED_PROD] = "products"};
     static const char *const text[] = {
         [FOLD_WHOLE] = "const type v = fold<kind>(start, [&](int64_t i) { return (type)x0(i); });\n"
                        "        once([&] { y0(0, v); });",
-        [FOLD_PART] = "lines of = *this;\n        of.line = line / PARTS;\n"
-                      "        const int64_t each = (n + PARTS - 1) / PARTS, from = line % PARTS * each;\n"
-                      "        const int64_t left = from < n ? n - from : 0;\n        keep(0, fold_of<kind>("
-                      "left < each ? left : each, start, [&](int64_t i) { return (type)of.x0(from + i); }));",
-        [FOLD_PARTS] =
-            "const type v = fold_of<kind>(here ? PARTS : 0, start, [&](int64_t i) {\n"
-            "            return kept<type>(line * PARTS + i, 0);\n        });\n        once([&] { y0(0, v); });"};
+        [FOLD_PART] = "keep(0, fold<kind>(start, [&](int64_t i) { return (type)x0(from + i); }));",
+        [FOLD_PARTS] = "const type v = fold_parts<kind>(start, [&](int64_t i) { return kept_part<type>(i, 0); });\n"
+                       "        once([&] { y0(0, v); });"};
     enum reduce r = k->call->op->folds;
     bool real = compute_of((enum dtype)k->in[0].dtype) != COMP_I64;
     double start = reduce_start_f(r);
@@ -191,9 +187,9 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form, int parts
     memcpy(&bits, real ? (void *)&start : (void *)&whole, sizeof bits);
     struct str body = {0};
     str_addf(&body,
-             "typedef %s type;\n        typedef %s kind;\n        enum { PARTS = %d };\n"
+             "typedef %s type;\n        typedef %s kind;\n"
              "        const type start = bits_as<type>((uint64_t)0x%" PRIx64 "ull);\n        (void)start;\n        %s",
-             real ? "double" : "int64_t", kind[r], parts, bits, text[form]);
+             real ? "double" : "int64_t", kind[r], bits, text[form]);
     const char *own = arena_strdup(a, str_text(&body));
     str_free(&body);
     return own;
@@ -223,18 +219,48 @@ add_where(struct making *m, const struct lines_on *l, bool of_result)
              x->ndim - 1);
 }
 
-/* keep, kept: numbers of this pass's lines, and of those of the pass before, one after the other in scratch. */
+/* A pass as it is made: how its lines are shared out, and where what is kept lies in scratch. */
+struct passing {
+    const struct line_pass *pass;
+    int parts;                /* of its lines, each a team's */
+    int width, gap;           /* threads of a team, and how far apart these are */
+    int keeps, kept;          /* numbers of a line, or of a part, of this pass; of the one whose numbers it reads */
+    int64_t keep_at, kept_at; /* bytes into the scratch */
+    int joins;                /* parts of the lines of the pass before, which this one joins; 0: it had none */
+    int part_kept;            /* then numbers of each, */
+    int64_t part_at;          /* and where */
+};
+
+/* keep, kept, kept_part: numbers of a pass, those of a line or part one after the other. */
 static void
-add_kept(struct making *m, int keeps, int kept)
+add_kept(struct making *m, const struct passing *p)
 {
-    str_add(&m->member, "    uint64_t *scratch;\n");
-    making_fill(m, FILL_SCRATCH, 0, 0);
-    str_addf(&m->head,
-             "    template <class C> METHOD void keep(int k, C v) const\n    {\n"
-             "        once([&] { a.scratch[line * %d + k] = bits_as<uint64_t>(v); });\n    }\n"
-             "    template <class C> METHOD C kept(int64_t of, int k) const { return bits_as<C>(a.scratch[of * %d + "
-             "k]); }\n",
-             keeps, kept);
+    if (p->keeps) {
+        str_add(&m->member, "    uint64_t *keeps;\n");
+        making_fill(m, FILL_SCRATCH, 0, p->keep_at);
+        str_addf(&m->head,
+                 "    template <class C> METHOD void keep(int k, C v) const\n    {\n"
+                 "        once([&] { a.keeps[(part * a.lines + line) * %d + k] = bits_as<uint64_t>(v); });\n    }\n",
+                 p->keeps);
+    }
+    if (p->kept) {
+        str_add(&m->member, "    const uint64_t *kept;\n");
+        making_fill(m, FILL_SCRATCH, 0, p->kept_at);
+        str_addf(&m->head,
+                 "    template <class C> METHOD C kept(int64_t of, int k) const { return bits_as<C>(a.kept[of * %d + "
+                 "k]); }\n",
+                 p->kept);
+    }
+    if (p->joins) {
+        str_add(&m->member, "    const uint64_t *parts;\n");
+        making_fill(m, FILL_SCRATCH, 0, p->part_at);
+        str_addf(&m->head,
+                 "    template <class C> METHOD C kept_part(int64_t i, int k) const\n    {\n"
+                 "        return bits_as<C>(a.parts[(i * a.lines + line) * %d + k]);\n    }\n"
+                 "    template <class Fold, class C, class F> METHOD C fold_parts(C first, F f) const\n    {\n"
+                 "        return this->template fold_of<Fold>(here ? %d : 0, first, f);\n    }\n",
+                 p->part_kept, p->joins);
+    }
 }
 
 /* What a line is computed in. */
@@ -247,11 +273,38 @@ line_type(const struct kcall *k)
     return type;
 }
 
-/* Threads for a line: a line of few elements is worth one, and of few lines each has a block. */
+/* Threads for a line of so many elements: few are worth one, and of few lines each has a block. */
 static int
-width_of(const struct lines_on *l)
+width_of(int64_t length, int64_t count)
 {
-    return l->length <= 8 ? 1 : l->length <= 512 && l->count >= 256 ? 32 : CUDA_BLOCK;
+    enum { WARP = 32, FEW = 8, MOST = 512, MANY = 1024, LONG = 2048 };
+    bool near = length <= MOST ? count >= CUDA_BLOCK : length <= LONG && count >= MANY;
+    return length <= FEW ? 1 : near ? WARP : CUDA_BLOCK;
+}
+
+/* Do lines lie side by side in memory, and their elements not? Then threads that are neighbours take neighbouring
+ * lines.
+ */
+static bool
+is_across(const struct kcall *k, const struct line_pass *pass, const struct lines_on *l)
+{
+    enum { SIDE = 8 };
+    int64_t stride[2][MAX_DIM];
+    if (pass->of || k->call->op->by_position || l->flat || l->length <= SIDE) return false;
+    if (!line_strides(l, 0, &k->in[0], stride)) return false;
+    int line = l->n[0] - 1, along = l->n[1] - 1;
+    return l->size[0][line] >= SIDE && stride[0][line] == 1 && stride[1][along] != 1;
+}
+
+/* Into how many parts lines are cut, each a team's: their length and number alone decide. */
+static int
+parts_of(const struct lines_on *l, bool across)
+{
+    enum { PART = 1 << 14, NARROW = 1 << 6, MOST_PARTS = 1024, LINES = 1 << 14 };
+    int64_t least = across ? NARROW : PART, enough = across ? LINES : MOST_PARTS;
+    int parts = 1;
+    while (parts < MOST_PARTS && l->count * parts < enough && l->length / parts > least) parts *= 2;
+    return parts;
 }
 
 /* Declares operands and results as a pass reads and writes them. False: some do not lie along its lines. */
@@ -275,21 +328,27 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, uin
     return can;
 }
 
-/* One pass; parts: how many lines each is cut into; kept: by the pass before, of each of its lines. */
 static int
-make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, int parts, int kept,
-          struct cuda_source *s)
+make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda_source *s)
 {
+    enum { ACROSS = 32 };
     struct making m = making_begin(a, s);
+    const struct line_pass *pass = p->pass;
     struct lines_on l;
     if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
     split_dims(a, k, pass, &l);
     making_what(&m, k->call->op->name);
-    int width = width_of(&l);
-    int64_t count = l.count * parts;
-    str_addf(&m.member, "    int64_t n, length, across[%d], along[%d];\n", l.n[0], l.n[1]);
-    making_word(&m, (uint64_t)count);
-    making_word(&m, (uint64_t)l.length);
+    bool across = !p->joins && is_across(k, pass, &l);
+    p->parts = pass->parted ? parts_of(&l, across) : 1;
+    p->gap = across ? ACROSS : 1;
+    p->width = across         ? CUDA_BLOCK / ACROSS
+               : p->joins     ? width_of(p->joins, l.count)
+               : p->parts > 1 ? CUDA_BLOCK
+                              : width_of(l.length, l.count);
+    p->keeps = pass->keeps;
+    int64_t jobs = l.count * p->parts;
+    str_addf(&m.member, "    int64_t jobs, lines, length, across[%d], along[%d];\n", l.n[0], l.n[1]);
+    making_words(&m, 3, (int64_t[]){jobs, MAX(l.count, 1), l.length});
     making_words(&m, l.n[0], l.size[0]);
     making_words(&m, l.n[1], l.size[1]);
     if (l.flat) {
@@ -297,70 +356,84 @@ make_pass(struct arena *a, const struct kcall *k, const struct line_pass *pass, 
         making_word(&m, (uint64_t)l.total);
     }
     str_addf(&m.head,
-             "struct lines : team<%d> {\n    const args &a;\n    int64_t line;\n    typedef %s real;\n    typedef %s "
-             "wide;\n",
-             width, line_type(k) == COMP_F32 ? "float" : "double", line_type(k) == COMP_I64 ? "int64_t" : "double");
-    str_addf(&m.head, "    METHOD lines(const args &args_, double *room_) : a(args_), line(0) { room = room_; }\n");
+             "struct lines : team<%d, %d> {\n    const args &a;\n    int64_t line, part, from;\n    typedef %s real;\n"
+             "    typedef %s wide;\n    enum { PARTS = %d };\n",
+             p->width, p->gap, line_type(k) == COMP_F32 ? "float" : "double",
+             line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
+    str_add(
+        &m.head,
+        "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0) { room = room_; }\n");
     making_add_names(&m.head, k->call->op);
     if (k->call->op->by_position) add_where(&m, &l, pass->of > 0);
-    if (pass->keeps || kept) add_kept(&m, pass->keeps, kept);
+    add_kept(&m, p);
     bool can = add_lines(&m, k, &l, pass->writes);
-    str_addf(&m.head, "    METHOD void of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
+    str_addf(&m.head, "    METHOD void of(const call *c)\n    {\n        (void)c;\n        %s\n    }\n};\n",
              pass->body);
     str_addf(&m.body, "    __shared__ double room[%d];\n    lines l(a, room);\n", CUDA_BLOCK);
     making_add_call(&m.body, "c", k->call);
     str_addf(&m.body,
-             "    for (int64_t base = block * %d; base < a.n; base += blocks * %d) {\n"
-             "        l.line = base + threadIdx.x / %d;\n        l.here = l.line < a.n;\n"
-             "        l.n = l.here ? %s : 0;\n        if (!l.here) l.line = 0;\n        l.of(&c);\n    }\n",
-             CUDA_BLOCK / width, CUDA_BLOCK / width, width,
-             l.flat ? "least::join(a.length, a.total - l.line * a.length)" : "a.length");
-    s->scratch_bytes = (size_t)(count * pass->keeps) * sizeof(uint64_t);
-    int status = making_finish(&m, "line", count * width);
+             "    for (int64_t base = block * %d; base < a.jobs; base += blocks * %d) {\n"
+             "        const int64_t job = base + threadIdx.x %s %d;\n        l.here = job < a.jobs;\n"
+             "        l.line = !l.here ? 0 : %s;\n",
+             CUDA_BLOCK / p->width, CUDA_BLOCK / p->width, p->gap > 1 ? "%" : "/", p->gap > 1 ? p->gap : p->width,
+             p->parts > 1 ? "job % a.lines" : "job");
+    if (p->parts > 1)
+        str_add(&m.body, "        l.part = !l.here ? 0 : job / a.lines;\n"
+                         "        const int64_t each = (a.length + lines::PARTS - 1) / lines::PARTS;\n"
+                         "        l.from = least::join(a.length, l.part * each);\n"
+                         "        l.n = l.here ? least::join(each, a.length - l.from) : 0;\n");
+    else
+        str_addf(&m.body, "        l.n = l.here ? %s : 0;\n",
+                 l.flat ? "least::join(a.length, a.total - l.line * a.length)" : "a.length");
+    str_add(&m.body, "        l.of(&c);\n    }\n");
+    s->scratch_bytes = (size_t)(jobs * p->keeps) * sizeof(uint64_t);
+    int status = making_finish(&m, "line", jobs * p->width);
     return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);
+}
+
+/* Passes keep their numbers one behind the other. Each knows those of the pass before; of parts, which the pass behind
+ * joins, the numbers of the pass before them. */
+static int
+make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, struct cuda_source *s)
+{
+    struct passing p = {0};
+    int64_t used = 0;
+    struct cuda_source *to = s;
+    for (; pass->body; pass++) {
+        struct passing last = p;
+        p = (struct passing){.pass = pass, .keep_at = used, .kept = last.keeps, .kept_at = last.keep_at};
+        if (last.pass && last.pass->parted)
+            p = (struct passing){
+                .pass = pass, .keep_at = used, .joins = last.parts, .part_kept = last.keeps, .part_at = last.keep_at};
+        TRY(make_pass(a, k, &p, to));
+        used += (int64_t)to->scratch_bytes;
+        if (pass[1].body) to = to->then = ARENA_NEW(a, struct cuda_source);
+    }
+    s->scratch_bytes = (size_t)used;
+    return 0;
 }
 
 int
 making_passes(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
-    size_t scratch_bytes = 0;
-    struct cuda_source *to = s;
-    for (const struct line_pass *p = k->call->op->pass; p->body; p++) {
-        TRY(make_pass(a, k, p, 1, p == k->call->op->pass ? 0 : p[-1].keeps, to));
-        scratch_bytes = MAX(scratch_bytes, to->scratch_bytes);
-        if (p[1].body) to = to->then = ARENA_NEW(a, struct cuda_source);
-    }
-    s->scratch_bytes = scratch_bytes;
-    return 0;
-}
-
-/* Into how many parts a long line is cut, each for a block: its length and the number of lines alone decide. */
-static int
-parts_of(const struct lines_on *l)
-{
-    enum { PART = 1 << 14, MOST_PARTS = 1024 };
-    int parts = 1;
-    while (parts < MOST_PARTS && l->count * parts < MOST_PARTS && l->length / parts > PART) parts *= 2;
-    return parts;
+    return make_passes(a, k, k->call->op->pass, s);
 }
 
 int
 making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
-    struct line_pass whole = {.writes = 1}, part = {.keeps = 1};
+    struct line_pass pass[] = {{.keeps = 1, .parted = true}, {.writes = 1}, {NULL}};
     struct lines_on l;
-    split_dims(a, k, &whole, &l);
-    int parts = parts_of(&l);
-    whole.body = fold_body(a, k, parts == 1 ? FOLD_WHOLE : FOLD_PARTS, parts);
-    if (parts == 1) return make_pass(a, k, &whole, 1, 0, s);
-    part.body = fold_body(a, k, FOLD_PART, parts);
-    TRY(make_pass(a, k, &part, parts, 0, s));
-    s->then = ARENA_NEW(a, struct cuda_source);
-    return make_pass(a, k, &whole, 1, 1, s->then);
+    split_dims(a, k, &pass[0], &l);
+    bool parted = parts_of(&l, is_across(k, &pass[0], &l)) > 1;
+    pass[0].body = fold_body(a, k, FOLD_PART);
+    pass[1].body = fold_body(a, k, parted ? FOLD_PARTS : FOLD_WHOLE);
+    return make_passes(a, k, parted ? pass : pass + 1, s);
 }
 
 int
 making_line(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
-    return make_pass(a, k, &(struct line_pass){.body = k->call->op->line, .writes = UINT32_MAX}, 1, 0, s);
+    const struct line_pass pass[] = {{.body = k->call->op->line, .writes = UINT32_MAX}, {NULL}};
+    return make_passes(a, k, pass, s);
 }

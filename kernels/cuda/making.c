@@ -123,8 +123,8 @@ put_together(struct arena *a, const char *name, const struct cuda_parts *p, cons
     struct str s = {0};
     str_addf(&s,
              "namespace %s_ {\nstruct args {\n%s};\n%s\n%s\n"
-             "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(const argument given)\n{\n%s%s}\n}\n",
-             name, p->member, p->head, argument, CUDA_BLOCK, name, begin, p->body);
+             "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(const argument given)\n{\n%s%s}\n}\n",
+             name, p->member, p->head, argument, CUDA_BLOCK, p->crowd, name, begin, p->body);
     const char *text = arena_strdup(a, str_text(&s));
     str_free(&s);
     return text;
@@ -182,7 +182,7 @@ cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_sourc
 struct making
 making_begin(struct arena *a, struct cuda_source *to)
 {
-    *to = (struct cuda_source){0};
+    *to = (struct cuda_source){.parts.crowd = 1};
     return (struct making){.arena = a, .to = to};
 }
 
@@ -230,6 +230,15 @@ add_reader(struct making *m, int k, const struct view *v)
              "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n"
              "        return get<%s>(((const %s *)a.x%d.data)[o]);\n    }\n",
              making_compute(compute_of(d)), k, v->ndim, k, making_compute(compute_of(d)), making_memory(d), k);
+    str_addf(&m->member, "    int64_t dense%d;\n", k);
+    making_word(m, view_is_dense(v));
+    str_addf(&m->head,
+             "    METHOD %s x%d_nth(int64_t j) const\n    {\n"
+             "        if (a.dense%d) return get<%s>(((const %s *)a.x%d.data)[j]);\n        int64_t at[8];\n"
+             "        for (int d = %d; d >= 0; j /= a.x%d.dim[d--]) at[d] = j %% a.x%d.dim[d];\n"
+             "        return x%d(at);\n    }\n",
+             making_compute(compute_of(d)), k, k, making_compute(compute_of(d)), making_memory(d), k, v->ndim - 1, k, k,
+             k);
     making_add_sizes(m, 'x', k, v->ndim);
 }
 

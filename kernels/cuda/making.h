@@ -1,4 +1,4 @@
-/* making.h - a kernel under construction: what the engines write texts with (source.c, line.c).
+/* making.h - a kernel under construction: what the engines write texts with (source.c, line.c, attention.c).
  *
  * The argument is a struct `args` whose members are `member`, in the order of the words; `head` is what stands before
  * the kernel, `body` what it does. Between making_begin and making_finish it belongs to one call and its thread; what
@@ -48,5 +48,9 @@ void making_add_call(struct str *s, const char *name, const struct call *c);
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_passes(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
+
+/* Attention of halves and its gradient, by matrix products of warps (attention.c); whether these do. */
+bool making_attends(const struct kcall *k);
+int making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
 #endif

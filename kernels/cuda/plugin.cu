@@ -54,6 +54,24 @@ open(int gpu, struct cuda_gpu *out)
     return of.concurrentManagedAccess ? nullptr : "host and GPU cannot use its memory at the same time";
 }
 
+/* Its pages are made on the GPU now, and stay there when nobody else touches them: a page that a kernel is the first to
+ * touch is made by the host, while the kernel waits. Memory that this fails for is slow, no more. */
+static void
+make_pages(int gpu, void *p, size_t bytes)
+{
+#if CUDART_VERSION >= 13000
+    cudaMemLocation there = {};
+    there.type = cudaMemLocationTypeDevice;
+    there.id = gpu;
+    bool made = cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, there) == cudaSuccess &&
+                cudaMemPrefetchAsync(p, bytes, there, 0, cudaStreamPerThread) == cudaSuccess;
+#else
+    bool made = cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, gpu) == cudaSuccess &&
+                cudaMemPrefetchAsync(p, bytes, gpu, cudaStreamPerThread) == cudaSuccess;
+#endif
+    if (!made) cudaGetLastError();
+}
+
 /* Where there is no memory the pool asks again with less idle. CUDA gives managed memory that the GPU has not, and
  * brings it in and out as it is touched, while others take what was free: so what it has is asked first. */
 static const char *
@@ -67,6 +85,7 @@ take(int gpu, size_t bytes, void **out)
     if (e == cudaSuccess && left < bytes) return nullptr;
     if (e == cudaSuccess) e = cudaMallocManaged(&p, bytes, cudaMemAttachGlobal);
     *out = e == cudaSuccess ? p : nullptr;
+    if (*out) make_pages(gpu, p, bytes);
     if (e != cudaErrorMemoryAllocation) return text_of(e);
     cudaGetLastError(); /* it is told, and forgotten */
     return nullptr;

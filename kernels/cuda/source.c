@@ -21,22 +21,59 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
         if (f->what == FILL_PIECE)
             to[f->word] = piece;
         else if (f->what == FILL_SCRATCH)
-            to[f->word] = (uintptr_t)scratch;
+            to[f->word] = (uintptr_t)scratch + (uintptr_t)f->skip;
         else
             to[f->word] = (uintptr_t)(data + f->skip);
     }
 }
 
-/* Declares n<i> and begins a loop in which each thread meets its share of that many positions p. */
+/* Declares n<i> and begins a loop in which each thread meets its share of that many positions p, `step` at a time. */
 static void
-each_of(struct making *m, int i, int64_t n)
+each_of(struct making *m, int i, int64_t n, int step)
 {
     str_addf(&m->member, "    int64_t n%d;\n", i);
     making_word(m, (uint64_t)n);
     str_addf(&m->body,
-             "    for (int64_t p = block * blockDim.x + threadIdx.x; p < a.n%d;\n"
-             "         p += blocks * blockDim.x) {\n",
-             i);
+             "    for (int64_t p = (block * blockDim.x + threadIdx.x) * %d; p < a.n%d;\n"
+             "         p += blocks * blockDim.x * %d) {\n",
+             step, i, step);
+}
+
+/* The type of so many positions. */
+static const char *
+position_of(int64_t n)
+{
+    return n < INT32_MAX ? "uint32_t" : "int64_t";
+}
+
+/* ---- packs: elements of an innermost loop that a thread takes at once ---- */
+
+enum { PACK_BYTES = 16 };
+
+/* How one side of a walk lies along its innermost loop; the name is that of device.cuh. */
+static const char *
+lying_of(int nloop, const int64_t *stride)
+{
+    return stride[nloop - 1] == 0 ? "IN_PLACE" : stride[nloop - 1] == 1 ? "TOGETHER" : "APART";
+}
+
+/* The elements of a pack, at most `most`, that this side allows: a power of two. */
+static int
+pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t bytes)
+{
+    int n = MIN(most, PACK_BYTES / (int)bytes);
+    while (n > 1 && size[nloop - 1] % n) n /= 2;
+    for (int k = 0; k < nloop - 1 && stride[nloop - 1] == 1; k++)
+        while (n > 1 && size[k] > 1 && stride[k] % n) n /= 2;
+    return n;
+}
+
+/* Whether a side whose elements lie together begins where a pack may: a term of `whole`. */
+static void
+add_whole(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
+{
+    if (!strcmp(lying, "TOGETHER"))
+        str_addf(s, "%s(uint64_t)a.%s%d.data %% %d == 0", s->len ? " && " : "", name, i, (int)pack_bytes);
 }
 
 /* ---- each: chains ---- */
@@ -74,19 +111,6 @@ find_numbers(int nstep, const struct fuse_step *step, bool *number)
                 number[step[i].arg[k].index] = true;
 }
 
-/* Loads operand i of the chain as v<i>. */
-static void
-add_load(struct making *m, int i, const struct view *v, bool number, int nloop)
-{
-    if (v->dtype == DT_NONE) return;
-    const char *memory = making_memory((enum dtype)v->dtype);
-    if (number)
-        str_addf(&m->body, "        const %s v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
-    else
-        str_addf(&m->body, "        const %s v%d = ((const %s *)a.v%d.data)[walk<%d>(p, a.size, a.v%d.stride)];\n",
-                 memory, i, memory, i, nloop, i);
-}
-
 static void
 add_value(struct making *m, int i, const struct fuse_step *s)
 {
@@ -94,27 +118,79 @@ add_value(struct making *m, int i, const struct fuse_step *s)
     char name[16];
     body_of(s->call, &type);
     snprintf(name, sizeof name, "c%d", i);
-    making_add_call(&m->body, name, s->call);
-    str_addf(&m->body, "        const %s x%d[] = {", making_compute(type), i);
+    making_add_call(&m->head, name, s->call);
+    str_addf(&m->head, "        const %s x%d[] = {", making_compute(type), i);
     for (int k = 0; k < s->call->nin; k++) {
         if (s->call->in[k].dtype == DT_NONE || (!s->arg[k].step && s->arg[k].index < 0))
-            str_add(&m->body, "0, ");
+            str_add(&m->head, "0, ");
         else
-            str_addf(&m->body, "get<%s>(%c%d), ", making_compute(type), s->arg[k].step ? 's' : 'v', s->arg[k].index);
+            str_addf(&m->head, "get<%s>(%c%d), ", making_compute(type), s->arg[k].step ? 's' : 'v', s->arg[k].index);
     }
-    str_add(&m->body, "0};\n");
+    str_add(&m->head, "0};\n");
     const char *memory = making_memory((enum dtype)s->call->out[0].dtype);
-    str_addf(&m->body, "        const %s s%d = put<%s>(step%d::of(&c%d, x%d));\n", memory, i, memory, i, i, i);
+    str_addf(&m->head, "        const %s s%d = put<%s>(step%d::of(&c%d, x%d));\n", memory, i, memory, i, i, i);
 }
 
-/* size[], and of each operand in memory where it is and its strides. */
+/* The parameters of a chain's function: what operands hold, and where results go. */
 static void
-add_lane(struct making *m, int i, int index, const struct lane *l, int nloop)
+add_parameters(struct str *s, int nin, const struct view *in, int nout, const struct view *out)
 {
-    str_addf(&m->member, "    struct { void *data; int64_t stride[%d]; } %c%d;\n", nloop, i < 0 ? 'y' : 'v',
-             i < 0 ? -i - 1 : i);
+    const char *before = "";
+    for (int i = 0; i < nin; i++) {
+        if (in[i].dtype == DT_NONE) continue;
+        str_addf(s, "%s%s v%d", before, making_memory((enum dtype)in[i].dtype), i);
+        before = ", ";
+    }
+    for (int i = 0; i < nout; i++) {
+        str_addf(s, "%s%s &y%d", before, making_memory((enum dtype)out[i].dtype), i);
+        before = ", ";
+    }
+}
+
+static void
+add_arguments(struct str *s, int nin, const struct view *in, const bool *number, int nout)
+{
+    const char *before = "";
+    for (int i = 0; i < nin; i++) {
+        if (in[i].dtype == DT_NONE) continue;
+        str_addf(s, number[i] ? "%sv%d" : "%sv%d.of[i]", before, i);
+        before = ", ";
+    }
+    for (int i = 0; i < nout; i++) {
+        str_addf(s, "%sy%d.of[i]", before, i);
+        before = ", ";
+    }
+}
+
+/* Where an operand v<i> or a result y<i> of a chain lies: its member, and the place of a pack. */
+static void
+add_lane(struct making *m, char name, int i, int index, const struct lane *l, const struct elt *walk)
+{
+    str_addf(&m->member, "    struct { void *data; int64_t stride[%d]; } %c%d;\n", walk->nloop, name, i);
     making_fill(m, FILL_ADDRESS, index, 0);
-    making_words(m, nloop, l->stride);
+    making_words(m, walk->nloop, l->stride);
+    str_addf(&m->body, "        %s *const at_%c%d = (%s *)a.%c%d.data + walk<%d>((%s)p, a.size, a.%c%d.stride);\n",
+             making_memory((enum dtype)l->dtype), name, i, making_memory((enum dtype)l->dtype), name, i, walk->nloop,
+             position_of(walk->numel), name, i);
+}
+
+/* The function of a chain's elements. */
+static void
+add_function(struct making *m, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
+             const struct view *out)
+{
+    for (int i = 0; i < nstep; i++) {
+        making_what(m, step[i].call->op->name);
+        add_step(m, i, step[i].call);
+    }
+    str_add(&m->head, "struct chain {\n    static METHOD void of(");
+    add_parameters(&m->head, nin, in, nout, out);
+    str_add(&m->head, ")\n    {\n");
+    for (int i = 0; i < nstep; i++) {
+        add_value(m, i, &step[i]);
+        if (step[i].out >= 0) str_addf(&m->head, "        y%d = s%d;\n", step[i].out, i);
+    }
+    str_add(&m->head, "    }\n};\n");
 }
 
 int
@@ -126,34 +202,51 @@ cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
     struct lane lane[LANES] = {0};
     bool number[LANES] = {0};
     struct elt walk = {.nin = nin, .nout = nout, .lane = lane};
+    struct str whole = {0};
+    int pack = PACK_BYTES;
     if (nin + nout > LANES || nstep > STEPS) return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
     for (int i = 0; i < nin + nout; i++) view[i] = i < nin ? &in[i] : &out[i - nin];
     chain_lanes(&walk, &out[0], view);
     find_numbers(nstep, step, number);
+    add_function(&m, nstep, step, nin, in, nout, out);
+    for (int i = 0; i < nin + nout; i++)
+        if (view[i]->dtype != DT_NONE && !number[i])
+            pack = pack_of(pack, walk.nloop, walk.size, lane[i].stride, dtype_bytes((enum dtype)view[i]->dtype));
+    for (int i = 0; i < nin + nout; i++)
+        if (view[i]->dtype != DT_NONE && !number[i])
+            add_whole(&whole, lying_of(walk.nloop, lane[i].stride), i < nin ? "v" : "y", i < nin ? i : i - nin,
+                      (size_t)pack * dtype_bytes((enum dtype)view[i]->dtype));
 
-    each_of(&m, 0, walk.numel);
+    for (int i = 0; i < nin; i++) {
+        if (!number[i] || in[i].dtype == DT_NONE) continue;
+        const char *memory = making_memory((enum dtype)in[i].dtype);
+        str_addf(&m.member, "    const int64_t *v%d;\n", i);
+        making_fill(&m, FILL_ADDRESS, i, 0);
+        str_addf(&m.body, "    const %s v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
+    }
+    str_addf(&m.body, "    const bool whole = %s;\n    (void)whole;\n", whole.len ? str_text(&whole) : "true");
+    str_free(&whole);
+    each_of(&m, 0, walk.numel, pack);
     str_addf(&m.member, "    int64_t size[%d];\n", walk.nloop);
     making_words(&m, walk.nloop, walk.size);
     for (int i = 0; i < nin; i++) {
-        if (number[i]) {
-            str_addf(&m.member, "    const int64_t *v%d;\n", i);
-            making_fill(&m, FILL_ADDRESS, i, 0);
-        } else if (in[i].dtype != DT_NONE)
-            add_lane(&m, i, i, &lane[i], walk.nloop);
-        add_load(&m, i, &in[i], number[i], walk.nloop);
+        if (in[i].dtype == DT_NONE || number[i]) continue;
+        add_lane(&m, 'v', i, i, &lane[i], &walk);
+        str_addf(&m.body, "        const auto v%d = bring<%d, %s>(at_v%d, a.v%d.stride[%d], whole);\n", i, pack,
+                 lying_of(walk.nloop, lane[i].stride), i, i, walk.nloop - 1);
     }
-    for (int i = 0; i < nout; i++) add_lane(&m, -1 - i, nin + i, &lane[nin + i], walk.nloop);
-    for (int i = 0; i < nstep; i++) {
-        making_what(&m, step[i].call->op->name);
-        add_step(&m, i, step[i].call);
-        add_value(&m, i, &step[i]);
+    for (int i = 0; i < nout; i++) {
+        add_lane(&m, 'y', i, nin + i, &lane[nin + i], &walk);
+        str_addf(&m.body, "        pack<%s, %d> y%d;\n", making_memory((enum dtype)out[i].dtype), pack, i);
     }
-    for (int i = 0; i < nstep; i++)
-        if (step[i].out >= 0)
-            str_addf(&m.body, "        ((%s *)a.y%d.data)[walk<%d>(p, a.size, a.y%d.stride)] = s%d;\n",
-                     making_memory((enum dtype)out[step[i].out].dtype), step[i].out, walk.nloop, step[i].out, i);
+    str_addf(&m.body, "#pragma unroll\n        for (int i = 0; i < %d; i++) chain::of(", pack);
+    add_arguments(&m.body, nin, in, number, nout);
+    str_add(&m.body, ");\n");
+    for (int i = 0; i < nout; i++)
+        str_addf(&m.body, "        leave<%d, %s>(y%d, at_y%d, a.y%d.stride[%d], whole);\n", pack,
+                 lying_of(walk.nloop, lane[nin + i].stride), i, i, i, walk.nloop - 1);
     str_add(&m.body, "    }\n");
-    return making_finish(&m, "each", walk.numel);
+    return making_finish(&m, "each", walk.numel / pack);
 }
 
 /* ---- copy ---- */
@@ -174,37 +267,72 @@ loops_of(const struct view *v, int64_t *size, int64_t *stride)
     return n;
 }
 
-/* Declares where a side of copy i, <name><i>, lies, and sets that to the offset of position p. */
-static void
-add_side(struct making *m, char name, int i, int index, const struct view *v, int64_t skip)
-{
+/* One side of a copy. */
+struct side {
+    int n;
     int64_t size[MAX_DIM], stride[MAX_DIM];
-    int n = loops_of(v, size, stride);
-    str_addf(&m->member, "    struct { void *data; int64_t size[%d], stride[%d]; } %c%d;\n", n, n, name, i);
-    making_fill(m, FILL_ADDRESS, index, skip * (int64_t)dtype_bytes((enum dtype)v->dtype));
-    making_words(m, n, size);
-    making_words(m, n, stride);
-    str_addf(&m->body, "        const int64_t %c = walk<%d>(p, a.%c%d.size, a.%c%d.stride);\n", name, n, name, i, name,
-             i);
+    size_t bytes;
+};
+
+static struct side
+side_of(const struct view *v)
+{
+    struct side s = {.bytes = dtype_bytes((enum dtype)v->dtype)};
+    s.n = loops_of(v, s.size, s.stride);
+    return s;
+}
+
+/* Declares where a side of copy i, <name><i>, lies, and sets <name> to the offset of position p. */
+static void
+add_side(struct making *m, char name, int i, int index, const struct side *s, int64_t skip, int64_t numel)
+{
+    str_addf(&m->member, "    struct { void *data; int64_t size[%d], stride[%d]; } %c%d;\n", s->n, s->n, name, i);
+    making_fill(m, FILL_ADDRESS, index, skip * (int64_t)s->bytes);
+    making_words(m, s->n, s->size);
+    making_words(m, s->n, s->stride);
+    str_addf(&m->body, "        const int64_t %c = walk<%d>((%s)p, a.%c%d.size, a.%c%d.stride);\n", name, s->n,
+             position_of(numel), name, i, name, i);
 }
 
 /* Copy i, of operand i to its window of the result, whose index is `result`. */
 static void
 add_copy(struct making *m, int i, int result, const struct view *from, int64_t from_skip, const struct view *to,
-         int64_t to_skip)
+         int64_t to_skip, int pack)
 {
     static const char *const unit[] = {[1] = "uint8_t", [2] = "uint16_t", [4] = "uint32_t", [8] = "uint64_t"};
     bool same = from->dtype == to->dtype;
     enum dtype source = (enum dtype)from->dtype, target = (enum dtype)to->dtype;
-    each_of(m, i, view_numel(to));
-    add_side(m, 'x', i, i, from, from_skip);
-    add_side(m, 'y', i, result, to, to_skip);
-    str_addf(&m->body, "        ((%s *)a.y%d.data)[y] = ", same ? unit[dtype_bytes(target)] : making_memory(target), i);
+    const char *x = same ? unit[dtype_bytes(source)] : making_memory(source);
+    const char *y = same ? unit[dtype_bytes(target)] : making_memory(target);
+    struct side in = side_of(from), out = side_of(to);
+    struct str whole = {0};
+    add_whole(&whole, lying_of(in.n, in.stride), "x", i, (size_t)pack * in.bytes);
+    add_whole(&whole, lying_of(out.n, out.stride), "y", i, (size_t)pack * out.bytes);
+    str_addf(&m->body, "    const bool whole%d = %s;\n    (void)whole%d;\n", i, whole.len ? str_text(&whole) : "true",
+             i);
+    str_free(&whole);
+    each_of(m, i, view_numel(to), pack);
+    add_side(m, 'x', i, i, &in, from_skip, view_numel(to));
+    add_side(m, 'y', i, result, &out, to_skip, view_numel(to));
+    str_addf(&m->body,
+             "        const auto v = bring<%d, %s>((const %s *)a.x%d.data + x, a.x%d.stride[%d], whole%d);\n"
+             "        pack<%s, %d> w;\n#pragma unroll\n        for (int i = 0; i < %d; i++) w.of[i] = ",
+             pack, lying_of(in.n, in.stride), x, i, i, in.n - 1, i, y, pack, pack);
     if (same)
-        str_addf(&m->body, "((const %s *)a.x%d.data)[x];\n    }\n", unit[dtype_bytes(source)], i);
+        str_add(&m->body, "v.of[i];\n");
     else
-        str_addf(&m->body, "put<%s>(get<%s>(((const %s *)a.x%d.data)[x]));\n    }\n", making_memory(target),
-                 making_compute(compute_of(target)), making_memory(source), i);
+        str_addf(&m->body, "put<%s>(get<%s>(v.of[i]));\n", y, making_compute(compute_of(target)));
+    str_addf(&m->body, "        leave<%d, %s>(w, (%s *)a.y%d.data + y, a.y%d.stride[%d], whole%d);\n    }\n", pack,
+             lying_of(out.n, out.stride), y, i, i, out.n - 1, i);
+}
+
+/* The elements of a pack that both sides of a copy allow. */
+static int
+copy_pack(const struct view *from, const struct view *to)
+{
+    struct side in = side_of(from), out = side_of(to);
+    int pack = pack_of(PACK_BYTES, in.n, in.size, in.stride, in.bytes);
+    return pack_of(pack, out.n, out.size, out.stride, out.bytes);
 }
 
 int
@@ -212,8 +340,9 @@ cuda_source_copy(struct arena *a, const struct view *from, const struct view *to
 {
     struct making m = making_begin(a, s);
     assert(from->dtype == to->dtype && view_numel(from) == view_numel(to));
-    add_copy(&m, 0, 1, from, skip, to, 0);
-    return making_finish(&m, "copy", view_numel(to));
+    int pack = copy_pack(from, to);
+    add_copy(&m, 0, 1, from, skip, to, 0, pack);
+    return making_finish(&m, "copy", view_numel(to) / pack);
 }
 
 /* Operands side by side. */
@@ -221,14 +350,17 @@ static int
 make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
+    int64_t threads = 0;
     making_what(&m, k->call->op->name);
     for (int i = 0; i < k->call->nin; i++) {
         struct view window;
         int64_t skip;
         k->call->op->window(k, i, &window, &skip);
-        add_copy(&m, i, k->call->nin, &k->in[i], 0, &window, skip);
+        int pack = copy_pack(&k->in[i], &window);
+        add_copy(&m, i, k->call->nin, &k->in[i], 0, &window, skip, pack);
+        threads = MAX(threads, view_numel(&window) / pack);
     }
-    return making_finish(&m, "copy", view_numel(&k->out[0]));
+    return making_finish(&m, "copy", threads);
 }
 
 /* ---- combine: a chain of additions ---- */
@@ -258,8 +390,9 @@ make_identity(struct arena *a, enum reduce r, const struct view *to, struct cuda
 {
     struct making m = making_begin(a, s);
     enum dtype d = (enum dtype)to->dtype;
-    each_of(&m, 0, view_numel(to));
-    add_side(&m, 'y', 0, 0, to, 0);
+    struct side side = side_of(to);
+    each_of(&m, 0, view_numel(to), 1);
+    add_side(&m, 'y', 0, 0, &side, 0, view_numel(to));
     str_addf(&m.body, "        ((%s *)a.y0.data)[y] = put<%s>(%s);\n    }\n", making_memory(d), making_memory(d),
              identity_of(r, d));
     return making_finish(&m, "each", view_numel(to));
@@ -320,7 +453,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     const struct call *c = k->call;
     const struct view *y = &k->out[0];
     making_what(&m, c->op->name);
-    each_of(&m, 0, view_numel(y));
+    each_of(&m, 0, view_numel(y), 1);
     str_add(&m.member, "    uint64_t piece;\n");
     making_fill(&m, FILL_PIECE, 0, 0);
     str_addf(&m.head, "struct element {\n    const args &a;\n    typedef %s real;\n",
@@ -331,11 +464,12 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     add_position(&m, k);
     str_addf(&m.head, "    METHOD auto of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
              c->op->element);
-    str_add(&m.body, "        element e = {a, {0}};\n        int64_t rest = p, o = 0;\n");
     str_addf(&m.body,
-             "        for (int d = %d; d >= 0; d--) {\n            e.at[d] = rest %% a.y0.dim[d];\n"
-             "            rest /= a.y0.dim[d];\n            o += e.at[d] * a.y0.stride[d];\n        }\n",
-             y->ndim - 1);
+             "        element e = {a, {0}};\n        int64_t o = 0;\n        %s rest = p;\n#pragma unroll\n"
+             "        for (int d = %d; d >= 0; d--) {\n            const %s n = a.y0.dim[d], left = rest / n;\n"
+             "            e.at[d] = rest - left * n;\n            rest = left;\n"
+             "            o += e.at[d] * a.y0.stride[d];\n        }\n",
+             position_of(view_numel(y)), y->ndim - 1, position_of(view_numel(y)));
     making_add_call(&m.body, "c", c);
     str_addf(&m.body, "        ((%s *)a.y0.data)[o] = put<%s>(e.of(&c));\n    }\n", making_memory((enum dtype)y->dtype),
              making_memory((enum dtype)y->dtype));
@@ -376,8 +510,9 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
     str_add(&m.member, "    int64_t n, lo, count, has_also, also, *scratch;\n");
     making_words(&m, 5, (int64_t[]){n, w.lo, (int64_t)w.count, w.also != NULL, w.also ? *w.also : 0});
     making_fill(&m, FILL_SCRATCH, 0, 0);
+    struct side side = side_of(x);
     str_add(&m.body, "    const auto at = [&](int64_t p) {\n");
-    add_side(&m, 'x', 0, w.operand, x, 0);
+    add_side(&m, 'x', 0, w.operand, &side, 0, n);
     str_addf(&m.body, "        return get<int64_t>(((const %s *)a.x0.data)[x]);\n    };\n",
              making_memory((enum dtype)x->dtype));
     if (w.after) {
@@ -457,6 +592,7 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
     if (op->element) return make_element(a, k, s);
     if (op->product) return make_product(a, k, s);
     if (op->folds != RED_NONE) return making_fold(a, k, s);
+    if (making_attends(k)) return making_attention(a, k, s);
     if (op->pass) return making_passes(a, k, s);
     if (op->line) return making_line(a, k, s);
     return fail(E_KERNEL, "%s has no kernel for GPUs", op->name);

@@ -7,6 +7,7 @@
  *   each   element by element of the results: chains, and functions of positions
  *   line   a group of threads a line: folds, softmax, norms
  *   product  a block of threads a tile: products of matrices, convolutions
+ *   attention  a warp 16 rows: attention of halves and its gradient, by matrix products of warps
  *   copy   bits from one strided memory to another
  *
  * A body of an element has at[d], the position in the result; place(d), whole(d) and index(), the same in the whole
@@ -14,12 +15,14 @@
  * number, dim<k>(d), place<k>(d) (its offset) and NDIM<k>. Its value is what it returns.
  *
  * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
- * line, or one for all lines, but operands that the record reads by position: x<k>(at), dim<k>(d), NDIM<k> of them;
+ * line, or one for all lines, but operands that the record reads by position: x<k>(at), x<k>_nth(j) of the j-th in
+ * row-major order, dim<k>(d), NDIM<k> of them;
  * where(i, at) gives the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its
- * sizes; of a result size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before. line:
- * its number; a.length; each(f), once(f), fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type
- * that it computes in, and wide, in which it adds up. Both read c as bodies of element-wise operators do
- * (kernels/op/eltwise.h).
+ * sizes; of a result size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before, or of
+ * the one before that; of a pass whose lines are parted, elements from + 0..n-1 of the line, PARTS, and in the pass
+ * behind it kept_part<type>(part, k) and fold_parts<sums>(start, f). line: its number; a.length; each(f), once(f),
+ * fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type that it computes in, and wide, in which
+ * it adds up. Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
  *
  * A body of a product calls multiply<real>(...) of device.cuh. It has x<k>(at), dim<k>(d) and NDIM<k> as a body of an
  * element has, NDIM and size(d) of the result, and write(at, value).
@@ -45,6 +48,7 @@ struct cuda_source {
     const char *text;
     struct cuda_parts {
         const char *member, *head, *body;
+        int crowd;  /* how many blocks of it a processor holds, at least: it has no more registers than that leaves */
     } parts;        /* of the text */
     int room;       /* it computes so many calls at once, at most; 0: one */
     int64_t blocks; /* 0: there is nothing to compute */
@@ -86,6 +90,7 @@ int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source 
  * room words; the words of the calls follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
-extern const char cuda_device_text[]; /* device.cuh */
+extern const char cuda_device_text[];    /* device.cuh */
+extern const char cuda_attention_text[]; /* attention.cuh, of the texts that attention.c makes */
 
 #endif

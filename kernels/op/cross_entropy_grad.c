@@ -86,12 +86,10 @@ static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
     const int64_t label = x1(0);
-    const double m = x2(0), rest = x3(0), g = x4(0), s = c->attr[LABEL_SMOOTHING].f;
+    const double s = c->attr[LABEL_SMOOTHING].f;
+    const real m = x2(0), rest = x3(0), g = x4(0), there = 1 - s + s / n, elsewhere = s / n;
     const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
-    each([&](int64_t i) {
-        const double t = (i == label ? 1 - s : 0) + s / n;
-        y0(i, counts ? (exp((real)(x0(i) - m) - (real)rest) - t) * g : 0);
-    });
+    each([&](int64_t i) { y0(i, counts ? (exp(x0(i) - m - rest) - (i == label ? there : elsewhere)) * g : 0); });
 });
 
 const struct op op_cross_entropy_grad = {

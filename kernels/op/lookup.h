@@ -60,11 +60,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         const auto id_at = [&](int64_t j, int64_t *at) {                                                               \
             for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) at[d] = j % dim1(d);                                       \
         };                                                                                                             \
-        const auto names_me = [&](int64_t j) {                                                                         \
-            int64_t at[8];                                                                                             \
-            id_at(j, at);                                                                                              \
-            return x1(at) == me;                                                                                       \
-        };                                                                                                             \
+        const auto names_me = [&](int64_t j) { return x1_nth(j) == me; };                                              \
         for (int64_t base = 0; base < a.length; base += THREADS) {                                                     \
             const int64_t i = base + rank();                                                                           \
             int64_t at[8], from[16];                                                                                   \

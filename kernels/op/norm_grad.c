@@ -121,7 +121,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = norm_accepts, .prepare = prepare, .run = run}, {NULL}};
 
-/* Each row's gradient, its mean and 1 / deviation; then each column's sums. */
+/* Each row's gradient, its mean and 1 / deviation; then each column's sums, of its parts and of these. */
 static const char rows[] = BODY({
     const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
     const double mean = center ? fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0;
@@ -130,14 +130,18 @@ static const char rows[] = BODY({
     const auto u = [&](int64_t i) { return weight ? (double)x1(i) * x2(i) : x1(i); };
     const double sum = center ? fold<sums>(0.0, u) / n : 0;
     const double sum_x = fold<sums>(0.0, [&](int64_t i) { return u(i) * (x0(i) - mean) * rstd; }) / n;
-    each([&](int64_t i) { y0(i, rstd * (u(i) - sum - (x0(i) - mean) * rstd * sum_x)); });
+    each([&](int64_t i) { y0(i, (real)(rstd * (u(i) - sum - (x0(i) - mean) * rstd * sum_x))); });
     keep(0, mean);
     keep(1, rstd);
 });
+static const char column_parts[] = BODY({
+    const auto product = [&](int64_t i) { return x1(i) * ((x0(i) - kept<double>(i, 0)) * kept<double>(i, 1)); };
+    keep(0, fold<sums>(0.0, [&](int64_t i) { return product(from + i); }));
+    keep(1, fold<sums>(0.0, [&](int64_t i) { return x1(from + i); }));
+});
 static const char columns[] = BODY({
-    const double products =
-        fold<sums>(0.0, [&](int64_t i) { return x1(i) * ((x0(i) - kept<double>(i, 0)) * kept<double>(i, 1)); });
-    const double sum = fold<sums>(0.0, [&](int64_t i) { return x1(i); });
+    const double products = fold_parts<sums>(0.0, [&](int64_t i) { return kept_part<double>(i, 0); });
+    const double sum = fold_parts<sums>(0.0, [&](int64_t i) { return kept_part<double>(i, 1); });
     once([&] {
         y1(0, products);
         y2(0, sum);
@@ -153,6 +157,7 @@ column_dims(const struct call *c, bool *gone)
 
 static const struct line_pass passes[] = {
     {.body = rows, .dims = norm_line_dims, .writes = 1 << DX, .keeps = 2},
+    {.body = column_parts, .dims = column_dims, .keeps = 2, .parted = true},
     {.body = columns, .dims = column_dims, .writes = 1 << DW | 1 << DB},
     {NULL},
 };

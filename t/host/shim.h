@@ -16,7 +16,8 @@
 #define __global__
 #define __device__
 #define __shared__ static /* one block runs at a time */
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
 #define DEVICE static inline
 #define METHOD
 #define FLUSHED(x) shim::flushed(x)

@@ -222,6 +222,35 @@ cudaMallocManaged(void **out, size_t bytes, unsigned flags)
     return fits ? cudaSuccess : note(cudaErrorMemoryAllocation);
 }
 
+/* Where pages lie changes nothing here. */
+#if CUDART_VERSION >= 13000
+cudaError_t
+cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice, struct cudaMemLocation where)
+{
+    (void)p, (void)bytes, (void)advice, (void)where;
+    return state();
+}
+cudaError_t
+cudaMemPrefetchAsync(const void *p, size_t bytes, struct cudaMemLocation where, unsigned flags, cudaStream_t stream)
+{
+    (void)p, (void)bytes, (void)where, (void)flags, (void)stream;
+    return state();
+}
+#else
+cudaError_t
+cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int where)
+{
+    (void)p, (void)bytes, (void)advice, (void)where;
+    return state();
+}
+cudaError_t
+cudaMemPrefetchAsync(const void *p, size_t bytes, int where, cudaStream_t stream)
+{
+    (void)p, (void)bytes, (void)where, (void)stream;
+    return state();
+}
+#endif
+
 cudaError_t
 cudaFree(void *p)
 {

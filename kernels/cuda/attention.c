@@ -1,0 +1,193 @@
+/* attention.c - texts of attention and its gradient of halves: the operands of a head for the templates of
+ * attention.cuh.
+ *
+ * Rows may lie anywhere, their elements together. Batch dimensions in which an operand is repeated have steps of 0.
+ * What is longer than SIZE, of another dtype or not together goes along lines (line.c). */
+#include "kernels/cuda/making.h"
+
+#include "kernels/op/attention.h"
+#include "runtime/error.h"
+
+#include <string.h>
+
+enum { SIZE = 128, OWN = 128 }; /* elements of a row, at most; rows of a block, as in attention.cuh */
+
+static int
+batch_dims(const struct kcall *k)
+{
+    return k->in[ATT_Q].ndim - 2;
+}
+
+static bool
+is_gradient(const struct kcall *k)
+{
+    return k->call->op == &op_attention_grad;
+}
+
+static bool
+has_rows(const struct view *v, enum dtype d)
+{
+    int last = v->ndim - 1;
+    if (view_numel(v) == 0) return true; /* a result that is not wanted */
+    return v->dtype == (int)d && v->ndim >= 2 && v->dim[last] <= SIZE && (v->dim[last] == 1 || v->stride[last] == 1) &&
+           v->dim[last - 1] < 1 << 30;
+}
+
+bool
+making_attends(const struct kcall *k)
+{
+    const struct op *op = k->call->op;
+    if (op != &op_attention && op != &op_attention_grad) return false;
+    enum dtype d = (enum dtype)k->in[ATT_Q].dtype;
+    bool can = d == DT_BF16 || d == DT_F16;
+    for (int i = 0; i < k->call->nin && can; i++)
+        can = i == ATT_MASK || (view_numel(&k->in[i]) > 0 && has_rows(&k->in[i], d));
+    for (int i = 0; i < k->call->nout && can; i++) can = has_rows(&k->out[i], d);
+    return can;
+}
+
+/* Do rows begin at multiples of 16 bytes, where the first one does, and end so? */
+static bool
+is_whole(const struct view *v)
+{
+    enum { UNIT = 8 };
+    bool whole = v->dim[v->ndim - 1] % UNIT == 0;
+    for (int d = 0; d < v->ndim - 1; d++) whole &= v->dim[d] == 1 || v->stride[d] % UNIT == 0;
+    return whole;
+}
+
+static void
+add_strides(struct making *m, const struct view *v, int from, int ndim)
+{
+    for (int d = 0; d < ndim; d++) {
+        int own = d - from;
+        making_word(m, own < 0 || v->dim[own] == 1 ? 0 : (uint64_t)v->stride[own]);
+    }
+    if (ndim == 0) making_word(m, 0);
+}
+
+/* Member and method `name`: the matrix of a head, of operand or result `index`. */
+static void
+add_matrix(struct making *m, const char *name, int index, const struct view *v, int batch)
+{
+    str_addf(&m->member, "    struct { void *data; int64_t count, size, row, whole, batch[%d]; } %s;\n", MAX(batch, 1),
+             name);
+    making_fill(m, FILL_ADDRESS, index, 0);
+    making_words(m, 4, (int64_t[]){v->dim[batch], v->dim[batch + 1], v->stride[batch], is_whole(v)});
+    add_strides(m, v, 0, batch);
+    str_addf(&m->head, "    METHOD rows<half> %s(int64_t head) const { return matrix_of(a.%s, head); }\n", name, name);
+}
+
+static void
+add_result(struct making *m, const char *name, const struct kcall *k, int i)
+{
+    const struct view *v = &k->out[i];
+    bool wanted = view_numel(v) > 0;
+    if (wanted)
+        add_matrix(m, name, k->call->nin + i, v, batch_dims(k));
+    else
+        str_addf(&m->head, "    METHOD rows<half> %s(int64_t) const { return rows<half>(); }\n", name);
+    str_addf(&m->head, "    METHOD bool wants_%s() const { return %d; }\n", name, wanted);
+}
+
+/* The mask has the last dimensions of the scores. */
+static void
+add_mask(struct making *m, const struct kcall *k)
+{
+    const struct view *v = &k->in[ATT_MASK];
+    int batch = batch_dims(k), from = batch + 2 - v->ndim;
+    bool masked = k->call->nin > ATT_MASK && v->dtype != DT_NONE;
+    str_addf(&m->head, "    enum { MASKED = %d };\n", masked);
+    if (!masked) {
+        str_add(&m->head, "    METHOD float mask(int64_t, int, int) const { return 0; }\n");
+        return;
+    }
+    str_addf(&m->member, "    struct { void *data; int64_t stride[2], batch[%d]; } mask;\n", MAX(batch, 1));
+    making_fill(m, FILL_ADDRESS, ATT_MASK, 0);
+    for (int d = batch; d < batch + 2; d++)
+        making_word(m, d < from || v->dim[d - from] == 1 ? 0 : (uint64_t)v->stride[d - from]);
+    add_strides(m, v, from, batch);
+    enum compute type = compute_of((enum dtype)v->dtype);
+    str_addf(&m->head,
+             "    METHOD float mask(int64_t head, int query, int key) const\n    {\n"
+             "        const int64_t at = walk<%d>(head, a.batch, a.mask.batch) + query * a.mask.stride[0] + key * "
+             "a.mask.stride[1];\n"
+             "        return (float)mask_adds(get<%s>(((const %s *)a.mask.data)[at])) * 1.44269504f;\n    }\n",
+             MAX(batch, 1), making_compute(type), making_memory((enum dtype)v->dtype));
+}
+
+static int64_t
+head_count(const struct kcall *k, const struct view *scores)
+{
+    int64_t n = 1;
+    for (int d = 0; d < batch_dims(k); d++) n *= scores->dim[d];
+    return n;
+}
+
+/* One pass: a block of threads for each OWN of `count` rows of a head, by the template `pass`. */
+static int
+make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t count, struct cuda_source *s)
+{
+    struct making m = making_begin(a, s);
+    struct view scores = attention_scores(k);
+    int batch = batch_dims(k);
+    int64_t heads = head_count(k, &scores), jobs = heads * ((count + OWN - 1) / OWN);
+    const struct view *q = &k->in[ATT_Q], *v = &k->in[ATT_V];
+    making_what(&m, pass);
+    s->parts.crowd = !is_gradient(k) && MAX(q->dim[batch + 1], v->dim[batch + 1]) <= SIZE / 2 ? 2 : 1;
+    str_addf(&m.member, "    int64_t jobs, heads, queries, keys, place, batch[%d];\n", MAX(batch, 1));
+    making_words(&m, 5, (int64_t[]){jobs, heads, scores.dim[batch], scores.dim[batch + 1], q->offset[batch]});
+    making_words(&m, batch, scores.dim);
+    if (batch == 0) making_word(&m, 1);
+    str_add(&m.head, cuda_attention_text);
+    str_addf(&m.head,
+             "struct attending {\n    const args &a;\n    typedef %s half;\n"
+             "    enum { SIZE = %d, WIDTH = %d, CAUSAL = %d };\n"
+             "    METHOD int64_t heads() const { return a.heads; }\n"
+             "    METHOD int64_t queries() const { return a.queries; }\n"
+             "    METHOD int64_t keys() const { return a.keys; }\n"
+             "    METHOD int64_t place() const { return a.place; }\n"
+             "    METHOD float slope() const { return (float)%.17g; }\n"
+             "    METHOD float scale() const { return (float)(%.17g * 1.4426950408889634); }\n"
+             "    template <class M> METHOD rows<half> matrix_of(const M &m, int64_t head) const\n    {\n"
+             "        half *data = (half *)m.data + walk<%d>(head, a.batch, m.batch);\n"
+             "        rows<half> r = {data, m.row, (int)m.count, (int)m.size, m.whole && (uint64_t)data %% 16 == 0};\n"
+             "        return r;\n    }\n",
+             making_memory((enum dtype)q->dtype), (int)((q->dim[batch + 1] + 15) / 16 * 16),
+             (int)((v->dim[batch + 1] + 15) / 16 * 16), (int)k->call->attr[ATT_CAUSAL].i, k->call->attr[ATT_SCALE].f,
+             k->call->attr[ATT_SCALE].f, MAX(batch, 1));
+    add_matrix(&m, "q", ATT_Q, q, batch);
+    add_matrix(&m, "k", ATT_K, &k->in[ATT_K], batch);
+    add_matrix(&m, "v", ATT_V, v, batch);
+    add_mask(&m, k);
+    if (is_gradient(k)) {
+        add_matrix(&m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
+        add_result(&m, "dq", k, 0);
+        add_result(&m, "dk", k, 1);
+        add_result(&m, "dv", k, 2);
+        str_add(&m.member, "    void *scratch;\n");
+        making_fill(&m, FILL_SCRATCH, 0, 0);
+        str_add(&m.head, "    METHOD query_sums *sums(int64_t head) const\n    {\n"
+                         "        return (query_sums *)a.scratch + head * a.queries;\n    }\n");
+        s->scratch_bytes = (size_t)(heads * scores.dim[batch]) * sizeof(uint64_t);
+    } else {
+        add_result(&m, "y", k, 0);
+    }
+    str_addf(&m.head, "};\n");
+    str_addf(&m.body,
+             "    const attending c = {a};\n"
+             "    for (int64_t job = block; job < a.jobs; job += blocks) %s(c, job);\n",
+             pass);
+    return making_finish(&m, "attention", jobs * CUDA_BLOCK);
+}
+
+int
+making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s)
+{
+    int64_t queries = k->in[ATT_Q].dim[batch_dims(k)], keys = k->in[ATT_K].dim[batch_dims(k)];
+    if (!is_gradient(k)) return make_pass(a, k, "attention_forward", queries, s);
+    TRY(make_pass(a, k, "attention_queries", queries, s));
+    if (view_numel(&k->out[1]) == 0 && view_numel(&k->out[2]) == 0) return 0;
+    s->then = ARENA_NEW(a, struct cuda_source);
+    return make_pass(a, k, "attention_keys", keys, s->then);
+}

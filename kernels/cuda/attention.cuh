@@ -1,0 +1,674 @@
+/* attention.cuh - attention of halves by matrix products of warps, forward and backward, no square of scores in memory.
+ *
+ * Stands in the texts of attention.c, behind device.cuh. A block has WARPS warps, each of which holds 16 rows of a
+ * matrix: of queries, or of keys in the gradients of keys and values. What they meet lies in shared memory, NEAR rows at
+ * a time. Weights are computed in f32 and rounded to halves for the product that they enter; sums are f32. The order of
+ * all sums is fixed. `call` in templates is the struct that attention.c writes: the operands of a head as rows<half>,
+ * sizes, the scale times log2(e), the mask.
+ *
+ * Where there are no matrix products - a GPU before sm_80, the host - the same fragments go through shared memory.
+ *
+ * Source: Dao 2023 (FlashAttention-2) for the online softmax; fragments: PTX ISA, mma.m16n8k16. */
+enum { WARPS = 8, OWN = 16 * WARPS };
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define MATRICES 1
+#else
+#define MATRICES 0
+#endif
+
+/* ---- halves in memory ---- */
+
+template <class T>
+DEVICE uint32_t
+pair_of(T low, T high)
+{
+    return low.bits | (uint32_t)high.bits << 16;
+}
+template <class T>
+DEVICE bool
+is_real(T x) /* neither infinite nor NaN */
+{
+    const float v = widen(x);
+    return v - v == 0;
+}
+#if MATRICES
+DEVICE uint32_t
+rounded(float low, float high, bf16)
+{
+    uint32_t y;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+DEVICE uint32_t
+rounded(float low, float high, f16)
+{
+    uint32_t y;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+#else
+template <class T>
+DEVICE uint32_t
+rounded(float low, float high, T)
+{
+    return pair_of(put<T>(low), put<T>(high));
+}
+#endif
+
+/* A matrix of `count` rows of `size` halves. whole: its rows begin at multiples of 16 bytes and are as long. */
+template <class T> struct rows {
+    T *data;
+    int64_t stride;
+    int count, size;
+    bool whole;
+
+    METHOD T at(int r, int c) const
+    {
+        const T zero = {0};
+        return r < count && c < size ? data[r * stride + c] : zero;
+    }
+    METHOD uint32_t pair(int r, int c) const
+    {
+        if (whole) return r < count && c < size ? *(const uint32_t *)(data + r * stride + c) : 0;
+        return pair_of(at(r, c), at(r, c + 1));
+    }
+    METHOD void set(int r, int c, float low, float high) const
+    {
+        if (r >= count || c >= size) return;
+        if (whole) {
+            *(uint32_t *)(data + r * stride + c) = rounded(low, high, T());
+            return;
+        }
+        data[r * stride + c] = put<T>(low);
+        if (c + 1 < size) data[r * stride + c + 1] = put<T>(high);
+    }
+};
+
+/* ---- fragments: thread 4 g + t of a warp has elements of rows g and g + 8, columns 2 t and 2 t + 1 ---- */
+
+DEVICE int
+lane()
+{
+    return threadIdx.x % 32;
+}
+DEVICE int
+row_of(int i) /* of value i of a fragment of sums */
+{
+    return lane() / 4 + i / 2 * 8;
+}
+DEVICE int
+column_of(int i)
+{
+    return lane() % 4 * 2 + i % 2;
+}
+
+/* sum += x w: x 16 x 16, w 16 x 8. */
+#if MATRICES
+DEVICE void
+multiply_add(float (&sum)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], bf16)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
+}
+DEVICE void
+multiply_add(float (&sum)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], f16)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
+}
+#else
+template <class T>
+DEVICE float
+half_of(uint32_t two, int which)
+{
+    const T x = {(uint16_t)(two >> 16 * which)};
+    return widen(x);
+}
+template <class T>
+DEVICE void
+multiply_add(float (&sum)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], T)
+{
+    __shared__ uint32_t given[32 * WARPS][6];
+    const int first = threadIdx.x - lane();
+    for (int i = 0; i < 4; i++) given[threadIdx.x][i] = x[i];
+    for (int i = 0; i < 2; i++) given[threadIdx.x][4 + i] = w[i];
+    __syncthreads();
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 16; k++) {
+            const uint32_t left = given[first + row_of(i) % 8 * 4 + k % 8 / 2][row_of(i) / 8 + k / 8 * 2];
+            const uint32_t right = given[first + column_of(i) * 4 + k % 8 / 2][4 + k / 8];
+            sum[i] = add_product(sum[i], half_of<T>(left, k % 2), half_of<T>(right, k % 2));
+        }
+    __syncthreads();
+}
+#endif
+
+/* Rows r..r + 15, columns c..c + 15, of a matrix in memory as a left factor. */
+template <class T>
+DEVICE void
+left_of(const rows<T> &x, int r, int c, uint32_t (&to)[4])
+{
+    for (int i = 0; i < 4; i++) to[i] = x.pair(r + row_of(i % 2 * 2), c + column_of(0) + i / 2 * 8);
+}
+/* Two neighbouring fragments of sums, rounded, as a left factor. */
+template <class T>
+DEVICE void
+left_of(const float (&low)[4], const float (&high)[4], uint32_t (&to)[4])
+{
+    to[0] = rounded(low[0], low[1], T());
+    to[1] = rounded(low[2], low[3], T());
+    to[2] = rounded(high[0], high[1], T());
+    to[3] = rounded(high[2], high[3], T());
+}
+
+/* Two right factors, 8 columns each, of a tile in shared memory: of its transpose, whose columns are rows n..n + 15, at
+ * columns k..k + 15 (right_across); of itself, rows k..k + 15, columns n..n + 15 (right_along). */
+template <class T, int PITCH>
+DEVICE void
+right_across(T (*tile)[PITCH], int n, int k, uint32_t (&to)[2][2])
+{
+#if MATRICES
+    const T *at = &tile[n + lane() / 16 * 8 + lane() % 8][k + lane() / 8 % 2 * 8];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0][0]), "=r"(to[0][1]), "=r"(to[1][0]), "=r"(to[1][1])
+                 : "r"((uint32_t)__cvta_generic_to_shared(at))
+                 : "memory");
+#else
+    for (int i = 0; i < 4; i++) {
+        const T *at = &tile[n + i / 2 * 8 + lane() / 4][k + i % 2 * 8 + column_of(0)];
+        to[i / 2][i % 2] = pair_of(at[0], at[1]);
+    }
+#endif
+}
+template <class T, int PITCH>
+DEVICE void
+right_along(T (*tile)[PITCH], int k, int n, uint32_t (&to)[2][2])
+{
+#if MATRICES
+    const T *at = &tile[k + lane() / 8 % 2 * 8 + lane() % 8][n + lane() / 16 * 8];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0][0]), "=r"(to[0][1]), "=r"(to[1][0]), "=r"(to[1][1])
+                 : "r"((uint32_t)__cvta_generic_to_shared(at))
+                 : "memory");
+#else
+    for (int i = 0; i < 4; i++) {
+        const int r = k + i % 2 * 8 + column_of(0), c = n + i / 2 * 8 + lane() / 4;
+        to[i / 2][i % 2] = pair_of(tile[r][c], tile[r + 1][c]);
+    }
+#endif
+}
+
+/* The greatest, or the sum, of the four threads that share a row. */
+#ifdef __CUDACC_RTC__
+DEVICE float
+from_thread(float x, int distance)
+{
+    return __shfl_xor_sync(0xffffffffu, x, distance);
+}
+#else
+DEVICE float
+from_thread(float x, int distance)
+{
+    __shared__ float given[32 * WARPS];
+    given[threadIdx.x] = x;
+    __syncthreads();
+    const float y = given[threadIdx.x ^ distance];
+    __syncthreads();
+    return y;
+}
+#endif
+DEVICE float
+greatest_of_row(float x)
+{
+    x = fmaxf(x, from_thread(x, 1));
+    return fmaxf(x, from_thread(x, 2));
+}
+DEVICE float
+sum_of_row(float x)
+{
+    x += from_thread(x, 1);
+    return x + from_thread(x, 2);
+}
+
+/* ---- tiles in shared memory ---- */
+
+/* Rows first.. of a matrix, N of them, by all threads, zeros where there are none; it is there behind tiles_wait. */
+template <int N, int WIDE, class T, int PITCH>
+DEVICE void
+tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
+{
+    enum { UNIT = 8, UNITS = WIDE / UNIT };
+    for (int u = threadIdx.x; u < N * UNITS; u += 32 * WARPS) {
+        const int r = u / UNITS, c = u % UNITS * UNIT;
+        if (!x.whole) {
+            for (int i = 0; i < UNIT; i++) tile[r][c + i] = x.at(first + r, c + i);
+            continue;
+        }
+        const bool there = first + r < x.count && c < x.size;
+        const T *from = there ? x.data + (first + r) * x.stride + c : x.data;
+#if MATRICES
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     :
+                     : "r"((uint32_t)__cvta_generic_to_shared(&tile[r][c])), "l"(from), "r"(there ? 16 : 0)
+                     : "memory");
+#else
+        for (int i = 0; i < UNIT; i++) tile[r][c + i] = there ? from[i] : T();
+#endif
+    }
+}
+DEVICE void
+tiles_begun() /* those since the last call are a group */
+{
+#if MATRICES
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+/* All groups but the last LATER are there, for all threads. */
+template <int LATER>
+DEVICE void
+tiles_wait()
+{
+#if MATRICES
+    asm volatile("cp.async.wait_group %0;" : : "n"(LATER) : "memory");
+#endif
+    __syncthreads();
+}
+
+/* What is not seen counts for nothing, also where it is infinite or NaN, which 0 times it is not: zeros instead. Was
+ * there any? */
+template <int N, int WIDE, class T, int PITCH>
+DEVICE bool
+tile_clean(T (*tile)[PITCH])
+{
+    bool odd = false;
+    for (int u = threadIdx.x; u < N * WIDE; u += 32 * WARPS) {
+        T *at = &tile[u / WIDE][u % WIDE];
+        if (is_real(*at)) continue;
+        *at = T();
+        odd = true;
+    }
+    return __syncthreads_or(odd);
+}
+/* Then the sums of those rows that do see it, sees(row, n) of `sum`'s and of the tile, get it again. */
+template <int N, int WIDE, class T, class Sees>
+DEVICE void
+add_odd(float (&sum)[WIDE / 8][4], const rows<T> &x, int first, Sees sees)
+{
+#pragma unroll 1
+    for (int n = 0; n < N && first + n < x.count; n++)
+#pragma unroll
+        for (int j = 0; j < WIDE / 8; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const T v = x.at(first + n, 8 * j + column_of(i));
+                if (!is_real(v) && sees(row_of(i), n)) sum[j][i] += widen(v);
+            }
+}
+
+/* sum = x y^T: x 16 x WIDE as left factors, y a tile of N rows. */
+template <int N, int WIDE, class T, int PITCH>
+DEVICE void
+scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[PITCH])
+{
+#pragma unroll
+    for (int n = 0; n < N / 8; n++)
+        for (int i = 0; i < 4; i++) sum[n][i] = 0;
+#pragma unroll
+    for (int k = 0; k < WIDE / 16; k++)
+#pragma unroll
+        for (int n = 0; n < N / 16; n++) {
+            uint32_t y[2][2];
+            right_across(tile, 16 * n, 16 * k, y);
+            multiply_add(sum[2 * n], x[k], y[0], T());
+            multiply_add(sum[2 * n + 1], x[k], y[1], T());
+        }
+}
+/* The same, of rows r.. in memory, where there are not registers for all of x. */
+template <int N, int WIDE, class T, int PITCH>
+DEVICE void
+scores_of(float (&sum)[N / 8][4], const rows<T> &x, int r, T (*tile)[PITCH])
+{
+#pragma unroll
+    for (int n = 0; n < N / 8; n++)
+        for (int i = 0; i < 4; i++) sum[n][i] = 0;
+#pragma unroll 1
+    for (int k = 0; k < WIDE / 16; k++) {
+        uint32_t left[4];
+        left_of(x, r, 16 * k, left);
+#pragma unroll
+        for (int n = 0; n < N / 16; n++) {
+            uint32_t y[2][2];
+            right_across(tile, 16 * n, 16 * k, y);
+            multiply_add(sum[2 * n], left, y[0], T());
+            multiply_add(sum[2 * n + 1], left, y[1], T());
+        }
+    }
+}
+/* sum += w y: w 16 x N, rounded; y a tile of N rows. */
+template <int N, int WIDE, class T, int PITCH>
+DEVICE void
+add_weighed(float (&sum)[WIDE / 8][4], const float (&w)[N / 8][4], T (*tile)[PITCH])
+{
+#pragma unroll
+    for (int n = 0; n < N / 16; n++) {
+        uint32_t left[4];
+        left_of<T>(w[2 * n], w[2 * n + 1], left);
+#pragma unroll
+        for (int j = 0; j < WIDE / 16; j++) {
+            uint32_t y[2][2];
+            right_along(tile, 16 * n, 16 * j, y);
+            multiply_add(sum[2 * j], left, y[0], T());
+            multiply_add(sum[2 * j + 1], left, y[1], T());
+        }
+    }
+}
+template <int N>
+DEVICE void
+clear(float (&sum)[N][4])
+{
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        for (int i = 0; i < 4; i++) sum[j][i] = 0;
+}
+
+/* ---- a block of queries: what it is of, and its scores ---- */
+
+/* Blocks that see the most keys come first. */
+template <class Call> struct queries_at {
+    const Call &call;
+    int64_t head;
+    int first, own, ends, nseen; /* of the block; of the warp; keys that the block sees */
+
+    METHOD queries_at(const Call &call_, int64_t job) : call(call_)
+    {
+        const int64_t blocks = (call.queries() + OWN - 1) / OWN;
+        head = job % call.heads();
+        first = (int)(blocks - 1 - job / call.heads()) * OWN;
+        own = first + threadIdx.x / 32 * 16;
+        const int64_t seen = call.place() + first + OWN;
+        nseen = (int)(Call::CAUSAL && seen < call.keys() ? seen : call.keys());
+    }
+    /* Some of this block's queries do not see all keys before `end`. */
+    METHOD bool is_edge(int end) const { return Call::CAUSAL && call.place() + first < end - 1; }
+    METHOD bool sees(int row, int key) const
+    {
+        return key < nseen && (!Call::CAUSAL || key <= call.place() + own + row);
+    }
+    /* Scores become logarithms to base 2 of weights, of keys from `from` on. */
+    template <int N> METHOD void finish(float (&s)[N / 8][4], int from) const
+    {
+        const bool all = from + N <= nseen && !is_edge(from + N);
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int key = from + 8 * n + column_of(i), row = row_of(i);
+                float v = s[n][i] * call.scale();
+                if (Call::MASKED && key < nseen && own + row < call.queries()) v += call.mask(head, own + row, key);
+                s[n][i] = all || sees(row, key) ? v : -INFINITY;
+            }
+    }
+};
+
+/* Rows that see nothing yet have no greatest score. */
+DEVICE float
+base_of(float most)
+{
+    return most == -INFINITY ? 0 : most;
+}
+
+/* Both rows of a thread: the greatest score and the sum of weights so far. */
+struct softmax_of {
+    float most[2], sum[2];
+};
+
+/* Scores become weights; what was summed before is worth `less` of it. */
+template <int N>
+DEVICE void
+weigh(softmax_of &f, float (&s)[N / 8][4], float (&less)[2])
+{
+#pragma unroll
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float most = f.most[h], sum = 0;
+#pragma unroll
+        for (int n = 0; n < N / 8; n++) most = fmaxf(most, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
+        most = greatest_of_row(most);
+        const float base = base_of(most);
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 2 * h; i < 2 * h + 2; i++) sum += s[n][i] = exp2f(s[n][i] - base);
+        less[h] = exp2f(f.most[h] - base);
+        f.sum[h] = f.sum[h] * less[h] + sum;
+        f.most[h] = most;
+    }
+}
+
+/* ---- forward ---- */
+
+enum { NEAR = 64, ROOM = 48 << 10 };
+
+template <class Call>
+DEVICE void
+attention_forward(const Call &call, int64_t job)
+{
+    typedef typename Call::half half;
+    enum { D = Call::SIZE, W = Call::WIDTH, BYTES = NEAR * (D + W + 16) * 2, STAGES = 2 * BYTES <= ROOM ? 2 : 1 };
+    __shared__ __align__(16) half keys[STAGES][NEAR][D + 8], values[STAGES][NEAR][W + 8];
+    const queries_at<Call> at(call, job);
+    const rows<half> q = call.q(at.head), k = call.k(at.head), v = call.v(at.head), y = call.y(at.head);
+    uint32_t query[D / 16][4];
+    float sum[W / 8][4];
+    softmax_of f = {{-INFINITY, -INFINITY}, {0, 0}};
+    clear(sum);
+#pragma unroll
+    for (int i = 0; i < D / 16; i++) left_of(q, at.own, 16 * i, query[i]);
+    __syncthreads(); /* the job before has read its tiles */
+    if (at.nseen > 0) {
+        tile_bring<NEAR, D>(keys[0], k, 0);
+        tile_bring<NEAR, W>(values[0], v, 0);
+    }
+    tiles_begun();
+    for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
+        if (STAGES == 2) {
+            if (from + NEAR < at.nseen) {
+                tile_bring<NEAR, D>(keys[(stage + 1) % STAGES], k, from + NEAR);
+                tile_bring<NEAR, W>(values[(stage + 1) % STAGES], v, from + NEAR);
+            }
+            tiles_begun();
+        }
+        tiles_wait<STAGES - 1>();
+        const bool odd = at.is_edge(from + NEAR) && tile_clean<NEAR, W>(values[stage]);
+        float s[NEAR / 8][4], less[2];
+        scores_of<NEAR, D>(s, query, keys[stage]);
+        at.template finish<NEAR>(s, from);
+        weigh<NEAR>(f, s, less);
+#pragma unroll
+        for (int j = 0; j < W / 8; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) sum[j][i] *= less[i / 2];
+        add_weighed<NEAR, W>(sum, s, values[stage]);
+        if (odd) add_odd<NEAR, W>(sum, v, from, [&](int row, int n) { return at.sees(row, from + n); });
+        __syncthreads();
+        if (STAGES == 1) {
+            if (from + NEAR < at.nseen) {
+                tile_bring<NEAR, D>(keys[0], k, from + NEAR);
+                tile_bring<NEAR, W>(values[0], v, from + NEAR);
+            }
+            tiles_begun();
+        }
+    }
+    tiles_wait<0>();
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const float all = sum_of_row(f.sum[h]), part = call.keys() ? 1 / all : 0;
+#pragma unroll
+        for (int j = 0; j < W / 8; j++)
+            y.set(at.own + row_of(2 * h), 8 * j + column_of(0), call.keys() ? sum[j][2 * h] * part : 0,
+                  call.keys() ? sum[j][2 * h + 1] * part : 0);
+    }
+}
+
+/* ---- backward ---- */
+
+/* Of each query: the logarithm to base 2 of its sum of weights, the mean of t = dout v^T. */
+struct query_sums {
+    float log, mean;
+};
+
+/* dq, and what the keys want to know of queries. */
+template <class Call>
+DEVICE void
+attention_queries(const Call &call, int64_t job)
+{
+    typedef typename Call::half half;
+    enum { D = Call::SIZE, W = Call::WIDTH };
+    __shared__ __align__(16) half keys[NEAR][D + 8], values[NEAR][W + 8];
+    const queries_at<Call> at(call, job);
+    const rows<half> q = call.q(at.head), k = call.k(at.head), v = call.v(at.head), g = call.g(at.head);
+    uint32_t query[D / 16][4], slope[W / 16][4];
+    float sum[D / 8][4], mean[2] = {0, 0}, log[2];
+    softmax_of f = {{-INFINITY, -INFINITY}, {0, 0}};
+    clear(sum);
+#pragma unroll
+    for (int i = 0; i < D / 16; i++) left_of(q, at.own, 16 * i, query[i]);
+#pragma unroll
+    for (int i = 0; i < W / 16; i++) left_of(g, at.own, 16 * i, slope[i]);
+    for (int round = 0; round < 2; round++) {
+        for (int from = 0; from < at.nseen; from += NEAR) {
+            __syncthreads();
+            tile_bring<NEAR, D>(keys, k, from);
+            tile_bring<NEAR, W>(values, v, from);
+            tiles_begun();
+            tiles_wait<0>();
+            float s[NEAR / 8][4], t[NEAR / 8][4], less[2];
+            scores_of<NEAR, D>(s, query, keys);
+            scores_of<NEAR, W>(t, slope, values);
+            at.template finish<NEAR>(s, from);
+            if (round == 0) {
+                weigh<NEAR>(f, s, less);
+                mean[0] *= less[0];
+                mean[1] *= less[1];
+#pragma unroll
+                for (int n = 0; n < NEAR / 8; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        if (at.sees(row_of(i), from + 8 * n + column_of(i))) mean[i / 2] += s[n][i] * t[n][i];
+                continue;
+            }
+#pragma unroll
+            for (int n = 0; n < NEAR / 8; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float e = call.slope() * exp2f(s[n][i] - log[i / 2]) * (t[n][i] - mean[i / 2]);
+                    s[n][i] = at.sees(row_of(i), from + 8 * n + column_of(i)) ? e : 0;
+                }
+            const bool edge = at.is_edge(from + NEAR);
+            if (edge) __syncthreads(); /* all have read the scores' keys */
+            const bool odd = edge && tile_clean<NEAR, D>(keys);
+            add_weighed<NEAR, D>(sum, s, keys);
+            if (odd) add_odd<NEAR, D>(sum, k, from, [&](int row, int n) { return at.sees(row, from + n); });
+        }
+        if (round == 1) break;
+    #pragma unroll
+    for (int h = 0; h < 2; h++) {
+            const float all = sum_of_row(f.sum[h]);
+            const int row = at.own + row_of(2 * h);
+            mean[h] = sum_of_row(mean[h]) / all;
+            log[h] = f.most[h] == -INFINITY ? NAN : base_of(f.most[h]) + log2f(all);
+            const query_sums of = {log[h], mean[h]};
+            if (lane() % 4 == 0 && row < call.queries()) call.sums(at.head)[row] = of;
+        }
+    }
+    if (!call.wants_dq()) return;
+    const rows<half> dq = call.dq(at.head);
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int j = 0; j < D / 8; j++)
+            dq.set(at.own + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h], sum[j][2 * h + 1]);
+}
+
+/* dk and dv of a block of keys. Factors of short rows stay in registers. */
+template <class Call>
+DEVICE void
+attention_keys(const Call &call, int64_t job)
+{
+    typedef typename Call::half half;
+    enum { D = Call::SIZE, W = Call::WIDTH, KEPT = D + W <= 128, N = KEPT ? NEAR : NEAR / 2 };
+    __shared__ __align__(16) half queries[N][D + 8], slopes[N][W + 8];
+    __shared__ query_sums of[N];
+    const int64_t head = job % call.heads();
+    const int block = (int)(job / call.heads()) * OWN, own = block + threadIdx.x / 32 * 16;
+    const int nquery = (int)call.queries(), nkey = (int)call.keys();
+    const rows<half> q = call.q(head), k = call.k(head), v = call.v(head), g = call.g(head);
+    const int64_t earlier = block - call.place(); /* queries that see none of these keys */
+    const int begin = Call::CAUSAL && earlier > 0 ? (int)(earlier < nquery ? earlier : nquery) / N * N : 0;
+    uint32_t key[KEPT ? D / 16 : 1][4], value[KEPT ? W / 16 : 1][4];
+    float dk[D / 8][4], dv[W / 8][4];
+    clear(dk);
+    clear(dv);
+    if (KEPT) {
+#pragma unroll
+        for (int i = 0; i < D / 16; i++) left_of(k, own, 16 * i, key[KEPT ? i : 0]);
+#pragma unroll
+        for (int i = 0; i < W / 16; i++) left_of(v, own, 16 * i, value[KEPT ? i : 0]);
+    }
+    for (int from = begin; from < nquery; from += N) {
+        const auto sees = [&](int row, int n) {
+            return own + row < nkey && from + n < nquery &&
+                   (!Call::CAUSAL || own + row <= call.place() + from + n);
+        };
+        __syncthreads();
+        tile_bring<N, D>(queries, q, from);
+        tile_bring<N, W>(slopes, g, from);
+        tiles_begun();
+        if (threadIdx.x < N && from + (int)threadIdx.x < nquery) of[threadIdx.x] = call.sums(head)[from + threadIdx.x];
+        tiles_wait<0>();
+        const bool all = from + N <= nquery && block + OWN <= nkey &&
+                         (!Call::CAUSAL || block + OWN - 1 <= call.place() + from);
+        float s[N / 8][4], t[N / 8][4];
+        if constexpr (KEPT) {
+            scores_of<N, D>(s, key, queries);
+            scores_of<N, W>(t, value, slopes);
+        } else {
+            scores_of<N, D>(s, k, own, queries);
+            scores_of<N, W>(t, v, own, slopes);
+        }
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int at = 8 * n + column_of(i), row = row_of(i);
+                const bool seen = all || sees(row, at);
+                float score = s[n][i] * call.scale();
+                if (Call::MASKED && seen) score += call.mask(head, from + at, own + row);
+                const float p = seen ? exp2f(score - of[at].log) : 0;
+                s[n][i] = p;
+                t[n][i] = seen ? call.slope() * p * (t[n][i] - of[at].mean) : 0;
+            }
+        const bool edge = Call::CAUSAL && !all;
+        if (edge) __syncthreads();
+        const bool odd_q = edge && tile_clean<N, D>(queries), odd_g = edge && tile_clean<N, W>(slopes);
+        add_weighed<N, W>(dv, s, slopes);
+        add_weighed<N, D>(dk, t, queries);
+        if (odd_g) add_odd<N, W>(dv, g, from, sees);
+        if (odd_q) add_odd<N, D>(dk, q, from, sees);
+    }
+    const rows<half> to_k = call.dk(head), to_v = call.dv(head);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const int row = own + row_of(2 * h);
+#pragma unroll
+        for (int j = 0; j < D / 8; j++)
+            if (call.wants_dk()) to_k.set(row, 8 * j + column_of(0), dk[j][2 * h], dk[j][2 * h + 1]);
+#pragma unroll
+        for (int j = 0; j < W / 8; j++)
+            if (call.wants_dv()) to_v.set(row, 8 * j + column_of(0), dv[j][2 * h], dv[j][2 * h + 1]);
+    }
+}
