@@ -1,6 +1,8 @@
 """gpu.py - the cases of bench/gpu.lua in PyTorch, eager and compiled, on the same card.
 
-    build/venv/bin/python bench/gpu.py torch|compile [rounds] [peak]      bench/venv.sh makes the environment
+    build/venv/bin/python bench/gpu.py torch|compile [rounds] [peak] [only]      bench/venv.sh makes the environment
+
+only: cases whose name holds this text.
 
 Prints lines "case, who, least, median, rate, unit" (milliseconds), as bench/gpu.lua does, and counts as that does.
 """
@@ -13,10 +15,13 @@ from torch.nn import functional as F
 WHO = sys.argv[1]
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 10
 PEAK = float(sys.argv[3]) if len(sys.argv) > 3 else 0
+ONLY = sys.argv[4] if len(sys.argv) > 4 else ""
 DEVICE = "cuda"
 
 
 def report(case, work, unit, run):
+    if ONLY not in case:
+        return
     run()  # warms up, compiles
     times = []
     for _ in range(ROUNDS):
@@ -107,6 +112,9 @@ class GPT(torch.nn.Module):
 
 def training(name, layers, heads, width, batch):
     vocab, length = 50304, 1024
+    case = f"GPT-2 {name} step {batch} x {length} bf16"
+    if ONLY not in case:
+        return
     model = GPT(vocab, length, layers, heads, width).to(DEVICE)
     opt = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
     forward = made(model)
@@ -120,7 +128,6 @@ def training(name, layers, heads, width, batch):
         opt.zero_grad()
 
     tokens, n = batch * length, sum(p.numel() for p in model.parameters())
-    case = f"GPT-2 {name} step {batch} x {length} bf16"
     report(case, tokens, "tokens/s", step)
     if PEAK:
         report(case + ", MFU", tokens * (6 * n + 12 * layers * width * length) / (PEAK * 1e10), "%", step)

@@ -90,15 +90,19 @@ add_result(struct making *m, const char *name, const struct kcall *k, int i)
     str_addf(&m->head, "    METHOD bool wants_%s() const { return %d; }\n", name, wanted);
 }
 
+static bool
+is_masked(const struct kcall *k)
+{
+    return k->call->nin > ATT_MASK && k->in[ATT_MASK].dtype != DT_NONE;
+}
+
 /* The mask has the last dimensions of the scores. */
 static void
 add_mask(struct making *m, const struct kcall *k)
 {
     const struct view *v = &k->in[ATT_MASK];
     int batch = batch_dims(k), from = batch + 2 - v->ndim;
-    bool masked = k->call->nin > ATT_MASK && v->dtype != DT_NONE;
-    str_addf(&m->head, "    enum { MASKED = %d };\n", masked);
-    if (!masked) {
+    if (!is_masked(k)) {
         str_add(&m->head, "    METHOD float mask(int64_t, int, int) const { return 0; }\n");
         return;
     }
@@ -131,6 +135,7 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
     struct making m = making_begin(a, s);
     struct view scores = attention_scores(k);
     int batch = batch_dims(k);
+    double scale = k->call->attr[ATT_SCALE].f;
     int64_t heads = head_count(k, &scores), jobs = heads * ((count + OWN - 1) / OWN);
     const struct view *q = &k->in[ATT_Q], *v = &k->in[ATT_V];
     making_what(&m, pass);
@@ -142,20 +147,22 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
     str_add(&m.head, cuda_attention_text);
     str_addf(&m.head,
              "struct attending {\n    const args &a;\n    typedef %s half;\n"
-             "    enum { SIZE = %d, WIDTH = %d, CAUSAL = %d };\n"
+             "    enum { SIZE = %d, WIDTH = %d, CAUSAL = %d, MASKED = %d };\n"
+             "    enum { LATE = !MASKED && %d }; /* scores are scaled where their greatest is taken off */\n"
              "    METHOD int64_t heads() const { return a.heads; }\n"
              "    METHOD int64_t queries() const { return a.queries; }\n"
              "    METHOD int64_t keys() const { return a.keys; }\n"
              "    METHOD int64_t place() const { return a.place; }\n"
              "    METHOD float slope() const { return (float)%.17g; }\n"
              "    METHOD float scale() const { return (float)(%.17g * 1.4426950408889634); }\n"
+             "    METHOD float factor() const { return LATE ? scale() : 1; }\n"
              "    template <class M> METHOD rows<half> matrix_of(const M &m, int64_t head) const\n    {\n"
              "        half *data = (half *)m.data + walk<%d>(head, a.batch, m.batch);\n"
              "        rows<half> r = {data, m.row, (int)m.count, (int)m.size, m.whole && (uint64_t)data %% 16 == 0};\n"
              "        return r;\n    }\n",
              making_memory((enum dtype)q->dtype), (int)((q->dim[batch + 1] + 15) / 16 * 16),
-             (int)((v->dim[batch + 1] + 15) / 16 * 16), (int)k->call->attr[ATT_CAUSAL].i, k->call->attr[ATT_SCALE].f,
-             k->call->attr[ATT_SCALE].f, MAX(batch, 1));
+             (int)((v->dim[batch + 1] + 15) / 16 * 16), (int)k->call->attr[ATT_CAUSAL].i, is_masked(k), scale > 0,
+             scale, scale, MAX(batch, 1));
     add_matrix(&m, "q", ATT_Q, q, batch);
     add_matrix(&m, "k", ATT_K, &k->in[ATT_K], batch);
     add_matrix(&m, "v", ATT_V, v, batch);

@@ -234,6 +234,19 @@ sum_of_row(float x)
     return x + from_thread(x, 2);
 }
 
+/* 2^x; of what is too small 0, as everywhere. */
+DEVICE float
+power_of_2(float x)
+{
+#if MATRICES
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
 /* ---- tiles in shared memory ---- */
 
 /* Rows first.. of a matrix, N of them, by all threads, zeros where there are none; it is there behind tiles_wait. */
@@ -398,19 +411,27 @@ template <class Call> struct queries_at {
     {
         return key < nseen && (!Call::CAUSAL || key <= call.place() + own + row);
     }
-    /* Scores become logarithms to base 2 of weights, of keys from `from` on. */
-    template <int N> METHOD void finish(float (&s)[N / 8][4], int from) const
+    /* Do all queries of the block see all keys of a tile? */
+    METHOD bool is_whole(int from, int n) const { return from + n <= nseen && !is_edge(from + n); }
+    /* Scores times FACTOR are logarithms to base 2 of weights, of keys from `from` on. */
+    template <int N> METHOD void finish(float (&s)[N / 8][4], int from, bool whole) const
     {
-        const bool all = from + N <= nseen && !is_edge(from + N);
+        if (!Call::LATE)
 #pragma unroll
-        for (int n = 0; n < N / 8; n++)
+            for (int n = 0; n < N / 8; n++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int key = from + 8 * n + column_of(i), row = row_of(i);
-                float v = s[n][i] * call.scale();
-                if (Call::MASKED && key < nseen && own + row < call.queries()) v += call.mask(head, own + row, key);
-                s[n][i] = all || sees(row, key) ? v : -INFINITY;
-            }
+                for (int i = 0; i < 4; i++) {
+                    const int key = from + 8 * n + column_of(i), row = row_of(i);
+                    s[n][i] *= call.scale();
+                    if (Call::MASKED && key < nseen && own + row < call.queries())
+                        s[n][i] += call.mask(head, own + row, key);
+                }
+        if (!whole)
+#pragma unroll
+            for (int n = 0; n < N / 8; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (!sees(row_of(i), from + 8 * n + column_of(i))) s[n][i] = -INFINITY;
     }
 };
 
@@ -426,10 +447,10 @@ struct softmax_of {
     float most[2], sum[2];
 };
 
-/* Scores become weights; what was summed before is worth `less` of it. */
+/* Scores times `factor` become weights; what was summed before is worth `less` of it. */
 template <int N>
 DEVICE void
-weigh(softmax_of &f, float (&s)[N / 8][4], float (&less)[2])
+weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
 {
 #pragma unroll
 #pragma unroll
@@ -438,12 +459,12 @@ weigh(softmax_of &f, float (&s)[N / 8][4], float (&less)[2])
 #pragma unroll
         for (int n = 0; n < N / 8; n++) most = fmaxf(most, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
         most = greatest_of_row(most);
-        const float base = base_of(most);
+        const float base = base_of(most) * factor;
 #pragma unroll
         for (int n = 0; n < N / 8; n++)
 #pragma unroll
-            for (int i = 2 * h; i < 2 * h + 2; i++) sum += s[n][i] = exp2f(s[n][i] - base);
-        less[h] = exp2f(f.most[h] - base);
+            for (int i = 2 * h; i < 2 * h + 2; i++) sum += s[n][i] = power_of_2(fmaf(s[n][i], factor, -base));
+        less[h] = power_of_2(fmaf(f.most[h], factor, -base));
         f.sum[h] = f.sum[h] * less[h] + sum;
         f.most[h] = most;
     }
@@ -468,26 +489,23 @@ attention_forward(const Call &call, int64_t job)
     clear(sum);
 #pragma unroll
     for (int i = 0; i < D / 16; i++) left_of(q, at.own, 16 * i, query[i]);
-    __syncthreads(); /* the job before has read its tiles */
-    if (at.nseen > 0) {
-        tile_bring<NEAR, D>(keys[0], k, 0);
-        tile_bring<NEAR, W>(values[0], v, 0);
-    }
-    tiles_begun();
-    for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
-        if (STAGES == 2) {
-            if (from + NEAR < at.nseen) {
-                tile_bring<NEAR, D>(keys[(stage + 1) % STAGES], k, from + NEAR);
-                tile_bring<NEAR, W>(values[(stage + 1) % STAGES], v, from + NEAR);
-            }
-            tiles_begun();
+    const auto bring_keys = [&](int stage, int from) {
+        if (from < at.nseen) {
+            tile_bring<NEAR, D>(keys[stage], k, from);
+            tile_bring<NEAR, W>(values[stage], v, from);
         }
+        tiles_begun();
+    };
+    __syncthreads(); /* the job before has read its tiles */
+    bring_keys(0, 0);
+    for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
+        if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
         tiles_wait<STAGES - 1>();
         const bool odd = at.is_edge(from + NEAR) && tile_clean<NEAR, W>(values[stage]);
         float s[NEAR / 8][4], less[2];
         scores_of<NEAR, D>(s, query, keys[stage]);
-        at.template finish<NEAR>(s, from);
-        weigh<NEAR>(f, s, less);
+        at.template finish<NEAR>(s, from, at.is_whole(from, NEAR));
+        weigh<NEAR>(f, s, call.factor(), less);
 #pragma unroll
         for (int j = 0; j < W / 8; j++)
 #pragma unroll
@@ -495,13 +513,7 @@ attention_forward(const Call &call, int64_t job)
         add_weighed<NEAR, W>(sum, s, values[stage]);
         if (odd) add_odd<NEAR, W>(sum, v, from, [&](int row, int n) { return at.sees(row, from + n); });
         __syncthreads();
-        if (STAGES == 1) {
-            if (from + NEAR < at.nseen) {
-                tile_bring<NEAR, D>(keys[0], k, from + NEAR);
-                tile_bring<NEAR, W>(values[0], v, from + NEAR);
-            }
-            tiles_begun();
-        }
+        if (STAGES == 1) bring_keys(0, from + NEAR);
     }
     tiles_wait<0>();
 #pragma unroll
@@ -521,14 +533,14 @@ struct query_sums {
     float log, mean;
 };
 
-/* dq, and what the keys want to know of queries. */
+/* dq, and what the keys want to know of queries: two rounds over the keys, of which the first one only sums. */
 template <class Call>
 DEVICE void
 attention_queries(const Call &call, int64_t job)
 {
     typedef typename Call::half half;
-    enum { D = Call::SIZE, W = Call::WIDTH };
-    __shared__ __align__(16) half keys[NEAR][D + 8], values[NEAR][W + 8];
+    enum { D = Call::SIZE, W = Call::WIDTH, BYTES = NEAR * (D + W + 16) * 2, STAGES = 2 * BYTES <= ROOM ? 2 : 1 };
+    __shared__ __align__(16) half keys[STAGES][NEAR][D + 8], values[STAGES][NEAR][W + 8];
     const queries_at<Call> at(call, job);
     const rows<half> q = call.q(at.head), k = call.k(at.head), v = call.v(at.head), g = call.g(at.head);
     uint32_t query[D / 16][4], slope[W / 16][4];
@@ -539,48 +551,68 @@ attention_queries(const Call &call, int64_t job)
     for (int i = 0; i < D / 16; i++) left_of(q, at.own, 16 * i, query[i]);
 #pragma unroll
     for (int i = 0; i < W / 16; i++) left_of(g, at.own, 16 * i, slope[i]);
+    const auto bring_keys = [&](int stage, int from) {
+        if (from < at.nseen) {
+            tile_bring<NEAR, D>(keys[stage], k, from);
+            tile_bring<NEAR, W>(values[stage], v, from);
+        }
+        tiles_begun();
+    };
     for (int round = 0; round < 2; round++) {
-        for (int from = 0; from < at.nseen; from += NEAR) {
-            __syncthreads();
-            tile_bring<NEAR, D>(keys, k, from);
-            tile_bring<NEAR, W>(values, v, from);
-            tiles_begun();
-            tiles_wait<0>();
+        __syncthreads();
+        bring_keys(0, 0);
+        for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
+            if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
+            tiles_wait<STAGES - 1>();
+            const bool whole = at.is_whole(from, NEAR);
             float s[NEAR / 8][4], t[NEAR / 8][4], less[2];
-            scores_of<NEAR, D>(s, query, keys);
-            scores_of<NEAR, W>(t, slope, values);
-            at.template finish<NEAR>(s, from);
+            scores_of<NEAR, D>(s, query, keys[stage]);
+            scores_of<NEAR, W>(t, slope, values[stage]);
+            at.template finish<NEAR>(s, from, whole);
+            if (!whole)
+#pragma unroll
+                for (int n = 0; n < NEAR / 8; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        if (!at.sees(row_of(i), from + 8 * n + column_of(i))) t[n][i] = 0;
             if (round == 0) {
-                weigh<NEAR>(f, s, less);
+                weigh<NEAR>(f, s, call.factor(), less);
                 mean[0] *= less[0];
                 mean[1] *= less[1];
 #pragma unroll
                 for (int n = 0; n < NEAR / 8; n++)
 #pragma unroll
+                    for (int i = 0; i < 4; i++) mean[i / 2] = fmaf(s[n][i], t[n][i], mean[i / 2]);
+            } else {
+#pragma unroll
+                for (int n = 0; n < NEAR / 8; n++)
+#pragma unroll
                     for (int i = 0; i < 4; i++)
-                        if (at.sees(row_of(i), from + 8 * n + column_of(i))) mean[i / 2] += s[n][i] * t[n][i];
-                continue;
-            }
+                        s[n][i] = power_of_2(fmaf(s[n][i], call.factor(), -log[i / 2])) * (t[n][i] - mean[i / 2]);
+                bool odd = false;
+                if (at.is_edge(from + NEAR)) {
 #pragma unroll
-            for (int n = 0; n < NEAR / 8; n++)
+                    for (int n = 0; n < NEAR / 8; n++)
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const float e = call.slope() * exp2f(s[n][i] - log[i / 2]) * (t[n][i] - mean[i / 2]);
-                    s[n][i] = at.sees(row_of(i), from + 8 * n + column_of(i)) ? e : 0;
+                        for (int i = 0; i < 4; i++)
+                            if (!at.sees(row_of(i), from + 8 * n + column_of(i))) s[n][i] = 0;
+                    __syncthreads(); /* all have read the scores' keys */
+                    odd = tile_clean<NEAR, D>(keys[stage]);
                 }
-            const bool edge = at.is_edge(from + NEAR);
-            if (edge) __syncthreads(); /* all have read the scores' keys */
-            const bool odd = edge && tile_clean<NEAR, D>(keys);
-            add_weighed<NEAR, D>(sum, s, keys);
-            if (odd) add_odd<NEAR, D>(sum, k, from, [&](int row, int n) { return at.sees(row, from + n); });
+                add_weighed<NEAR, D>(sum, s, keys[stage]);
+                if (odd) add_odd<NEAR, D>(sum, k, from, [&](int row, int n) { return at.sees(row, from + n); });
+            }
+            __syncthreads();
+            if (STAGES == 1) bring_keys(0, from + NEAR);
         }
+        tiles_wait<0>();
         if (round == 1) break;
-    #pragma unroll
-    for (int h = 0; h < 2; h++) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
             const float all = sum_of_row(f.sum[h]);
             const int row = at.own + row_of(2 * h);
             mean[h] = sum_of_row(mean[h]) / all;
-            log[h] = f.most[h] == -INFINITY ? NAN : base_of(f.most[h]) + log2f(all);
+            log[h] = f.most[h] == -INFINITY ? NAN : fmaf(f.most[h], call.factor(), log2f(all));
             const query_sums of = {log[h], mean[h]};
             if (lane() % 4 == 0 && row < call.queries()) call.sums(at.head)[row] = of;
         }
@@ -591,7 +623,8 @@ attention_queries(const Call &call, int64_t job)
     for (int h = 0; h < 2; h++)
 #pragma unroll
         for (int j = 0; j < D / 8; j++)
-            dq.set(at.own + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h], sum[j][2 * h + 1]);
+            dq.set(at.own + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h] * call.slope(),
+                   sum[j][2 * h + 1] * call.slope());
 }
 
 /* dk and dv of a block of keys. Factors of short rows stay in registers. */
@@ -601,8 +634,9 @@ attention_keys(const Call &call, int64_t job)
 {
     typedef typename Call::half half;
     enum { D = Call::SIZE, W = Call::WIDTH, KEPT = D + W <= 128, N = KEPT ? NEAR : NEAR / 2 };
-    __shared__ __align__(16) half queries[N][D + 8], slopes[N][W + 8];
-    __shared__ query_sums of[N];
+    enum { BYTES = N * (D + W + 16) * 2, STAGES = 2 * BYTES <= ROOM - 2048 ? 2 : 1 };
+    __shared__ __align__(16) half queries[STAGES][N][D + 8], slopes[STAGES][N][W + 8];
+    __shared__ query_sums of[STAGES][N];
     const int64_t head = job % call.heads();
     const int block = (int)(job / call.heads()) * OWN, own = block + threadIdx.x / 32 * 16;
     const int nquery = (int)call.queries(), nkey = (int)call.keys();
@@ -619,54 +653,70 @@ attention_keys(const Call &call, int64_t job)
 #pragma unroll
         for (int i = 0; i < W / 16; i++) left_of(v, own, 16 * i, value[KEPT ? i : 0]);
     }
-    for (int from = begin; from < nquery; from += N) {
+    const auto bring_queries = [&](int stage, int from) {
+        if (from < nquery) {
+            tile_bring<N, D>(queries[stage], q, from);
+            tile_bring<N, W>(slopes[stage], g, from);
+            const int at = threadIdx.x;
+            if (at < N && from + at < nquery) of[stage][at] = call.sums(head)[from + at];
+        }
+        tiles_begun();
+    };
+    __syncthreads();
+    bring_queries(0, begin);
+    for (int from = begin, stage = 0; from < nquery; from += N, stage = (stage + 1) % STAGES) {
         const auto sees = [&](int row, int n) {
             return own + row < nkey && from + n < nquery &&
                    (!Call::CAUSAL || own + row <= call.place() + from + n);
         };
-        __syncthreads();
-        tile_bring<N, D>(queries, q, from);
-        tile_bring<N, W>(slopes, g, from);
-        tiles_begun();
-        if (threadIdx.x < N && from + (int)threadIdx.x < nquery) of[threadIdx.x] = call.sums(head)[from + threadIdx.x];
-        tiles_wait<0>();
-        const bool all = from + N <= nquery && block + OWN <= nkey &&
-                         (!Call::CAUSAL || block + OWN - 1 <= call.place() + from);
+        if (STAGES == 2) bring_queries((stage + 1) % STAGES, from + N);
+        tiles_wait<STAGES - 1>();
+        const bool whole = from + N <= nquery && block + OWN <= nkey &&
+                           (!Call::CAUSAL || block + OWN - 1 <= call.place() + from);
         float s[N / 8][4], t[N / 8][4];
         if constexpr (KEPT) {
-            scores_of<N, D>(s, key, queries);
-            scores_of<N, W>(t, value, slopes);
+            scores_of<N, D>(s, key, queries[stage]);
+            scores_of<N, W>(t, value, slopes[stage]);
         } else {
-            scores_of<N, D>(s, k, own, queries);
-            scores_of<N, W>(t, v, own, slopes);
+            scores_of<N, D>(s, k, own, queries[stage]);
+            scores_of<N, W>(t, v, own, slopes[stage]);
         }
 #pragma unroll
         for (int n = 0; n < N / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int at = 8 * n + column_of(i), row = row_of(i);
-                const bool seen = all || sees(row, at);
-                float score = s[n][i] * call.scale();
-                if (Call::MASKED && seen) score += call.mask(head, from + at, own + row);
-                const float p = seen ? exp2f(score - of[at].log) : 0;
-                s[n][i] = p;
-                t[n][i] = seen ? call.slope() * p * (t[n][i] - of[at].mean) : 0;
+                float score = s[n][i] * call.factor();
+                if (!Call::LATE) score = s[n][i] * call.scale();
+                if (Call::MASKED && (whole || sees(row, at))) score += call.mask(head, from + at, own + row);
+                s[n][i] = power_of_2(score - of[stage][at].log);
+                t[n][i] = s[n][i] * (t[n][i] - of[stage][at].mean);
             }
-        const bool edge = Call::CAUSAL && !all;
-        if (edge) __syncthreads();
-        const bool odd_q = edge && tile_clean<N, D>(queries), odd_g = edge && tile_clean<N, W>(slopes);
-        add_weighed<N, W>(dv, s, slopes);
-        add_weighed<N, D>(dk, t, queries);
+        if (!whole)
+#pragma unroll
+            for (int n = 0; n < N / 8; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (!sees(row_of(i), 8 * n + column_of(i))) s[n][i] = t[n][i] = 0;
+        const bool edge = Call::CAUSAL && !whole;
+        if (edge) __syncthreads(); /* all have read what is cleaned */
+        const bool odd_q = edge && tile_clean<N, D>(queries[stage]), odd_g = edge && tile_clean<N, W>(slopes[stage]);
+        add_weighed<N, W>(dv, s, slopes[stage]);
+        add_weighed<N, D>(dk, t, queries[stage]);
         if (odd_g) add_odd<N, W>(dv, g, from, sees);
         if (odd_q) add_odd<N, D>(dk, q, from, sees);
+        __syncthreads();
+        if (STAGES == 1) bring_queries(0, from + N);
     }
+    tiles_wait<0>();
     const rows<half> to_k = call.dk(head), to_v = call.dv(head);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         const int row = own + row_of(2 * h);
 #pragma unroll
         for (int j = 0; j < D / 8; j++)
-            if (call.wants_dk()) to_k.set(row, 8 * j + column_of(0), dk[j][2 * h], dk[j][2 * h + 1]);
+            if (call.wants_dk())
+                to_k.set(row, 8 * j + column_of(0), dk[j][2 * h] * call.slope(), dk[j][2 * h + 1] * call.slope());
 #pragma unroll
         for (int j = 0; j < W / 8; j++)
             if (call.wants_dv()) to_v.set(row, 8 * j + column_of(0), dv[j][2 * h], dv[j][2 * h + 1]);

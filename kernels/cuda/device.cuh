@@ -352,26 +352,38 @@ is_nan(int64_t)
 
 /* ---- folds: many values become one ---- */
 
+/* What a fold of reals chooses among them it may choose in any type that holds them: CHOOSES. */
 struct sums {
+    enum { CHOOSES = 0 };
+    static METHOD float join(float a, float x) { return a + x; }
     static METHOD double join(double a, double x) { return a + x; }
     static METHOD int64_t join(int64_t a, int64_t x) { return (int64_t)((uint64_t)a + (uint64_t)x); }
 };
 struct products {
+    enum { CHOOSES = 0 };
+    static METHOD float join(float a, float x) { return a * x; }
     static METHOD double join(double a, double x) { return a * x; }
     static METHOD int64_t join(int64_t a, int64_t x) { return (int64_t)((uint64_t)a * (uint64_t)x); }
 };
 /* NaN wins. */
 struct greatest {
-    static METHOD double join(double a, double x) { return x > a || x != x ? x : a; }
-    static METHOD int64_t join(int64_t a, int64_t x) { return x > a ? x : a; }
+    enum { CHOOSES = 1 };
+    template <class C> static METHOD C join(C a, C x) { return x > a || x != x ? x : a; }
 };
 /* NaN does not count. */
 struct greatest_number {
-    static METHOD double join(double a, double x) { return x > a || a != a ? x : a; }
+    enum { CHOOSES = 1 };
+    template <class C> static METHOD C join(C a, C x) { return x > a || a != a ? x : a; }
 };
 struct least {
-    static METHOD double join(double a, double x) { return x < a || x != x ? x : a; }
-    static METHOD int64_t join(int64_t a, int64_t x) { return x < a ? x : a; }
+    enum { CHOOSES = 1 };
+    template <class C> static METHOD C join(C a, C x) { return x < a || x != x ? x : a; }
+};
+template <class A, class B> struct same {
+    enum { IS = 0 };
+};
+template <class A> struct same<A, A> {
+    enum { IS = 1 };
 };
 
 /* A number as an integer of the same order: zeros are equal, NaN is the greatest. */
@@ -401,9 +413,10 @@ mask_adds(int64_t x)
 }
 
 /* WIDTH threads that share a line of n elements, GAP apart: neighbours, or, where lines lie side by side in memory, those
- * of a column, so that neighbours read what lies together. All threads of a block do the same steps, also those that have
- * no line: theirs has none, so that barriers are met by all. */
-template <int WIDTH, int GAP = 1> struct team {
+ * of a column, so that neighbours read what lies together. HALVES: it is of halves, of which floats hold four and their
+ * sum. All threads of a block do the same steps, also those that have no line: theirs has none, so that barriers are met
+ * by all. */
+template <int WIDTH, int GAP = 1, int HALVES = 0> struct team {
     int64_t n;
     bool here;    /* there is a line */
     double *room; /* 256, of the block */
@@ -470,8 +483,11 @@ template <int WIDTH, int GAP = 1> struct team {
             i += WIDTH;
         }
         for (; i + 3 * WIDTH < count; i += 4 * WIDTH) { /* reads that wait together */
-            const C x0 = (C)f(i), x1 = (C)f(i + WIDTH), x2 = (C)f(i + 2 * WIDTH), x3 = (C)f(i + 3 * WIDTH);
-            value = Fold::join(Fold::join(Fold::join(Fold::join(value, x0), x1), x2), x3);
+            const auto x0 = f(i), x1 = f(i + WIDTH), x2 = f(i + 2 * WIDTH), x3 = f(i + 3 * WIDTH);
+            if constexpr (same<decltype(f(i)), float>::IS && (HALVES || Fold::CHOOSES))
+                value = Fold::join(value, (C)Fold::join(Fold::join(x0, x1), Fold::join(x2, x3)));
+            else
+                value = Fold::join(Fold::join(Fold::join(Fold::join(value, (C)x0), (C)x1), (C)x2), (C)x3);
         }
         for (; i < count; i += WIDTH) value = Fold::join(value, (C)f(i));
         return WIDTH == 1 ? value : joined<Fold>(count, value);

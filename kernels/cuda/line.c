@@ -273,6 +273,15 @@ line_type(const struct kcall *k)
     return type;
 }
 
+/* Are all reals that lie along lines halves? */
+static bool
+is_halves(const struct kcall *k)
+{
+    for (int i = 0; i < k->call->nin; i++)
+        if (!k->call->in[i].weak && (k->in[i].dtype == DT_F32 || k->in[i].dtype == DT_F64)) return false;
+    return k->in[0].dtype == DT_BF16 || k->in[0].dtype == DT_F16;
+}
+
 /* Threads for a line of so many elements: few are worth one, and of few lines each has a block. */
 static int
 width_of(int64_t length, int64_t count)
@@ -280,6 +289,14 @@ width_of(int64_t length, int64_t count)
     enum { WARP = 32, FEW = 8, MOST = 512, MANY = 1024, LONG = 2048 };
     bool near = length <= MOST ? count >= CUDA_BLOCK : length <= LONG && count >= MANY;
     return length <= FEW ? 1 : near ? WARP : CUDA_BLOCK;
+}
+
+/* Where a body looks for what is of the line: once for so many of its elements. */
+static int
+positions_width(int64_t length)
+{
+    enum { WARP = 32, FEW = 8, EACH = 4 };
+    return length <= FEW ? 1 : length <= EACH * WARP ? WARP : CUDA_BLOCK;
 }
 
 /* Do lines lie side by side in memory, and their elements not? Then threads that are neighbours take neighbouring
@@ -338,13 +355,14 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
     split_dims(a, k, pass, &l);
     making_what(&m, k->call->op->name);
-    bool across = !p->joins && is_across(k, pass, &l);
+    bool halves = is_halves(k), across = !p->joins && is_across(k, pass, &l);
     p->parts = pass->parted ? parts_of(&l, across) : 1;
     p->gap = across ? ACROSS : 1;
-    p->width = across         ? CUDA_BLOCK / ACROSS
-               : p->joins     ? width_of(p->joins, l.count)
-               : p->parts > 1 ? CUDA_BLOCK
-                              : width_of(l.length, l.count);
+    p->width = across                     ? CUDA_BLOCK / ACROSS
+               : p->joins                 ? width_of(p->joins, l.count)
+               : k->call->op->by_position ? positions_width(l.length)
+               : p->parts > 1             ? CUDA_BLOCK
+                                          : width_of(l.length, l.count);
     p->keeps = pass->keeps;
     int64_t jobs = l.count * p->parts;
     str_addf(&m.member, "    int64_t jobs, lines, length, across[%d], along[%d];\n", l.n[0], l.n[1]);
@@ -355,11 +373,12 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
         str_add(&m.member, "    int64_t total;\n");
         making_word(&m, (uint64_t)l.total);
     }
-    str_addf(&m.head,
-             "struct lines : team<%d, %d> {\n    const args &a;\n    int64_t line, part, from;\n    typedef %s real;\n"
-             "    typedef %s wide;\n    enum { PARTS = %d };\n",
-             p->width, p->gap, line_type(k) == COMP_F32 ? "float" : "double",
-             line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
+    str_addf(
+        &m.head,
+        "struct lines : team<%d, %d, %d> {\n    const args &a;\n    int64_t line, part, from;\n    typedef %s real;\n"
+        "    typedef %s wide;\n    typedef %s fine;\n    enum { PARTS = %d };\n",
+        p->width, p->gap, halves, line_type(k) == COMP_F32 ? "float" : "double",
+        line_type(k) == COMP_I64 ? "int64_t" : "double", halves ? "float" : "double", p->parts);
     str_add(
         &m.head,
         "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0) { room = room_; }\n");

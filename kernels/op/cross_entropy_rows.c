@@ -173,7 +173,8 @@ static const char line[] = BODY({
     const double s = c->attr[LABEL_SMOOTHING].f;
     const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
     const double most = fold<greatest_number>((double)-INFINITY, [&](int64_t i) { return x0(i); });
-    const double rest = log(fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - (real)most); }));
+    const real base = most;
+    const double rest = log(fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - base); }));
     const double below = s ? fold<sums>(0.0, [&](int64_t i) { return x0(i) - most; }) : 0;
     once([&] {
         y0(0, counts ? rest - (1 - s) * (x0(label) - most) - (s ? s / n * below : 0) : 0);

@@ -53,7 +53,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"lists", .dense_in = true, .accepts = accepts, .prepare = lookup_prepare, .run = run}, {NULL}};
 
-static const char line[] = LOOKUP_SUM((double)x0(i));
+static const char line[] = LOOKUP_SUM(x0(i));
 
 const struct op op_index_add_to = {
     .name = "index_add_to",

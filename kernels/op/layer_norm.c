@@ -38,9 +38,9 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const double mean = fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n;
+    const fine mean = fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n;
     const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
-    const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const fine rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
     each([&](int64_t i) {
         const real v = (x0(i) - mean) * rstd;

@@ -60,19 +60,31 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         const auto id_at = [&](int64_t j, int64_t *at) {                                                               \
             for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) at[d] = j % dim1(d);                                       \
         };                                                                                                             \
+        const auto first = [&](int64_t i) {                                                                            \
+            (void)i;                                                                                                   \
+            return (double)start;                                                                                      \
+        };                                                                                                             \
         const auto names_me = [&](int64_t j) { return x1_nth(j) == me; };                                              \
-        for (int64_t base = 0; base < a.length; base += THREADS) {                                                     \
-            const int64_t i = base + rank();                                                                           \
-            int64_t at[8], from[16];                                                                                   \
-            double sum = i < n ? start : 0;                                                                            \
-            where(i, at);                                                                                              \
-            for (int d = 0; d < NDIM0; d++)                                                                            \
-                if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                             \
+        enum { EACH = 4 }; /* elements of a thread, at once */                                                         \
+        for (int64_t base = 0; base < a.length; base += EACH * THREADS) {                                              \
+            int64_t from[16];                                                                                          \
+            double sum[EACH];                                                                                          \
+            for (int e = 0; e < EACH; e++)                                                                             \
+                sum[e] = base + e * THREADS + rank() < n ? first(base + e * THREADS + rank()) : 0;                     \
             matching(count, names_me, [&](int64_t j) {                                                                 \
-                id_at(j, from + axis);                                                                                 \
-                if (i < n) sum += x2(from);                                                                            \
+                int64_t at[8];                                                                                         \
+                for (int e = 0; e < EACH; e++) {                                                                       \
+                    const int64_t i = base + e * THREADS + rank();                                                     \
+                    if (i >= n) continue;                                                                              \
+                    where(i, at);                                                                                      \
+                    for (int d = 0; d < NDIM0; d++)                                                                    \
+                        if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                     \
+                    id_at(j, from + axis);                                                                             \
+                    sum[e] += x2(from);                                                                                \
+                }                                                                                                      \
             });                                                                                                        \
-            if (i < n) y0(i, sum);                                                                                     \
+            for (int e = 0; e < EACH; e++)                                                                             \
+                if (base + e * THREADS + rank() < n) y0(base + e * THREADS + rank(), sum[e]);                          \
         }                                                                                                              \
     })
 

@@ -124,18 +124,20 @@ static const struct kernel_variant variants[] = {
 /* Each row's gradient, its mean and 1 / deviation; then each column's sums, of its parts and of these. */
 static const char rows[] = BODY({
     const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
-    const double mean = center ? fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0;
+    const fine mean = center ? fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0;
     const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
-    const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
-    const auto u = [&](int64_t i) { return weight ? (double)x1(i) * x2(i) : x1(i); };
-    const double sum = center ? fold<sums>(0.0, u) / n : 0;
-    const double sum_x = fold<sums>(0.0, [&](int64_t i) { return u(i) * (x0(i) - mean) * rstd; }) / n;
-    each([&](int64_t i) { y0(i, (real)(rstd * (u(i) - sum - (x0(i) - mean) * rstd * sum_x))); });
-    keep(0, mean);
-    keep(1, rstd);
+    const fine rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const auto u = [&](int64_t i) { return weight ? (fine)x1(i) * (fine)x2(i) : (fine)x1(i); };
+    const fine sum = center ? fold<sums>(0.0, u) / n : 0;
+    const fine sum_x = fold<sums>(0.0, [&](int64_t i) { return u(i) * (x0(i) - mean); }) * rstd * rstd / n;
+    each([&](int64_t i) { y0(i, (real)(rstd * (u(i) - sum - (x0(i) - mean) * sum_x))); });
+    keep(0, (double)mean);
+    keep(1, (double)rstd);
 });
 static const char column_parts[] = BODY({
-    const auto product = [&](int64_t i) { return x1(i) * ((x0(i) - kept<double>(i, 0)) * kept<double>(i, 1)); };
+    const auto product = [&](int64_t i) {
+        return x1(i) * ((x0(i) - (fine)kept<double>(i, 0)) * (fine)kept<double>(i, 1));
+    };
     keep(0, fold<sums>(0.0, [&](int64_t i) { return product(from + i); }));
     keep(1, fold<sums>(0.0, [&](int64_t i) { return x1(from + i); }));
 });

@@ -46,8 +46,8 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const double squares = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x0(i); });
-    const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const double squares = fold<sums>(0.0, [&](int64_t i) { return (fine)x0(i) * (fine)x0(i); });
+    const fine rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
     each([&](int64_t i) {
         const real v = x0(i) * rstd;
