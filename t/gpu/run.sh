@@ -260,15 +260,22 @@ nccl() {
     os.exit(wrong == 0)'
 }
 
+one_sanitized() { # one_sanitized TOOL OPERATOR
+  if ONLY=$2 timeout 100 compute-sanitizer --tool "$1" --error-exitcode 9 "$build/t/bin/cuda-kernels" gpu >"$scratch/sane.$1.$2" 2>&1; then
+    echo "ok - $1: $2"
+  else
+    echo "not ok - $1: $2"
+    grep -v '^ok' "$scratch/sane.$1.$2" | head -40 | sed 's/^/# /'
+  fi
+}
 sanitize() {
-  local tool op
   command -v compute-sanitizer >/dev/null || PATH=$PATH:/usr/local/cuda/bin
   command -v compute-sanitizer >/dev/null || { echo "ok - compute-sanitizer # SKIP it is not installed"; return; }
-  for tool in memcheck racecheck; do
-    for op in softmax sum matmul layer_norm attention embedding adamw; do
-      ok "$tool: $op" timeout 60 env ONLY=$op compute-sanitizer --tool $tool --error-exitcode 9 "$build/t/bin/cuda-kernels" gpu
-    done
-  done
+  export -f one_sanitized
+  export build scratch
+  for op in attention_grad attention softmax sum matmul layer_norm embedding adamw; do printf '%s %s\n' memcheck $op racecheck $op; done |
+    xargs -P "$JOBS" -L1 bash -c 'one_sanitized "$@"' - | tee "$scratch/sane"
+  ! grep -q '^not ok' "$scratch/sane"
 }
 
 bench() {
