@@ -379,6 +379,37 @@ struct least {
     enum { CHOOSES = 1 };
     template <class C> static METHOD C join(C a, C x) { return x < a || x != x ? x : a; }
 };
+/* A number as a float and what that lacks of it: x minus it is (x - high) - low, to the last digit of the difference. */
+struct two_floats {
+    float high, low;
+};
+DEVICE two_floats
+split(double x)
+{
+    const float high = (float)x;
+    const two_floats t = {high, high - high == 0 ? (float)(x - high) : 0};
+    return t;
+}
+DEVICE float
+minus(float x, two_floats t)
+{
+    return x - t.high - t.low;
+}
+DEVICE double
+minus(double x, double t)
+{
+    return x - t;
+}
+template <class C> struct splitting;
+template <> struct splitting<float> {
+    typedef two_floats type;
+    static METHOD two_floats of(double x) { return split(x); }
+};
+template <> struct splitting<double> {
+    typedef double type;
+    static METHOD double of(double x) { return x; }
+};
+
 template <class A, class B> struct same {
     enum { IS = 0 };
 };
@@ -429,6 +460,16 @@ template <int WIDTH, int GAP = 1, int HALVES = 0> struct team {
     {
         for (int64_t i = rank(); i < n; i += WIDTH) f(i);
     }
+    /* to(i, from(i)) of all elements, four reads before the writes. */
+    template <class From, class To> METHOD void each_of(From from, To to) const
+    {
+        int64_t i = rank();
+        for (; i + 3 * WIDTH < n; i += 4 * WIDTH) {
+            const auto x0 = from(i), x1 = from(i + WIDTH), x2 = from(i + 2 * WIDTH), x3 = from(i + 3 * WIDTH);
+            to(i, x0), to(i + WIDTH, x1), to(i + 2 * WIDTH, x2), to(i + 3 * WIDTH, x3);
+        }
+        for (; i < n; i += WIDTH) to(i, from(i));
+    }
     /* By one thread. */
     template <class F> METHOD void once(F f) const
     {
@@ -471,8 +512,32 @@ template <int WIDTH, int GAP = 1, int HALVES = 0> struct team {
     }
     /* start joined with f(0..n-1), every thread gets it. */
     template <class Fold, class C, class F> METHOD C fold(C start, F f) const { return fold_of<Fold>(n, start, f); }
+    /* The same where f gives floats, of which four are joined before they count. */
+    template <class Fold, class F> METHOD double fold_near(double start, F f) const
+    {
+        return fold_of<Fold, 1>(n, start, f);
+    }
+    /* The greatest number of f(0..n-1), and the sum of exp(f(i) - greatest), in one pass. */
+    template <class C, class F> METHOD void fold_exponentials(F f, double *most, double *sum) const
+    {
+        C m = -INFINITY;
+        double s = 0;
+        for (int64_t i = rank(); i < n; i += 4 * WIDTH) {
+            C x[4], top = m, four = 0;
+            for (int u = 0; u < 4; u++) x[u] = i + u * WIDTH < n ? (C)f(i + u * WIDTH) : -INFINITY;
+            for (int u = 0; u < 4; u++) top = x[u] > top ? x[u] : top;
+            if (top > m) s *= exp(m - top);
+            m = top;
+            for (int u = 0; u < 4; u++) four += m > -INFINITY ? exp(x[u] - m) : x[u] != x[u] ? x[u] : (C)0;
+            s += four;
+        }
+        *most = fold_of<greatest_number>(here ? WIDTH : 0, (double)-INFINITY, [&](int64_t) { return m; });
+        const C all = *most;
+        *sum = fold_of<sums>(here ? WIDTH : 0, 0.0, [&](int64_t) { return m < all ? s * exp((double)m - all) : s; });
+        if (n > 0 && all == -INFINITY) *sum = NAN; /* as exp(-inf + inf) is */
+    }
     /* The same of f(0..count-1), in a tree that count, WIDTH and GAP alone decide. */
-    template <class Fold, class C, class F> METHOD C fold_of(int64_t count, C start, F f) const
+    template <class Fold, int FOURS = HALVES, class C, class F> METHOD C fold_of(int64_t count, C start, F f) const
     {
         static_assert(sizeof(C) == sizeof(double), "what is folded is a double or an int64_t");
         C value = start;
@@ -484,7 +549,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0> struct team {
         }
         for (; i + 3 * WIDTH < count; i += 4 * WIDTH) { /* reads that wait together */
             const auto x0 = f(i), x1 = f(i + WIDTH), x2 = f(i + 2 * WIDTH), x3 = f(i + 3 * WIDTH);
-            if constexpr (same<decltype(f(i)), float>::IS && (HALVES || Fold::CHOOSES))
+            if constexpr (same<decltype(f(i)), float>::IS && (FOURS || Fold::CHOOSES))
                 value = Fold::join(value, (C)Fold::join(Fold::join(x0, x1), Fold::join(x2, x3)));
             else
                 value = Fold::join(Fold::join(Fold::join(Fold::join(value, (C)x0), (C)x1), (C)x2), (C)x3);

@@ -317,7 +317,7 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
 static int
 parts_of(const struct lines_on *l, bool across)
 {
-    enum { PART = 1 << 14, NARROW = 1 << 6, MOST_PARTS = 1024, LINES = 1 << 14 };
+    enum { PART = 1 << 14, NARROW = 1 << 6, MOST_PARTS = 1024, LINES = 1 << 16 };
     int64_t least = across ? NARROW : PART, enough = across ? LINES : MOST_PARTS;
     int parts = 1;
     while (parts < MOST_PARTS && l->count * parts < enough && l->length / parts > least) parts *= 2;
@@ -376,9 +376,9 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     str_addf(
         &m.head,
         "struct lines : team<%d, %d, %d> {\n    const args &a;\n    int64_t line, part, from;\n    typedef %s real;\n"
-        "    typedef %s wide;\n    typedef %s fine;\n    enum { PARTS = %d };\n",
+        "    typedef %s wide;\n    typedef splitting<real>::type fine;\n    enum { PARTS = %d };\n",
         p->width, p->gap, halves, line_type(k) == COMP_F32 ? "float" : "double",
-        line_type(k) == COMP_I64 ? "int64_t" : "double", halves ? "float" : "double", p->parts);
+        line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
     str_add(
         &m.head,
         "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0) { room = room_; }\n");

@@ -172,9 +172,10 @@ static const char line[] = BODY({
     const int64_t label = x1(0);
     const double s = c->attr[LABEL_SMOOTHING].f;
     const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
-    const double most = fold<greatest_number>((double)-INFINITY, [&](int64_t i) { return x0(i); });
-    const real base = most;
-    const double rest = log(fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - base); }));
+    double most;
+    double sum;
+    fold_exponentials<real>([&](int64_t i) { return x0(i); }, &most, &sum);
+    const double rest = log(sum);
     const double below = s ? fold<sums>(0.0, [&](int64_t i) { return x0(i) - most; }) : 0;
     once([&] {
         y0(0, counts ? rest - (1 - s) * (x0(label) - most) - (s ? s / n * below : 0) : 0);

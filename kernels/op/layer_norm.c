@@ -38,14 +38,16 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const fine mean = fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n;
-    const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
-    const fine rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const fine mean = splitting<real>::of(fold_near<sums>(0.0, [&](int64_t i) { return x0(i); }) / n);
+    const auto d = [&](int64_t i) { return minus(x0(i), mean); };
+    const real rstd = 1 / sqrt(fold_near<sums>(0.0, [&](int64_t i) { return d(i) * d(i); }) / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
-    each([&](int64_t i) {
-        const real v = (x0(i) - mean) * rstd;
-        y0(i, (weight ? v * x1(i) : v) + x2(i));
-    });
+    each_of(
+        [&](int64_t i) {
+            const real v = d(i) * rstd;
+            return (weight ? v * (real)x1(i) : v) + (real)x2(i);
+        },
+        [&](int64_t i, real v) { y0(i, v); });
 });
 
 const struct op op_layer_norm = {

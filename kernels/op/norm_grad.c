@@ -124,22 +124,22 @@ static const struct kernel_variant variants[] = {
 /* Each row's gradient, its mean and 1 / deviation; then each column's sums, of its parts and of these. */
 static const char rows[] = BODY({
     const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
-    const fine mean = center ? fold<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0;
-    const double squares = fold<sums>(0.0, [&](int64_t i) { return (x0(i) - mean) * (x0(i) - mean); });
-    const fine rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
-    const auto u = [&](int64_t i) { return weight ? (fine)x1(i) * (fine)x2(i) : (fine)x1(i); };
-    const fine sum = center ? fold<sums>(0.0, u) / n : 0;
-    const fine sum_x = fold<sums>(0.0, [&](int64_t i) { return u(i) * (x0(i) - mean); }) * rstd * rstd / n;
-    each([&](int64_t i) { y0(i, (real)(rstd * (u(i) - sum - (x0(i) - mean) * sum_x))); });
-    keep(0, (double)mean);
-    keep(1, (double)rstd);
+    const fine mean = splitting<real>::of(center ? fold_near<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0);
+    const auto d = [&](int64_t i) { return minus(x0(i), mean); };
+    const auto u = [&](int64_t i) { return weight ? x1(i) * (real)x2(i) : x1(i); };
+    const double squares = fold_near<sums>(0.0, [&](int64_t i) { return d(i) * d(i); });
+    const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const real r = rstd;
+    const real sum = center ? fold_near<sums>(0.0, u) / n : 0;
+    const real sum_x = fold_near<sums>(0.0, [&](int64_t i) { return u(i) * d(i); }) * rstd * rstd / n;
+    each_of([&](int64_t i) { return r * (u(i) - sum - d(i) * sum_x); }, [&](int64_t i, real v) { y0(i, v); });
+    keep(0, mean);
+    keep(1, rstd);
 });
 static const char column_parts[] = BODY({
-    const auto product = [&](int64_t i) {
-        return x1(i) * ((x0(i) - (fine)kept<double>(i, 0)) * (fine)kept<double>(i, 1));
-    };
-    keep(0, fold<sums>(0.0, [&](int64_t i) { return product(from + i); }));
-    keep(1, fold<sums>(0.0, [&](int64_t i) { return x1(from + i); }));
+    const auto product = [&](int64_t i) { return x1(i) * (minus(x0(i), kept<fine>(i, 0)) * (real)kept<double>(i, 1)); };
+    keep(0, fold_near<sums>(0.0, [&](int64_t i) { return product(from + i); }));
+    keep(1, fold_near<sums>(0.0, [&](int64_t i) { return x1(from + i); }));
 });
 static const char columns[] = BODY({
     const double products = fold_parts<sums>(0.0, [&](int64_t i) { return kept_part<double>(i, 0); });

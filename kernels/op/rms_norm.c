@@ -46,13 +46,15 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const double squares = fold<sums>(0.0, [&](int64_t i) { return (fine)x0(i) * (fine)x0(i); });
-    const fine rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
+    const double squares = fold_near<sums>(0.0, [&](int64_t i) { return x0(i) * x0(i); });
+    const real rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
-    each([&](int64_t i) {
-        const real v = x0(i) * rstd;
-        y0(i, weight ? v * x1(i) : v);
-    });
+    each_of(
+        [&](int64_t i) {
+            const real v = x0(i) * rstd;
+            return weight ? v * (real)x1(i) : v;
+        },
+        [&](int64_t i, real v) { y0(i, v); });
 });
 
 const struct op op_rms_norm = {

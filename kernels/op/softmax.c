@@ -71,7 +71,7 @@ static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 static const char line[] = BODY({
     const real most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return x0(i); });
     const real sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - most); });
-    each([&](int64_t i) { y0(i, exp(x0(i) - most) / sum); });
+    each_of([&](int64_t i) { return exp(x0(i) - most) / sum; }, [&](int64_t i, real v) { y0(i, v); });
 });
 
 const struct op op_softmax = {
