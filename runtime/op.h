@@ -330,6 +330,7 @@ struct build {
     struct val *(*number)(struct build *b, double f);   /* a weak float */
     struct val *(*integer)(struct build *b, int64_t i); /* a weak integer */
     bool failed;
+    bool wide; /* autocast is on: who adds up halves in f32 leaves its result so */
 };
 
 /* Read off a record what it says (runtime/op.c). */

@@ -706,5 +706,9 @@ builder_integer(struct build *base, int64_t i)
 struct builder
 builder_of(struct rille_session *s)
 {
-    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer}, .s = s};
+    return (struct builder){.base = {.add = builder_add,
+                                     .number = builder_number,
+                                     .integer = builder_integer,
+                                     .wide = s->autocast != DT_NONE},
+                            .s = s};
 }
