@@ -234,6 +234,25 @@ sum_of_row(float x)
     return x + from_thread(x, 2);
 }
 
+/* Stands in what is seldom done: a branch goes there, where compilers would rather do it for nothing each time. */
+DEVICE void
+seldom()
+{
+#if MATRICES
+    asm volatile("");
+#endif
+}
+/* Is it so for all threads of the warp? Where nobody can ask them, it is not known. */
+DEVICE bool
+all_agree(bool is)
+{
+#ifdef __CUDACC_RTC__
+    return __all_sync(0xffffffffu, is);
+#else
+    return false && is;
+#endif
+}
+
 /* 2^x; of what is too small 0, as everywhere. */
 DEVICE float
 power_of_2(float x)
@@ -426,12 +445,13 @@ template <class Call> struct queries_at {
                     if (Call::MASKED && key < nseen && own + row < call.queries())
                         s[n][i] += call.mask(head, own + row, key);
                 }
-        if (!whole)
+        if (whole) return;
+        seldom();
 #pragma unroll
-            for (int n = 0; n < N / 8; n++)
+        for (int n = 0; n < N / 8; n++)
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (!sees(row_of(i), from + 8 * n + column_of(i))) s[n][i] = -INFINITY;
+            for (int i = 0; i < 4; i++)
+                if (!sees(row_of(i), from + 8 * n + column_of(i))) s[n][i] = -INFINITY;
     }
 };
 
@@ -506,10 +526,13 @@ attention_forward(const Call &call, int64_t job)
         scores_of<NEAR, D>(s, query, keys[stage]);
         at.template finish<NEAR>(s, from, at.is_whole(from, NEAR));
         weigh<NEAR>(f, s, call.factor(), less);
+        if (!all_agree(less[0] == 1 && less[1] == 1)) {
+            seldom();
 #pragma unroll
-        for (int j = 0; j < W / 8; j++)
+            for (int j = 0; j < W / 8; j++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) sum[j][i] *= less[i / 2];
+                for (int i = 0; i < 4; i++) sum[j][i] *= less[i / 2];
+        }
         add_weighed<NEAR, W>(sum, s, values[stage]);
         if (odd) add_odd<NEAR, W>(sum, v, from, [&](int row, int n) { return at.sees(row, from + n); });
         __syncthreads();
@@ -569,12 +592,14 @@ attention_queries(const Call &call, int64_t job)
             scores_of<NEAR, D>(s, query, keys[stage]);
             scores_of<NEAR, W>(t, slope, values[stage]);
             at.template finish<NEAR>(s, from, whole);
-            if (!whole)
+            if (!whole) {
+                seldom();
 #pragma unroll
                 for (int n = 0; n < NEAR / 8; n++)
 #pragma unroll
                     for (int i = 0; i < 4; i++)
                         if (!at.sees(row_of(i), from + 8 * n + column_of(i))) t[n][i] = 0;
+            }
             if (round == 0) {
                 weigh<NEAR>(f, s, call.factor(), less);
                 mean[0] *= less[0];
@@ -591,6 +616,7 @@ attention_queries(const Call &call, int64_t job)
                         s[n][i] = power_of_2(fmaf(s[n][i], call.factor(), -log[i / 2])) * (t[n][i] - mean[i / 2]);
                 bool odd = false;
                 if (at.is_edge(from + NEAR)) {
+                    seldom();
 #pragma unroll
                     for (int n = 0; n < NEAR / 8; n++)
 #pragma unroll
@@ -692,12 +718,14 @@ attention_keys(const Call &call, int64_t job)
                 s[n][i] = power_of_2(score - of[stage][at].log);
                 t[n][i] = s[n][i] * (t[n][i] - of[stage][at].mean);
             }
-        if (!whole)
+        if (!whole) {
+            seldom();
 #pragma unroll
             for (int n = 0; n < N / 8; n++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     if (!sees(row_of(i), 8 * n + column_of(i))) s[n][i] = t[n][i] = 0;
+        }
         const bool edge = Call::CAUSAL && !whole;
         if (edge) __syncthreads(); /* all have read what is cleaned */
         const bool odd_q = edge && tile_clean<N, D>(queries[stage]), odd_g = edge && tile_clean<N, W>(slopes[stage]);

@@ -225,11 +225,13 @@ static void
 add_reader(struct making *m, int k, const struct view *v)
 {
     enum dtype d = (enum dtype)v->dtype;
+    const char *type = making_compute(compute_of(d)), *memory = making_memory(d);
     str_addf(&m->head,
-             "    METHOD %s x%d(const int64_t *at) const\n    {\n        int64_t o = 0;\n"
-             "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n"
-             "        return get<%s>(((const %s *)a.x%d.data)[o]);\n    }\n",
-             making_compute(compute_of(d)), k, v->ndim, k, making_compute(compute_of(d)), making_memory(d), k);
+             "    METHOD int64_t x%d_at(const int64_t *at) const\n    {\n        int64_t o = 0;\n"
+             "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n        return o;\n    }\n"
+             "    METHOD %s x%d_from(int64_t o) const { return get<%s>(((const %s *)a.x%d.data)[o]); }\n"
+             "    METHOD %s x%d(const int64_t *at) const { return x%d_from(x%d_at(at)); }\n",
+             k, v->ndim, k, type, k, type, memory, k, type, k, k, k);
     str_addf(&m->member, "    int64_t dense%d;\n", k);
     making_word(m, view_is_dense(v));
     str_addf(&m->head,

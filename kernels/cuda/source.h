@@ -15,9 +15,8 @@
  * number, dim<k>(d), place<k>(d) (its offset) and NDIM<k>. Its value is what it returns.
  *
  * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
- * line, or one for all lines, but operands that the record reads by position: x<k>(at), x<k>_nth(j) of the j-th in
- * row-major order, dim<k>(d), NDIM<k> of them;
- * where(i, at) gives the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its
+ * line, or one for all lines, but operands that the record reads by position: of these x<k>(at), which is
+ * x<k>_from(x<k>_at(at)), x<k>_nth(j) of the j-th element in row-major order, dim<k>(d) and NDIM<k>; where(i, at) gives the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its
  * sizes; of a result size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before, or of
  * the one before that; of a pass whose lines are parted, elements from + 0..n-1 of the line, PARTS, and in the pass
  * behind it kept_part<type>(part, k) and fold_parts<sums>(start, f). line: its number; a.length; each(f), once(f),
