@@ -39,6 +39,11 @@ struct lines_on {
     int64_t count, length;
     int64_t size[2][MAX_DIM]; /* of the others, of the line */
     int n[2];
+    int nloop[2]; /* those that all operands and results let go as one are one loop: */
+    struct loop {
+        int64_t size;
+        int last; /* of its dimensions in the lot, the one whose stride is its */
+    } loop[2][MAX_DIM];
     bool flat; /* its elements go by themselves and lie dense: a line is a stretch of them, the last one shorter */
     int64_t total;
     struct rule rule; /* of the call, where it has one: which letters its operands and results have, */
@@ -72,24 +77,6 @@ flatten(struct lines_on *l)
     l->n[0] = l->n[1] = 1;
     l->size[0][0] = MAX(l->count, 1);
     l->size[1][0] = STRETCH;
-}
-
-static void
-split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass, struct lines_on *l)
-{
-    const struct view *x = pass->of ? &k->out[pass->of - 1] : &k->in[0];
-    *l = (struct lines_on){.of = x, .ndim = x->ndim, .count = 1, .length = 1};
-    l->at = pass->of ? k->call->nin + pass->of - 1 : 0;
-    l->ruled = !rule_of_call(a, k->call, NULL, &l->rule);
-    if (!l->ruled) err_clear();
-    line_dims(k->call, pass, l->gone);
-    for (int d = 0; d < x->ndim; d++) {
-        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* walks divide by it, also those of no steps */
-        *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
-    }
-    for (int g = 0; g < 2; g++)
-        if (l->n[g] == 0) l->size[g][l->n[g]++] = 1;
-    if (is_flat(k, l)) flatten(l);
 }
 
 /* Which lot a view has whose dimensions are those of one alone: that of its letters, or else of its sizes, which do not
@@ -133,6 +120,73 @@ line_strides(const struct lines_on *l, int index, const struct view *v, int64_t 
     return true;
 }
 
+/* Do dimensions a and b of lot g, neighbours, lie as one in all that goes along lines? */
+static bool
+are_joint(const struct kcall *k, const struct lines_on *l, int g, int a, int b)
+{
+    int64_t stride[2][MAX_DIM];
+    const struct call *c = k->call;
+    for (int i = 0; i < c->nin + c->nout; i++) {
+        bool operand = i < c->nin;
+        const struct view *v = operand ? &k->in[i] : &k->out[i - c->nin];
+        if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->by_position >> i & 1 : view_numel(v) == 0))
+            continue;
+        if (!line_strides(l, i, v, stride) || stride[g][a] != stride[g][b] * l->size[g][b]) return false;
+    }
+    return true;
+}
+
+static void
+join_loops(const struct kcall *k, struct lines_on *l)
+{
+    for (int g = 0; g < 2; g++) {
+        struct loop *loop = l->loop[g];
+        for (int d = 0; d < l->n[g]; d++) {
+            struct loop *last = l->nloop[g] ? &loop[l->nloop[g] - 1] : NULL;
+            if (l->size[g][d] == 1) continue;
+            if (last && are_joint(k, l, g, last->last, d))
+                *last = (struct loop){last->size * l->size[g][d], d};
+            else
+                loop[l->nloop[g]++] = (struct loop){l->size[g][d], d};
+        }
+        if (l->nloop[g] == 0) loop[l->nloop[g]++] = (struct loop){1, l->n[g] - 1};
+    }
+}
+
+static void
+split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass, struct lines_on *l)
+{
+    const struct view *x = pass->of ? &k->out[pass->of - 1] : &k->in[0];
+    *l = (struct lines_on){.of = x, .ndim = x->ndim, .count = 1, .length = 1};
+    l->at = pass->of ? k->call->nin + pass->of - 1 : 0;
+    l->ruled = !rule_of_call(a, k->call, NULL, &l->rule);
+    if (!l->ruled) err_clear();
+    line_dims(k->call, pass, l->gone);
+    for (int d = 0; d < x->ndim; d++) {
+        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* walks divide by it, also those of no steps */
+        *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
+    }
+    for (int g = 0; g < 2; g++)
+        if (l->n[g] == 0) l->size[g][l->n[g]++] = 1;
+    if (is_flat(k, l)) flatten(l);
+    join_loops(k, l);
+}
+
+/* The sizes of a lot's loops as words, or their strides. */
+static void
+add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stride)
+{
+    for (int i = 0; i < l->nloop[g]; i++)
+        making_word(m, (uint64_t)(stride ? stride[l->loop[g][i].last] : l->loop[g][i].size));
+}
+
+/* The type of places along a lot's loops. */
+static const char *
+places_of(int64_t n)
+{
+    return n < INT32_MAX ? "uint32_t" : "int64_t";
+}
+
 static bool
 add_line_view(struct making *m, const struct lines_on *l, char name, int k, int index, const struct view *v)
 {
@@ -144,15 +198,16 @@ add_line_view(struct making *m, const struct lines_on *l, char name, int k, int 
         return true;
     }
     if (!line_strides(l, index, v, stride)) return false;
-    str_addf(&m->member, "    struct { void *data; int64_t across[%d], along[%d]; } %c%d;\n", l->n[0], l->n[1], name,
-             k);
+    str_addf(&m->member, "    struct { void *data; int64_t across[%d], along[%d]; } %c%d;\n", l->nloop[0], l->nloop[1],
+             name, k);
     making_fill(m, FILL_ADDRESS, index, 0);
-    making_words(m, l->n[0], stride[0]);
-    making_words(m, l->n[1], stride[1]);
-    str_addf(&m->head,
-             "    METHOD int64_t %c%d_at(int64_t i) const\n    {\n"
-             "        return walk<%d>(line, a.across, a.%c%d.across) + walk<%d>(i, a.along, a.%c%d.along);\n    }\n",
-             name, k, l->n[0], name, k, l->n[1], name, k);
+    add_loops(m, l, 0, stride[0]);
+    add_loops(m, l, 1, stride[1]);
+    str_addf(
+        &m->head,
+        "    METHOD int64_t %c%d_at(int64_t i) const\n    {\n"
+        "        return walk<%d>((%s)line, a.across, a.%c%d.across) + walk<%d>((%s)i, a.along, a.%c%d.along);\n    }\n",
+        name, k, l->nloop[0], places_of(l->count), name, k, l->nloop[1], places_of(l->length), name, k);
     if (name == 'x')
         str_addf(&m->head,
                  "    METHOD %s x%d(int64_t i) const { return get<%s>(((const %s *)a.x%d.data)[x%d_at(i)]); }\n", type,
@@ -309,8 +364,8 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     int64_t stride[2][MAX_DIM];
     if (pass->of || k->call->op->by_position || l->flat || l->length <= SIDE) return false;
     if (!line_strides(l, 0, &k->in[0], stride)) return false;
-    int line = l->n[0] - 1, along = l->n[1] - 1;
-    return l->size[0][line] >= SIDE && stride[0][line] == 1 && stride[1][along] != 1;
+    const struct loop *line = &l->loop[0][l->nloop[0] - 1], *along = &l->loop[1][l->nloop[1] - 1];
+    return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
 /* Into how many parts lines are cut, each a team's: their length and number alone decide. */
@@ -365,10 +420,10 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
                                           : width_of(l.length, l.count);
     p->keeps = pass->keeps;
     int64_t jobs = l.count * p->parts;
-    str_addf(&m.member, "    int64_t jobs, lines, length, across[%d], along[%d];\n", l.n[0], l.n[1]);
+    str_addf(&m.member, "    int64_t jobs, lines, length, across[%d], along[%d];\n", l.nloop[0], l.nloop[1]);
     making_words(&m, 3, (int64_t[]){jobs, MAX(l.count, 1), l.length});
-    making_words(&m, l.n[0], l.size[0]);
-    making_words(&m, l.n[1], l.size[1]);
+    add_loops(&m, &l, 0, NULL);
+    add_loops(&m, &l, 1, NULL);
     if (l.flat) {
         str_add(&m.member, "    int64_t total;\n");
         making_word(&m, (uint64_t)l.total);
