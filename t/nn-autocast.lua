@@ -25,6 +25,31 @@ tap.group("dtypes", function()
   tap.is(x:matmul(x:transpose(0, 1)).dtype, "f32", "afterwards all is as before")
 end)
 
+-- A loss of halves that were cast to f32 reads the halves: a copy of them in f32, and of their gradient, is not made.
+tap.group("a loss of what was cast", function()
+  local labels = rille.tensor({1, 7, 0, 5}, {dtype = "i64"})
+  local function losses(options, computed)
+    local h = half:detach():requires_grad_(true)
+    local logits = h:to("f32")
+    if computed then logits:sum():item() end
+    local loss = logits:reshape{2, 2, 8}:reshape{4, 8}:cross_entropy(labels, options)
+    loss:sum():backward()
+    return loss.dtype, loss:totable(), h.grad:to("f32"):totable(), h.grad.dtype
+  end
+  for _, options in ipairs{{}, {reduction = "none"}, {reduction = "sum", label_smoothing = 0.25}, {ignore_index = 7}} do
+    tap.is(table.pack(losses(options)), table.pack(losses(options, true)), "is the loss of the cast, bit by bit, and so is its gradient")
+  end
+  for name, of in pairs{f32 = function(h) return h:to("f32") end, bf16 = function(h) return h end} do
+    tap.is(of(half):cross_entropy(labels).dtype, name, "and its dtype that of what it was given: " .. name)
+  end
+  local step = rille.graph(function(h) return h:to("f32"):reshape{2, 2, 8}:reshape{4, 8}:cross_entropy(labels) end)
+  step(half)
+  tap.ok(not tostring(step:plan()):find("cast"), "no task casts")
+  local kept = rille.graph(function(h) local f = h:to("f32"); return f, f:cross_entropy(labels) end)
+  kept(half)
+  tap.ok(step(half):item() == select(2, kept(half)):item(), "nor does it matter that somebody wants the cast too")
+end)
+
 tap.group("scope", function()
   pcall(under, error, "stop")
   tap.is((x:matmul(x:transpose(0, 1))).dtype, "f32", "an error ends it")

@@ -633,26 +633,55 @@ shows_all(const struct rille_session *s, const struct val *v)
     return type_numel(&v->type) == type_numel(&n->in[0]->type);
 }
 
-int
-build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+/* What v shows all of, by n views, outermost first. */
+enum { DEEP = 8 };
+static struct val *
+shown_below(const struct rille_session *s, struct val *v, const struct node **view, int *n)
 {
-    enum { DEEP = 8 };
-    const struct node *view[DEEP];
-    struct val *x = v, *res[OP_OUT];
-    int n = 0;
-    *out = v;
-    if (v->type.dtype == d) return 0;
-    while (n < DEEP && shows_all(s, x)) {
-        view[n++] = x->node;
-        x = x->node->in[0];
-    }
-    TRY(build_cast(s, x, d, &x));
+    for (*n = 0; *n < DEEP && shows_all(s, v); v = v->node->in[0]) view[(*n)++] = v->node;
+    return v;
+}
+
+/* The same views, of x; serial: of v, which they showed. */
+static int
+show_above(struct rille_session *s, struct val *x, int n, const struct node *const *view, const struct val *v,
+           struct val **out)
+{
+    struct val *res[OP_OUT];
     for (; n > 0; n--, x = res[0]) {
         TRY(build_call(s, view[n - 1]->op, 1, &x, view[n - 1]->attr, NULL, res));
         if (res[0]->node && res[0]->node->serial > v->node->serial) res[0]->node->shows = node_shown(view[n - 1]);
     }
     *out = x;
     return 0;
+}
+
+int
+build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    const struct node *view[DEEP];
+    int n;
+    *out = v;
+    if (v->type.dtype == d) return 0;
+    struct val *x = shown_below(s, v, view, &n);
+    TRY(build_cast(s, x, d, &x));
+    return show_above(s, x, n, view, v, out);
+}
+
+int
+build_halves_below(struct rille_session *s, struct val *v, struct val **out)
+{
+    const struct node *view[DEEP];
+    int n;
+    *out = v;
+    const struct val *x = shown_below(s, v, view, &n);
+    const struct node *cast = x->node;
+    if (!cast || cast->op != op_find("cast") || x->type.dtype != DT_F32 ||
+        !dtype_is_half((enum dtype)cast->in[0]->type.dtype))
+        return 0;
+    if (cast->state != NODE_NEW || cast->strategy || x->owner || (tracing(s) && !cast->traced)) return 0;
+    if (s->grad_on && x->needs_grad != cast->in[0]->needs_grad) return 0;
+    return show_above(s, cast->in[0], n, view, v, out);
 }
 
 int
@@ -706,9 +735,6 @@ builder_integer(struct build *base, int64_t i)
 struct builder
 builder_of(struct rille_session *s)
 {
-    return (struct builder){.base = {.add = builder_add,
-                                     .number = builder_number,
-                                     .integer = builder_integer,
-                                     .wide = s->autocast != DT_NONE},
-                            .s = s};
+    return (struct builder){
+        .base = {.add = builder_add, .number = builder_number, .integer = builder_integer, .wide = s->wide}, .s = s};
 }

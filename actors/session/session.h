@@ -141,6 +141,7 @@ struct rille_session {
     struct inside *inside;     /* of the call in the making (inside.h), or NULL */
     int32_t ninside;
     enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
+    bool wide;            /* struct build's, of the call that is written */
     bool tf32;            /* products get the attribute of that name */
     struct arena scratch; /* of one call: the outermost one resets it when it is over */
     struct val **fresh;   /* values that the call in progress made */
@@ -231,6 +232,8 @@ int build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val 
 /* The same, where v is a view of all of a value: that view of the value's cast, so that a weight is cast once and as it
  * lies, whoever transposes it, and its gradient comes as it lies. */
 int build_cast_below(struct rille_session *s, struct val *v, enum dtype d, struct val **out);
+/* The halves that v is a cast of to f32, not computed yet, through views of all of it; else v. */
+int build_halves_below(struct rille_session *s, struct val *v, struct val **out);
 int build_to_global(struct rille_session *s, struct val *v, const struct layout *l, struct val **out);
 /* build_fresh holds a value that a call makes until build_settle, which ends the call: what has a handle or a reader by
  * then stays. build_settle returns status. */

@@ -4,8 +4,8 @@
  * is never taken for that of one rank. Whole classes: one operator for the loss
  * of each position. Split classes: a maximum (P(max)), a sum of exponentials
  * and the logit at the label (both P(sum), of one operator) - numbers a position
- * move, never the logits. A mean divides by the labels that count. All of that is f32 where logits are halves: under
- * autocast these need no copy in f32, and the loss stays as it is. */
+ * move, never the logits. A mean divides by the labels that count. All of that is f32 where logits are halves: a copy of
+ * them in f32 is not read. */
 #include "kernels/op/cross_entropy.h"
 
 enum { REDUCTION, IGNORE, SMOOTHING };
@@ -85,6 +85,7 @@ const struct op op_cross_entropy = {
              [IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},
              [SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target spread over all classes"}},
     .build = build,
+    .flags = OP_TALLIES,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 reduction=sum label_smoothing=0.25", "f32{7} i64{}<7",
                "f32{5,3} i64{5}<3 ignore_index=1", "bf16{3,4} i64{3}<4 reduction=none"},
 };
