@@ -44,7 +44,7 @@ tap.group("a loss of what was cast", function()
   end
   local step = rille.graph(function(h) return h:to("f32"):reshape{2, 2, 8}:reshape{4, 8}:cross_entropy(labels) end)
   step(half)
-  tap.ok(not tostring(step:plan()):find("cast"), "no task casts")
+  tap.ok(not tostring(step:plan()):find(" cast ", 1, true), "no task casts")
   local kept = rille.graph(function(h) local f = h:to("f32"); return f, f:cross_entropy(labels) end)
   kept(half)
   tap.ok(step(half):item() == select(2, kept(half)):item(), "nor does it matter that somebody wants the cast too")
