@@ -170,7 +170,7 @@ trains() {
 }
 for type in f32 bf16 f64; do
   ok "a network of $type trains with the products of a library" trains "" $type
-  case $type in f32) want="bias|bias+gelu+aux|plain|slope" ;; bf16) want="bias+gelu+aux|plain|slope" ;; *) want=plain ;; esac
+  case $type in f32 | bf16) want="bias|bias+gelu+aux|plain|slope" ;; *) want=plain ;; esac
   is "by the library alone, bias, gelu and its slope within where it has that and nothing else follows: $want" \
     "$(told 'multiply gpu \d \K.*' 2>/dev/null | cut -d' ' -f2 | paste -sd'|')" "$want"
   is "each product was looked for once on each GPU" "$(told 'choose.*' 2>/dev/null | grep -vc '^1 ')" 0

@@ -84,6 +84,22 @@ if command -v c++ >/dev/null; then
     local x = rille.arange(64):to_global{placement = p, sbp = "S(0)"}:to_global{placement = p, sbp = "B"}
     print((x * x):sum():item(), x[63]:item())'
   ok "a move of 64 steps takes two launches, since one takes 62" prints $'85344\t63' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0x32,cuda:1x32 -e "$wide"
+  attends='local how, worst = {}, 0
+    for _, d in ipairs{"f32", "f64", "bf16", "f16"} do
+      local seen = {}
+      for _, kind in ipairs{"cpu", "cuda"} do
+        rille.manual_seed(4)
+        local q = rille.randn({2, 3, 140, 8}, {placement = rille.placement(kind, {0})}):to(d)
+        local step = rille.graph(function(q) return rille.scaled_dot_product_attention(q, q * 0.5, q + 1, {is_causal = true}) end)
+        local y = step(q):to("f64")
+        seen[kind] = {(y * y):sum(3):sqrt():max():item(), y:sum():item() / y:numel(), y:abs():sum():item() / y:numel()}
+        if kind == "cuda" then how[#how + 1] = tostring(step:plan{physical = true}):match("attention[_a-z]*") end
+      end
+      for i = 1, 3 do worst = math.max(worst, math.abs(seen.cpu[i] - seen.cuda[i]) / (d:find("16") and 0.01 or 1e-4)) end
+    end
+    print(table.concat(how, " "), worst < 1)'
+  ok "attention of halves is one operator, that of others is products" prints $'attention_softmax attention_softmax attention attention\ttrue' \
+    env RILLE_CACHE="$dir/moves" "$rille" -d cpu:1,cuda:0 -e "$attends"
   touch -d yesterday "$RILLE_CACHE"/*
   ok "and found again" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "so that nothing is written anew" prints "" find "$RILLE_CACHE" -name '*.cubin' -newermt 'today 00:00'

@@ -3,6 +3,9 @@
  * Splits of the batch, of the heads and of the queries go through either. */
 #include "kernels/op/attention.h"
 
+#include "runtime/device.h"
+#include "runtime/layout.h"
+
 #include <math.h>
 
 enum { CAUSAL, SCALE };
@@ -18,6 +21,28 @@ static bool
 is_short(const struct call *c)
 {
     return c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2] < 128;
+}
+
+static bool
+compiles(const struct call *c)
+{
+    const struct layout *l = c->layout ? c->layout[ATT_Q] : NULL;
+    return l && device_kind(l->place->kind)->flags & COMPILES;
+}
+
+/* A GPU multiplies halves of short rows as one operator; others one element after the other, so that whoever has no
+ * room for the square of scores waits long. */
+static bool
+is_slow_whole(const struct call *c, enum dtype d)
+{
+    enum { ROW = 128 };
+    const int64_t room = 1 << 28; /* numbers of the square */
+    const struct type *q = &c->in[ATT_Q], *k = &c->in[ATT_K], *v = &c->in[ATT_V];
+    int last = q->ndim - 1;
+    int64_t scores = q->dim[last - 1] * k->dim[last - 1];
+    for (int i = 0; i < last - 1; i++) scores *= MAX(MAX(q->dim[i], k->dim[i]), v->dim[i]);
+    if (dtype_is_half(d) && q->dim[last] <= ROW && v->dim[last] <= ROW) return false;
+    return scores <= room;
 }
 
 /* The products and the softmax one after the other, over the whole square of scores. */
@@ -41,7 +66,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
     struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
     for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
-    bool parts = is_short(c) || d == DT_F64; /* blocks are of floats */
+    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64; /* blocks are of floats */
     out[0] = b->failed ? NULL : parts ? by_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;
 }
