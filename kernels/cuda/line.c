@@ -400,66 +400,90 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, uin
     return can;
 }
 
-static int
-make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda_source *s)
+enum { ACROSS = 32 }; /* lines that lie side by side, of a block */
+
+/* How a pass's lines are shared out. */
+static void
+share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
 {
-    enum { ACROSS = 32 };
-    struct making m = making_begin(a, s);
-    const struct line_pass *pass = p->pass;
-    struct lines_on l;
-    if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
-    split_dims(a, k, pass, &l);
-    making_what(&m, k->call->op->name);
-    bool halves = is_halves(k), across = !p->joins && is_across(k, pass, &l);
-    p->parts = pass->parted ? parts_of(&l, across) : 1;
+    bool across = !p->joins && is_across(k, p->pass, l);
+    p->parts = p->pass->parted ? parts_of(l, across) : 1;
     p->gap = across ? ACROSS : 1;
-    p->width = across                     ? CUDA_BLOCK / ACROSS
-               : p->joins                 ? width_of(p->joins, l.count)
-               : k->call->op->by_position ? positions_width(l.length)
-               : p->parts > 1             ? CUDA_BLOCK
-                                          : width_of(l.length, l.count);
-    p->keeps = pass->keeps;
-    int64_t jobs = l.count * p->parts;
-    str_addf(&m.member, "    int64_t jobs, lines, length, across[%d], along[%d];\n", l.nloop[0], l.nloop[1]);
-    making_words(&m, 3, (int64_t[]){jobs, MAX(l.count, 1), l.length});
-    add_loops(&m, &l, 0, NULL);
-    add_loops(&m, &l, 1, NULL);
-    if (l.flat) {
-        str_add(&m.member, "    int64_t total;\n");
-        making_word(&m, (uint64_t)l.total);
+    p->keeps = p->pass->keeps;
+    if (across)
+        p->width = CUDA_BLOCK / ACROSS;
+    else if (p->joins)
+        p->width = width_of(p->joins, l->count);
+    else if (k->call->op->by_position)
+        p->width = positions_width(l->length);
+    else
+        p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count);
+}
+
+/* The struct of a body, whose operands and results add_lines declares; begin_lines leaves it open. */
+static void
+begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
+{
+    str_addf(&m->member, "    int64_t jobs, lines, length, across[%d], along[%d];\n", l->nloop[0], l->nloop[1]);
+    making_words(m, 3, (int64_t[]){l->count * p->parts, MAX(l->count, 1), l->length});
+    add_loops(m, l, 0, NULL);
+    add_loops(m, l, 1, NULL);
+    if (l->flat) {
+        str_add(&m->member, "    int64_t total;\n");
+        making_word(m, (uint64_t)l->total);
     }
-    str_addf(
-        &m.head,
-        "struct lines : team<%d, %d, %d> {\n    const args &a;\n    int64_t line, part, from;\n    typedef %s real;\n"
-        "    typedef %s wide;\n    typedef splitting<real>::type fine;\n    enum { PARTS = %d };\n",
-        p->width, p->gap, halves, line_type(k) == COMP_F32 ? "float" : "double",
-        line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
-    str_add(
-        &m.head,
-        "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0) { room = room_; }\n");
-    making_add_names(&m.head, k->call->op);
-    if (k->call->op->by_position) add_where(&m, &l, pass->of > 0);
-    add_kept(&m, p);
-    bool can = add_lines(&m, k, &l, pass->writes);
-    str_addf(&m.head, "    METHOD void of(const call *c)\n    {\n        (void)c;\n        %s\n    }\n};\n",
-             pass->body);
-    str_addf(&m.body, "    __shared__ double room[%d];\n    lines l(a, room);\n", CUDA_BLOCK);
-    making_add_call(&m.body, "c", k->call);
-    str_addf(&m.body,
+    str_addf(&m->head,
+             "struct lines : team<%d, %d, %d> {\n    const args &a;\n    int64_t line, part, from;\n"
+             "    typedef %s real;\n    typedef %s wide;\n    typedef splitting<real>::type fine;\n"
+             "    enum { PARTS = %d };\n"
+             "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0)\n    {\n"
+             "        room = room_;\n    }\n",
+             p->width, p->gap, is_halves(k), line_type(k) == COMP_F32 ? "float" : "double",
+             line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
+    making_add_names(&m->head, k->call->op);
+    if (k->call->op->by_position) add_where(m, l, p->pass->of > 0);
+    add_kept(m, p);
+}
+
+/* Each team takes a line, or a part of one, after the other. */
+static void
+add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
+{
+    int teams = CUDA_BLOCK / p->width;
+    str_addf(&m->body, "    __shared__ double room[%d];\n    lines l(a, room);\n", CUDA_BLOCK);
+    making_add_call(&m->body, "c", k->call);
+    str_addf(&m->body,
              "    for (int64_t base = block * %d; base < a.jobs; base += blocks * %d) {\n"
              "        const int64_t job = base + threadIdx.x %s %d;\n        l.here = job < a.jobs;\n"
              "        l.line = !l.here ? 0 : %s;\n",
-             CUDA_BLOCK / p->width, CUDA_BLOCK / p->width, p->gap > 1 ? "%" : "/", p->gap > 1 ? p->gap : p->width,
+             teams, teams, p->gap > 1 ? "%" : "/", p->gap > 1 ? p->gap : p->width,
              p->parts > 1 ? "job % a.lines" : "job");
     if (p->parts > 1)
-        str_add(&m.body, "        l.part = !l.here ? 0 : job / a.lines;\n"
-                         "        const int64_t each = (a.length + lines::PARTS - 1) / lines::PARTS;\n"
-                         "        l.from = least::join(a.length, l.part * each);\n"
-                         "        l.n = l.here ? least::join(each, a.length - l.from) : 0;\n");
+        str_add(&m->body, "        l.part = !l.here ? 0 : job / a.lines;\n"
+                          "        const int64_t each = (a.length + lines::PARTS - 1) / lines::PARTS;\n"
+                          "        l.from = least::join(a.length, l.part * each);\n"
+                          "        l.n = l.here ? least::join(each, a.length - l.from) : 0;\n");
     else
-        str_addf(&m.body, "        l.n = l.here ? %s : 0;\n",
-                 l.flat ? "least::join(a.length, a.total - l.line * a.length)" : "a.length");
-    str_add(&m.body, "        l.of(&c);\n    }\n");
+        str_addf(&m->body, "        l.n = l.here ? %s : 0;\n",
+                 l->flat ? "least::join(a.length, a.total - l.line * a.length)" : "a.length");
+    str_add(&m->body, "        l.of(&c);\n    }\n");
+}
+
+static int
+make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda_source *s)
+{
+    struct making m = making_begin(a, s);
+    struct lines_on l;
+    if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
+    split_dims(a, k, p->pass, &l);
+    share_out(k, &l, p);
+    making_what(&m, k->call->op->name);
+    begin_lines(&m, k, &l, p);
+    bool can = add_lines(&m, k, &l, p->pass->writes);
+    str_addf(&m.head, "    METHOD void of(const call *c)\n    {\n        (void)c;\n        %s\n    }\n};\n",
+             p->pass->body);
+    add_jobs(&m, k, &l, p);
+    int64_t jobs = l.count * p->parts;
     s->scratch_bytes = (size_t)(jobs * p->keeps) * sizeof(uint64_t);
     int status = making_finish(&m, "line", jobs * p->width);
     return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);

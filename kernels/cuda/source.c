@@ -131,33 +131,41 @@ add_value(struct making *m, int i, const struct fuse_step *s)
     str_addf(&m->head, "        const %s s%d = put<%s>(step%d::of(&c%d, x%d));\n", memory, i, memory, i, i, i);
 }
 
+/* Operands and results of a chain: first operands, then results; which are numbers of the call. */
+struct ends {
+    int nin, nout;
+    const struct view *view[LANES];
+    struct lane lane[LANES];
+    bool number[LANES];
+};
+
+static bool
+in_memory(const struct ends *e, int i)
+{
+    return e->view[i]->dtype != DT_NONE && !e->number[i];
+}
+
 /* The parameters of a chain's function: what operands hold, and where results go. */
 static void
-add_parameters(struct str *s, int nin, const struct view *in, int nout, const struct view *out)
+add_parameters(struct str *s, const struct ends *e)
 {
     const char *before = "";
-    for (int i = 0; i < nin; i++) {
-        if (in[i].dtype == DT_NONE) continue;
-        str_addf(s, "%s%s v%d", before, making_memory((enum dtype)in[i].dtype), i);
-        before = ", ";
-    }
-    for (int i = 0; i < nout; i++) {
-        str_addf(s, "%s%s &y%d", before, making_memory((enum dtype)out[i].dtype), i);
+    for (int i = 0; i < e->nin + e->nout; i++) {
+        if (e->view[i]->dtype == DT_NONE) continue;
+        const char *memory = making_memory((enum dtype)e->view[i]->dtype);
+        str_addf(s, i < e->nin ? "%s%s v%d" : "%s%s &y%d", before, memory, i < e->nin ? i : i - e->nin);
         before = ", ";
     }
 }
 
 static void
-add_arguments(struct str *s, int nin, const struct view *in, const bool *number, int nout)
+add_arguments(struct str *s, const struct ends *e)
 {
     const char *before = "";
-    for (int i = 0; i < nin; i++) {
-        if (in[i].dtype == DT_NONE) continue;
-        str_addf(s, number[i] ? "%sv%d" : "%sv%d.of[i]", before, i);
-        before = ", ";
-    }
-    for (int i = 0; i < nout; i++) {
-        str_addf(s, "%sy%d.of[i]", before, i);
+    for (int i = 0; i < e->nin + e->nout; i++) {
+        if (e->view[i]->dtype == DT_NONE) continue;
+        const char *form = i >= e->nin ? "%sy%d.of[i]" : e->number[i] ? "%sv%d" : "%sv%d.of[i]";
+        str_addf(s, form, before, i < e->nin ? i : i - e->nin);
         before = ", ";
     }
 }
@@ -176,15 +184,14 @@ add_lane(struct making *m, char name, int i, int index, const struct lane *l, co
 
 /* The function of a chain's elements. */
 static void
-add_function(struct making *m, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-             const struct view *out)
+add_function(struct making *m, int nstep, const struct fuse_step *step, const struct ends *e)
 {
     for (int i = 0; i < nstep; i++) {
         making_what(m, step[i].call->op->name);
         add_step(m, i, step[i].call);
     }
     str_add(&m->head, "struct chain {\n    static METHOD void of(");
-    add_parameters(&m->head, nin, in, nout, out);
+    add_parameters(&m->head, e);
     str_add(&m->head, ")\n    {\n");
     for (int i = 0; i < nstep; i++) {
         add_value(m, i, &step[i]);
@@ -193,58 +200,80 @@ add_function(struct making *m, int nstep, const struct fuse_step *step, int nin,
     str_add(&m->head, "    }\n};\n");
 }
 
+/* The elements that a thread takes at once; in *whole when all that lie together begin where a pack may. */
+static int
+chain_pack(const struct ends *e, const struct elt *walk, struct str *whole)
+{
+    int pack = PACK_BYTES;
+    for (int i = 0; i < e->nin + e->nout; i++)
+        if (in_memory(e, i))
+            pack =
+                pack_of(pack, walk->nloop, walk->size, e->lane[i].stride, dtype_bytes((enum dtype)e->view[i]->dtype));
+    for (int i = 0; i < e->nin + e->nout; i++)
+        if (in_memory(e, i))
+            add_whole(whole, lying_of(walk->nloop, e->lane[i].stride), i < e->nin ? "v" : "y",
+                      i < e->nin ? i : i - e->nin, (size_t)pack * dtype_bytes((enum dtype)e->view[i]->dtype));
+    return pack;
+}
+
+/* Numbers are read once a thread. */
+static void
+add_numbers(struct making *m, const struct ends *e)
+{
+    for (int i = 0; i < e->nin; i++) {
+        if (!e->number[i] || e->view[i]->dtype == DT_NONE) continue;
+        const char *memory = making_memory((enum dtype)e->view[i]->dtype);
+        str_addf(&m->member, "    const int64_t *v%d;\n", i);
+        making_fill(m, FILL_ADDRESS, i, 0);
+        str_addf(&m->body, "    const %s v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
+    }
+}
+
+/* A pack of each operand, the chain of its elements, and a pack of each result. */
+static void
+add_packs(struct making *m, const struct ends *e, const struct elt *walk, int pack)
+{
+    int last = walk->nloop - 1;
+    for (int i = 0; i < e->nin; i++) {
+        if (!in_memory(e, i)) continue;
+        add_lane(m, 'v', i, i, &e->lane[i], walk);
+        str_addf(&m->body, "        const auto v%d = bring<%d, %s>(at_v%d, a.v%d.stride[%d], whole);\n", i, pack,
+                 lying_of(walk->nloop, e->lane[i].stride), i, i, last);
+    }
+    for (int i = 0; i < e->nout; i++) {
+        const struct view *y = e->view[e->nin + i];
+        add_lane(m, 'y', i, e->nin + i, &e->lane[e->nin + i], walk);
+        str_addf(&m->body, "        pack<%s, %d> y%d;\n", making_memory((enum dtype)y->dtype), pack, i);
+    }
+    str_addf(&m->body, "#pragma unroll\n        for (int i = 0; i < %d; i++) chain::of(", pack);
+    add_arguments(&m->body, e);
+    str_add(&m->body, ");\n");
+    for (int i = 0; i < e->nout; i++)
+        str_addf(&m->body, "        leave<%d, %s>(y%d, at_y%d, a.y%d.stride[%d], whole);\n", pack,
+                 lying_of(walk->nloop, e->lane[e->nin + i].stride), i, i, i, last);
+}
+
 int
 cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                   const struct view *out, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
-    const struct view *view[LANES];
-    struct lane lane[LANES] = {0};
-    bool number[LANES] = {0};
-    struct elt walk = {.nin = nin, .nout = nout, .lane = lane};
+    struct ends e = {.nin = nin, .nout = nout};
+    struct elt walk = {.nin = nin, .nout = nout, .lane = e.lane};
     struct str whole = {0};
-    int pack = PACK_BYTES;
     if (nin + nout > LANES || nstep > STEPS) return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
-    for (int i = 0; i < nin + nout; i++) view[i] = i < nin ? &in[i] : &out[i - nin];
-    chain_lanes(&walk, &out[0], view);
-    find_numbers(nstep, step, number);
-    add_function(&m, nstep, step, nin, in, nout, out);
-    for (int i = 0; i < nin + nout; i++)
-        if (view[i]->dtype != DT_NONE && !number[i])
-            pack = pack_of(pack, walk.nloop, walk.size, lane[i].stride, dtype_bytes((enum dtype)view[i]->dtype));
-    for (int i = 0; i < nin + nout; i++)
-        if (view[i]->dtype != DT_NONE && !number[i])
-            add_whole(&whole, lying_of(walk.nloop, lane[i].stride), i < nin ? "v" : "y", i < nin ? i : i - nin,
-                      (size_t)pack * dtype_bytes((enum dtype)view[i]->dtype));
-
-    for (int i = 0; i < nin; i++) {
-        if (!number[i] || in[i].dtype == DT_NONE) continue;
-        const char *memory = making_memory((enum dtype)in[i].dtype);
-        str_addf(&m.member, "    const int64_t *v%d;\n", i);
-        making_fill(&m, FILL_ADDRESS, i, 0);
-        str_addf(&m.body, "    const %s v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
-    }
+    for (int i = 0; i < nin + nout; i++) e.view[i] = i < nin ? &in[i] : &out[i - nin];
+    chain_lanes(&walk, &out[0], e.view);
+    find_numbers(nstep, step, e.number);
+    add_function(&m, nstep, step, &e);
+    int pack = chain_pack(&e, &walk, &whole);
+    add_numbers(&m, &e);
     str_addf(&m.body, "    const bool whole = %s;\n    (void)whole;\n", whole.len ? str_text(&whole) : "true");
     str_free(&whole);
     each_of(&m, 0, walk.numel, pack);
     str_addf(&m.member, "    int64_t size[%d];\n", walk.nloop);
     making_words(&m, walk.nloop, walk.size);
-    for (int i = 0; i < nin; i++) {
-        if (in[i].dtype == DT_NONE || number[i]) continue;
-        add_lane(&m, 'v', i, i, &lane[i], &walk);
-        str_addf(&m.body, "        const auto v%d = bring<%d, %s>(at_v%d, a.v%d.stride[%d], whole);\n", i, pack,
-                 lying_of(walk.nloop, lane[i].stride), i, i, walk.nloop - 1);
-    }
-    for (int i = 0; i < nout; i++) {
-        add_lane(&m, 'y', i, nin + i, &lane[nin + i], &walk);
-        str_addf(&m.body, "        pack<%s, %d> y%d;\n", making_memory((enum dtype)out[i].dtype), pack, i);
-    }
-    str_addf(&m.body, "#pragma unroll\n        for (int i = 0; i < %d; i++) chain::of(", pack);
-    add_arguments(&m.body, nin, in, number, nout);
-    str_add(&m.body, ");\n");
-    for (int i = 0; i < nout; i++)
-        str_addf(&m.body, "        leave<%d, %s>(y%d, at_y%d, a.y%d.stride[%d], whole);\n", pack,
-                 lying_of(walk.nloop, lane[nin + i].stride), i, i, i, walk.nloop - 1);
+    add_packs(&m, &e, &walk, pack);
     str_add(&m.body, "    }\n");
     return making_finish(&m, "each", walk.numel / pack);
 }

@@ -1,7 +1,7 @@
 /* source.h - the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and how it is launched.
  *
  * The text follows from the operators' records: the bodies of element-wise operators (struct eltwise), of values at
- * positions and of lines (struct op, element and line), and what an operator folds. Three engines are written around
+ * positions and of lines (struct op, element and line), and what an operator folds. Engines are written around
  * them:
  *
  *   each   element by element of the results: chains, and functions of positions
@@ -16,10 +16,11 @@
  *
  * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
  * line, or one for all lines, but operands that the record reads by position: of these x<k>(at), which is
- * x<k>_from(x<k>_at(at)), x<k>_nth(j) of the j-th element in row-major order, dim<k>(d) and NDIM<k>; where(i, at) gives the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its
- * sizes; of a result size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before, or of
- * the one before that; of a pass whose lines are parted, elements from + 0..n-1 of the line, PARTS, and in the pass
- * behind it kept_part<type>(part, k) and fold_parts<sums>(start, f). line: its number; a.length; each(f), once(f),
+ * x<k>_from(x<k>_at(at)), x<k>_nth(j) of the j-th element in row-major order, dim<k>(d) and NDIM<k>; where(i, at) gives
+ * the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its sizes; of a result
+ * size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before, or of the one before that;
+ * of a pass whose lines are parted, elements from + 0..n-1 of the line, PARTS, and in the pass behind it
+ * kept_part<type>(part, k) and fold_parts<sums>(start, f). line: its number; a.length; each(f), once(f),
  * fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type that it computes in, and wide, in which
  * it adds up. Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
  *
