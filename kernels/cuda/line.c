@@ -255,6 +255,7 @@ static void
 add_where(struct making *m, const struct lines_on *l, bool of_result)
 {
     const struct view *x = l->of;
+    str_addf(&m->head, "    typedef %s places;\n", places_of(MAX(l->count, l->length)));
     making_add_whole(m, 'z', 0, 0, x);
     if (of_result)
         str_addf(&m->head,
@@ -263,15 +264,16 @@ add_where(struct making *m, const struct lines_on *l, bool of_result)
                  x->ndim);
     else
         making_add_sizes(m, 'z', 0, x->ndim);
-    str_add(&m->head,
-            "    METHOD void where(int64_t i, int64_t *at) const\n    {\n        int64_t rest[] = {line, i};\n"
-            "        const bool along[] = {");
+    str_add(&m->head, "    METHOD void where(int64_t i, int64_t *at) const\n    {\n        places rest[] = "
+                      "{(places)line, (places)i};\n"
+                      "        const bool along[] = {");
     for (int d = 0; d < x->ndim; d++) str_addf(&m->head, "%d, ", l->gone[d]);
-    str_addf(&m->head,
-             "0};\n        for (int d = %d; d >= 0; d--) {\n"
-             "            const int64_t size = a.z0.dim[d] > 0 ? a.z0.dim[d] : 1;\n"
-             "            at[d] = rest[along[d]] %% size;\n            rest[along[d]] /= size;\n        }\n    }\n",
-             x->ndim - 1);
+    str_addf(
+        &m->head,
+        "0};\n#pragma unroll\n        for (int d = %d; d >= 0; d--) {\n"
+        "            const places size = a.z0.dim[d] > 0 ? a.z0.dim[d] : 1, left = rest[along[d]] / size;\n"
+        "            at[d] = rest[along[d]] - left * size;\n            rest[along[d]] = left;\n        }\n    }\n",
+        x->ndim - 1);
 }
 
 /* A pass as it is made: how its lines are shared out, and where what is kept lies in scratch. */

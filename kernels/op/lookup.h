@@ -67,19 +67,25 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         const auto names_me = [&](int64_t j) { return x1_nth(j) == me; };                                              \
         enum { EACH = 4 }; /* elements of a thread, at once */                                                         \
         for (int64_t base = 0; base < a.length; base += EACH * THREADS) {                                              \
-            int64_t at[8], from[16], place[EACH];                                                                      \
+            int64_t from[16], place[EACH];                                                                             \
             double sum[EACH];                                                                                          \
+            bool placed = false;                                                                                       \
             for (int e = 0; e < EACH; e++) {                                                                           \
                 const int64_t i = base + e * THREADS + rank();                                                         \
-                for (int d = 0; d < NDIM1; d++) from[axis + d] = 0;                                                    \
-                where(i < n ? i : 0, at);                                                                              \
-                for (int d = 0; d < NDIM0; d++)                                                                        \
-                    if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                         \
-                place[e] = x2_at(from);                                                                                \
                 sum[e] = i < n ? first(i) : 0;                                                                         \
             }                                                                                                          \
-            for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \
             matching(count, names_me, [&](int64_t j) {                                                                 \
+                for (int e = 0; e < EACH && !placed; e++) {                                                            \
+                    const int64_t i = base + e * THREADS + rank();                                                     \
+                    int64_t at[8];                                                                                     \
+                    for (int d = 0; d < NDIM1; d++) from[axis + d] = 0;                                                \
+                    where(i < n ? i : 0, at);                                                                          \
+                    for (int d = 0; d < NDIM0; d++)                                                                    \
+                        if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                     \
+                    place[e] = x2_at(from);                                                                            \
+                }                                                                                                      \
+                placed = true;                                                                                         \
+                for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                           \
                 id_at(j, from + axis);                                                                                 \
                 const int64_t row = x2_at(from);                                                                       \
                 for (int e = 0; e < EACH; e++)                                                                         \
