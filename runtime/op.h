@@ -296,6 +296,7 @@ struct op {
      * host computes the call for them. */
     const char *element, *line, *product;
     const struct line_pass *pass; /* or lines in several passes */
+    const char *attends[2];       /* of halves: the templates of kernels/cuda/attention.cuh, one a pass */
     void (*line_dims)(const struct call *c, bool *gone);
     uint32_t by_position; /* bit i: operand i does not lie along lines, and a line's body reads it by its positions */
     /* Of an operator whose result is its operands side by side: the window of out[0] that operand i fills, and in *skip

@@ -21,7 +21,6 @@
 #include "t/trial.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -547,29 +546,13 @@ check_look(struct work *w, void *lib, uint64_t seed)
     trial_give(found);
 }
 
-/* The same bits; where there is no number, any bits that are none. */
-static bool
-is_same_sum(const struct view *got, const struct view *want)
-{
-    bool same = true;
-    for (int64_t i = 0; i < view_numel(want) && same; i++) {
-        const char *x = got->data, *y = want->data;
-        int64_t at = address_of(want, i);
-        size_t bytes = dtype_bytes((enum dtype)want->dtype);
-        bool none = dtype_is_float((enum dtype)want->dtype) && isnan(elem_get_f(want->dtype, y, at));
-        same = none ? isnan(elem_get_f(got->dtype, x, at))
-                    : !memcmp(x + (size_t)at * bytes, y + (size_t)at * bytes, bytes);
-    }
-    return same;
-}
-
 static void
 check_sum(struct work *w, void *lib, uint64_t seed)
 {
     void *in[countof(w->sum->in)], *out[] = {w->sum->got.view.data};
     for (int i = 0; i < w->sum->n; i++) in[i] = w->sum->in[i].view.data;
     launch(lib, &w->source, w->sum->n, in, out, NULL, 0, seed);
-    ok(is_same_sum(&w->sum->got.view, &w->sum->want.view), "%s: the bits that boxing gives", w->text);
+    ok(trial_same(&w->sum->got.view, &w->sum->want.view), "%s: the bits that boxing gives", w->text);
 }
 
 static void
@@ -636,7 +619,7 @@ check_bundle(struct work *w, void *lib, uint64_t seed)
     denormals_restore(mode);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < nout[i]; k++)
-            same &= w->sum ? is_same_sum(&got[i][k].view, &want[i][k].view)
+            same &= w->sum ? trial_same(&got[i][k].view, &want[i][k].view)
                            : !memcmp(got[i][k].memory, want[i][k].memory, (size_t)view_bytes(&got[i][k].view));
     ok(same, "%s %s: %d calls in one launch give the bits of one by one", w->sum ? "" : w->trial.sample.call.op->name,
        w->text, n);
@@ -700,25 +683,6 @@ open_plugin(const char *self)
     return get;
 }
 
-/* NVRTC goes deep, on a stack of its own: on this one AddressSanitizer remembers frames that the shim's threads were
- * left from, and would find their places in what NVRTC keeps there. */
-struct compiling {
-    const struct cuda_plugin *plugin;
-    const char *text, *why;
-    int major, minor;
-    void *binary;
-    size_t bytes;
-};
-
-static void *
-compile_text(void *compiling)
-{
-    struct compiling *c = compiling;
-    c->why = c->plugin->compile(c->text, "texts", c->major, c->minor, &c->binary, &c->bytes);
-    if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1); /* it lives as long as this thread */
-    return NULL;
-}
-
 /* One share of the texts, for one of six kinds of GPU. */
 static void
 compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint64_t turn)
@@ -727,7 +691,6 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
         int major, minor;
     } kind[] = {{8, 0}, {8, 6}, {8, 9}, {9, 0}, {10, 0}, {12, 0}};
     size_t i = ((uint64_t)share / TURNS + turn / TURNS) % countof(kind), n = 0;
-    pthread_t thread;
     struct str text = {0};
     char *texts = NULL;
     FILE *f = open_memstream(&texts, &n);
@@ -735,8 +698,8 @@ compile_share(const struct cuda_plugin *p, const char *compiler, int share, uint
     fclose(f);
     str_add(&text, cuda_device_text);
     str_add(&text, texts);
-    struct compiling c = {.plugin = p, .text = str_text(&text), .major = kind[i].major, .minor = kind[i].minor};
-    if (!pthread_create(&thread, NULL, compile_text, &c)) pthread_join(thread, NULL);
+    struct gpu_compiling c = {.plugin = p, .text = str_text(&text), .major = kind[i].major, .minor = kind[i].minor};
+    gpu_compile_apart(&c);
     if (!ok(!c.why && c.bytes > 0, "%s compiles share %d, %d texts, for sm_%d%d", compiler, share, count, c.major,
             c.minor))
         diag("%s", c.why);

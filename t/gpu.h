@@ -8,6 +8,7 @@
 #include "runtime/file.h"
 #include "t/trial.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,32 @@ static inline void
 gpu_path(const char *name, char *path, size_t capacity)
 {
     snprintf(path, capacity, "%s/%s", gpu_folder, name);
+}
+
+/* A text to compile; NVRTC goes deep, on a stack of its own: on this one AddressSanitizer remembers frames that the
+ * shim's threads were left from, and would find their places in what NVRTC keeps there. */
+struct gpu_compiling {
+    const struct cuda_plugin *plugin;
+    const char *text, *why;
+    int major, minor;
+    void *binary;
+    size_t bytes;
+};
+
+static inline void *
+gpu_compile_text(void *compiling)
+{
+    struct gpu_compiling *c = compiling;
+    c->why = c->plugin->compile(c->text, "texts", c->major, c->minor, &c->binary, &c->bytes);
+    if (c->why) c->why = must_copy(c->why, strlen(c->why) + 1); /* it lives as long as this thread */
+    return NULL;
+}
+
+static inline void
+gpu_compile_apart(struct gpu_compiling *c)
+{
+    pthread_t thread;
+    if (!pthread_create(&thread, NULL, gpu_compile_text, c)) pthread_join(thread, NULL);
 }
 
 /* In a process of its own. */

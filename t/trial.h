@@ -178,6 +178,22 @@ tolerance(enum dtype d)
     return by_dtype[d];
 }
 
+/* The same bits; where there is no number, any bits that are none. */
+static inline bool
+trial_same(const struct view *got, const struct view *want)
+{
+    bool same = true;
+    for (int64_t i = 0; i < view_numel(want) && same; i++) {
+        const char *x = got->data, *y = want->data;
+        int64_t at = address_of(want, i);
+        size_t bytes = dtype_bytes((enum dtype)want->dtype);
+        bool none = dtype_is_float((enum dtype)want->dtype) && isnan(elem_get_f(want->dtype, y, at));
+        same = none ? isnan(elem_get_f(got->dtype, x, at))
+                    : !memcmp(x + (size_t)at * bytes, y + (size_t)at * bytes, bytes);
+    }
+    return same;
+}
+
 /* The largest distance, against the largest value, in units of what is allowed: 1 or less is good. */
 static inline double
 distance(const struct view *got, const struct view *want)

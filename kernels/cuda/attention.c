@@ -21,7 +21,7 @@ batch_dims(const struct kcall *k)
 static bool
 is_gradient(const struct kcall *k)
 {
-    return k->call->op == &op_attention_grad;
+    return k->call->op->attends[1];
 }
 
 static bool
@@ -36,8 +36,7 @@ has_rows(const struct view *v, enum dtype d)
 bool
 making_attends(const struct kcall *k)
 {
-    const struct op *op = k->call->op;
-    if (op != &op_attention && op != &op_attention_grad) return false;
+    if (!k->call->op->attends[0]) return false;
     enum dtype d = (enum dtype)k->in[ATT_Q].dtype;
     bool can = d == DT_BF16 || d == DT_F16;
     for (int i = 0; i < k->call->nin && can; i++)
@@ -192,9 +191,10 @@ int
 making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     int64_t queries = k->in[ATT_Q].dim[batch_dims(k)], keys = k->in[ATT_K].dim[batch_dims(k)];
-    if (!is_gradient(k)) return make_pass(a, k, "attention_forward", queries, s);
-    TRY(make_pass(a, k, "attention_queries", queries, s));
+    const char *const *pass = k->call->op->attends;
+    TRY(make_pass(a, k, pass[0], queries, s));
+    if (!is_gradient(k)) return 0;
     if (view_numel(&k->out[1]) == 0 && view_numel(&k->out[2]) == 0) return 0;
     s->then = ARENA_NEW(a, struct cuda_source);
-    return make_pass(a, k, "attention_keys", keys, s->then);
+    return make_pass(a, k, pass[1], keys, s->then);
 }

@@ -29,7 +29,7 @@
  *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
  * argument, like addresses, also of the numbers of a call. It is compiled after the text of device.cuh, and named after
- * what it computes and its digest, so that profilers tell (add_gelu_3f...). Everything is in the caller's arena; only
+ * what it computes and its digest, so that profilers tell. Everything is in the caller's arena; only
  * read afterwards, any thread. */
 #ifndef RILLE_KERNELS_CUDA_SOURCE_H
 #define RILLE_KERNELS_CUDA_SOURCE_H

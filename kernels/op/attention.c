@@ -241,6 +241,7 @@ const struct op op_attention = {
     .ref = ref,
     .pass = (const struct line_pass[]){{.body = line, .of = 1, .writes = 1}, {NULL}},
     .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK,
+    .attends = {"attention_forward"},
     .kernel = variants,
     .flops = attention_flops,
     .flags = OP_HIDDEN | OP_ANY_ORDER,

@@ -223,6 +223,7 @@ const struct op op_attention_grad = {
     .saves = "01234",
     .ref = ref,
     .pass = passes,
+    .attends = {"attention_queries", "attention_keys"},
     .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK | 1 << ATT_OUT_GRAD,
     .kernel = variants,
     .flops = flops,

@@ -4,8 +4,8 @@
  * is never taken for that of one rank. Whole classes: one operator for the loss
  * of each position. Split classes: a maximum (P(max)), a sum of exponentials
  * and the logit at the label (both P(sum), of one operator) - numbers a position
- * move, never the logits. A mean divides by the labels that count. All of that is f32 where logits are halves: a copy of
- * them in f32 is not read. */
+ * move, never the logits. A mean divides by the labels that count. All of that is f32 where logits are halves: a copy
+ * of them in f32 is not read. */
 #include "kernels/op/cross_entropy.h"
 
 enum { REDUCTION, IGNORE, SMOOTHING };

@@ -18,7 +18,7 @@
 #define __shared__ static /* one block runs at a time */
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define DEVICE static inline
+#define DEVICE       static inline
 #define METHOD
 #define FLUSHED(x) shim::flushed(x)
 
