@@ -100,6 +100,9 @@ if command -v c++ >/dev/null; then
     print(table.concat(how, " "), worst < 1)'
   ok "attention of halves is one operator, that of others is products" prints $'attention_softmax attention_softmax attention attention\ttrue' \
     env RILLE_CACHE="$dir/moves" "$rille" -d cpu:1,cuda:0 -e "$attends"
+  ok "squares of norms may be larger than floats" prints $'1.0\t-1.0' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0 -e '
+    local x = rille.tensor({{1e25, -1e25, 1e25, -1e25}})
+    print(x:rms_norm():max():item(), x:layer_norm():min():item())'
   touch -d yesterday "$RILLE_CACHE"/*
   ok "and found again" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "so that nothing is written anew" prints "" find "$RILLE_CACHE" -name '*.cubin' -newermt 'today 00:00'

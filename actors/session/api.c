@@ -294,8 +294,9 @@ tally(struct rille_session *s, const struct op *op, struct val **in, bool *wide)
     struct strategy *strategy = build_take_strategy(s);
     int status = build_halves_below(s, given, &in[0]);
     s->strategy = strategy;
+    if (status) return status;
     *wide = in[0] != given || (s->autocast != DT_NONE && dtype_is_half((enum dtype)given->type.dtype));
-    return status;
+    return 0;
 }
 
 int

@@ -642,7 +642,7 @@ shown_below(const struct rille_session *s, struct val *v, const struct node **vi
     return v;
 }
 
-/* The same views, of x; serial: of v, which they showed. */
+/* The same views, of x instead of what v showed. */
 static int
 show_above(struct rille_session *s, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)

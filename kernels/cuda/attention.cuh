@@ -299,6 +299,17 @@ tiles_begun() /* those since the last call are a group */
     asm volatile("cp.async.commit_group;" : : : "memory");
 #endif
 }
+/* A group: rows first.. of two matrices, where they are before `end`. */
+template <int N, int D, int W, class T>
+DEVICE void
+tiles_bring(T (*xs)[D + 8], const rows<T> &x, T (*ys)[W + 8], const rows<T> &y, int first, int end)
+{
+    if (first < end) {
+        tile_bring<N, D>(xs, x, first);
+        tile_bring<N, W>(ys, y, first);
+    }
+    tiles_begun();
+}
 /* All groups but the last LATER are there, for all threads. */
 template <int LATER>
 DEVICE void
@@ -341,43 +352,57 @@ add_odd(float (&sum)[WIDE / 8][4], const rows<T> &x, int first, Sees sees)
             }
 }
 
-/* sum = x y^T: x 16 x WIDE as left factors, y a tile of N rows. */
+template <int N>
+DEVICE void
+clear(float (&sum)[N][4])
+{
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        for (int i = 0; i < 4; i++) sum[j][i] = 0;
+}
+
+/* All left factors of 16 rows. */
+template <int WIDE, class T>
+DEVICE void
+left_all(const rows<T> &x, int r, uint32_t (&to)[WIDE / 16][4])
+{
+#pragma unroll
+    for (int i = 0; i < WIDE / 16; i++) left_of(x, r, 16 * i, to[i]);
+}
+
+/* sum += x y^T of columns k..k + 15: x a left factor, y a tile of N rows. */
+template <int N, class T, int PITCH>
+DEVICE void
+add_scores(float (&sum)[N / 8][4], const uint32_t (&x)[4], T (*tile)[PITCH], int k)
+{
+#pragma unroll
+    for (int n = 0; n < N / 16; n++) {
+        uint32_t y[2][2];
+        right_across(tile, 16 * n, k, y);
+        multiply_add(sum[2 * n], x, y[0], T());
+        multiply_add(sum[2 * n + 1], x, y[1], T());
+    }
+}
+/* sum = x y^T: x 16 x WIDE as left factors. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[PITCH])
 {
+    clear(sum);
 #pragma unroll
-    for (int n = 0; n < N / 8; n++)
-        for (int i = 0; i < 4; i++) sum[n][i] = 0;
-#pragma unroll
-    for (int k = 0; k < WIDE / 16; k++)
-#pragma unroll
-        for (int n = 0; n < N / 16; n++) {
-            uint32_t y[2][2];
-            right_across(tile, 16 * n, 16 * k, y);
-            multiply_add(sum[2 * n], x[k], y[0], T());
-            multiply_add(sum[2 * n + 1], x[k], y[1], T());
-        }
+    for (int k = 0; k < WIDE / 16; k++) add_scores<N>(sum, x[k], tile, 16 * k);
 }
 /* The same, of rows r.. in memory, where there are not registers for all of x. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const rows<T> &x, int r, T (*tile)[PITCH])
 {
-#pragma unroll
-    for (int n = 0; n < N / 8; n++)
-        for (int i = 0; i < 4; i++) sum[n][i] = 0;
+    clear(sum);
 #pragma unroll 1
     for (int k = 0; k < WIDE / 16; k++) {
         uint32_t left[4];
         left_of(x, r, 16 * k, left);
-#pragma unroll
-        for (int n = 0; n < N / 16; n++) {
-            uint32_t y[2][2];
-            right_across(tile, 16 * n, 16 * k, y);
-            multiply_add(sum[2 * n], left, y[0], T());
-            multiply_add(sum[2 * n + 1], left, y[1], T());
-        }
+        add_scores<N>(sum, left, tile, 16 * k);
     }
 }
 /* sum += w y: w 16 x N, rounded; y a tile of N rows. */
@@ -398,22 +423,13 @@ add_weighed(float (&sum)[WIDE / 8][4], const float (&w)[N / 8][4], T (*tile)[PIT
         }
     }
 }
-template <int N>
-DEVICE void
-clear(float (&sum)[N][4])
-{
-#pragma unroll
-    for (int j = 0; j < N; j++)
-        for (int i = 0; i < 4; i++) sum[j][i] = 0;
-}
-
 /* ---- a block of queries: what it is of, and its scores ---- */
 
 /* Blocks that see the most keys come first. */
 template <class Call> struct queries_at {
     const Call &call;
     int64_t head;
-    int first, own, ends, nseen; /* of the block; of the warp; keys that the block sees */
+    int first, own, nseen; /* of the block; of the warp; keys that the block sees */
 
     METHOD queries_at(const Call &call_, int64_t job) : call(call_)
     {
@@ -432,7 +448,7 @@ template <class Call> struct queries_at {
     }
     /* Do all queries of the block see all keys of a tile? */
     METHOD bool is_whole(int from, int n) const { return from + n <= nseen && !is_edge(from + n); }
-    /* Scores times FACTOR are logarithms to base 2 of weights, of keys from `from` on. */
+    /* Scores times call.factor() become logarithms to base 2 of weights, of keys from `from` on. */
     template <int N> METHOD void finish(float (&s)[N / 8][4], int from, bool whole) const
     {
         if (!Call::LATE)
@@ -473,7 +489,6 @@ DEVICE void
 weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
 {
 #pragma unroll
-#pragma unroll
     for (int h = 0; h < 2; h++) {
         float most = f.most[h], sum = 0;
 #pragma unroll
@@ -507,14 +522,9 @@ attention_forward(const Call &call, int64_t job)
     float sum[W / 8][4];
     softmax_of f = {{-INFINITY, -INFINITY}, {0, 0}};
     clear(sum);
-#pragma unroll
-    for (int i = 0; i < D / 16; i++) left_of(q, at.own, 16 * i, query[i]);
+    left_all<D>(q, at.own, query);
     const auto bring_keys = [&](int stage, int from) {
-        if (from < at.nseen) {
-            tile_bring<NEAR, D>(keys[stage], k, from);
-            tile_bring<NEAR, W>(values[stage], v, from);
-        }
-        tiles_begun();
+        tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
     __syncthreads(); /* the job before has read its tiles */
     bring_keys(0, 0);
@@ -541,11 +551,10 @@ attention_forward(const Call &call, int64_t job)
     tiles_wait<0>();
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        const float all = sum_of_row(f.sum[h]), part = call.keys() ? 1 / all : 0;
+        const float part = 1 / sum_of_row(f.sum[h]);
 #pragma unroll
         for (int j = 0; j < W / 8; j++)
-            y.set(at.own + row_of(2 * h), 8 * j + column_of(0), call.keys() ? sum[j][2 * h] * part : 0,
-                  call.keys() ? sum[j][2 * h + 1] * part : 0);
+            y.set(at.own + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h] * part, sum[j][2 * h + 1] * part);
     }
 }
 
@@ -570,16 +579,10 @@ attention_queries(const Call &call, int64_t job)
     float sum[D / 8][4], mean[2] = {0, 0}, log[2];
     softmax_of f = {{-INFINITY, -INFINITY}, {0, 0}};
     clear(sum);
-#pragma unroll
-    for (int i = 0; i < D / 16; i++) left_of(q, at.own, 16 * i, query[i]);
-#pragma unroll
-    for (int i = 0; i < W / 16; i++) left_of(g, at.own, 16 * i, slope[i]);
+    left_all<D>(q, at.own, query);
+    left_all<W>(g, at.own, slope);
     const auto bring_keys = [&](int stage, int from) {
-        if (from < at.nseen) {
-            tile_bring<NEAR, D>(keys[stage], k, from);
-            tile_bring<NEAR, W>(values[stage], v, from);
-        }
-        tiles_begun();
+        tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
     for (int round = 0; round < 2; round++) {
         __syncthreads();
@@ -673,20 +676,14 @@ attention_keys(const Call &call, int64_t job)
     float dk[D / 8][4], dv[W / 8][4];
     clear(dk);
     clear(dv);
-    if (KEPT) {
-#pragma unroll
-        for (int i = 0; i < D / 16; i++) left_of(k, own, 16 * i, key[KEPT ? i : 0]);
-#pragma unroll
-        for (int i = 0; i < W / 16; i++) left_of(v, own, 16 * i, value[KEPT ? i : 0]);
+    if constexpr (KEPT) {
+        left_all<D>(k, own, key);
+        left_all<W>(v, own, value);
     }
     const auto bring_queries = [&](int stage, int from) {
-        if (from < nquery) {
-            tile_bring<N, D>(queries[stage], q, from);
-            tile_bring<N, W>(slopes[stage], g, from);
-            const int at = threadIdx.x;
-            if (at < N && from + at < nquery) of[stage][at] = call.sums(head)[from + at];
-        }
-        tiles_begun();
+        const int at = threadIdx.x;
+        if (at < N && from + at < nquery) of[stage][at] = call.sums(head)[from + at];
+        tiles_bring<N, D, W>(queries[stage], q, slopes[stage], g, from, nquery);
     };
     __syncthreads();
     bring_queries(0, begin);

@@ -379,17 +379,11 @@ struct least {
     enum { CHOOSES = 1 };
     template <class C> static METHOD C join(C a, C x) { return x < a || x != x ? x : a; }
 };
+
 /* A number as a float and what that lacks of it: x minus it is (x - high) - low, to the last digit of the difference. */
 struct two_floats {
     float high, low;
 };
-DEVICE two_floats
-split(double x)
-{
-    const float high = (float)x;
-    const two_floats t = {high, high - high == 0 ? (float)(x - high) : 0};
-    return t;
-}
 DEVICE float
 minus(float x, two_floats t)
 {
@@ -403,13 +397,19 @@ minus(double x, double t)
 template <class C> struct splitting;
 template <> struct splitting<float> {
     typedef two_floats type;
-    static METHOD two_floats of(double x) { return split(x); }
+    static METHOD two_floats of(double x)
+    {
+        const float high = (float)x;
+        const two_floats t = {high, high - high == 0 ? (float)(x - high) : 0};
+        return t;
+    }
 };
 template <> struct splitting<double> {
     typedef double type;
     static METHOD double of(double x) { return x; }
 };
 
+/* Is it one type? */
 template <class A, class B> struct same {
     enum { IS = 0 };
 };

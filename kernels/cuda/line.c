@@ -180,13 +180,6 @@ add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stri
         making_word(m, (uint64_t)(stride ? stride[l->loop[g][i].last] : l->loop[g][i].size));
 }
 
-/* The type of places along a lot's loops. */
-static const char *
-places_of(int64_t n)
-{
-    return n < INT32_MAX ? "uint32_t" : "int64_t";
-}
-
 static bool
 add_line_view(struct making *m, const struct lines_on *l, char name, int k, int index, const struct view *v)
 {
@@ -207,7 +200,7 @@ add_line_view(struct making *m, const struct lines_on *l, char name, int k, int 
         &m->head,
         "    METHOD int64_t %c%d_at(int64_t i) const\n    {\n"
         "        return walk<%d>((%s)line, a.across, a.%c%d.across) + walk<%d>((%s)i, a.along, a.%c%d.along);\n    }\n",
-        name, k, l->nloop[0], places_of(l->count), name, k, l->nloop[1], places_of(l->length), name, k);
+        name, k, l->nloop[0], making_places(l->count), name, k, l->nloop[1], making_places(l->length), name, k);
     if (name == 'x')
         str_addf(&m->head,
                  "    METHOD %s x%d(int64_t i) const { return get<%s>(((const %s *)a.x%d.data)[x%d_at(i)]); }\n", type,
@@ -255,7 +248,7 @@ static void
 add_where(struct making *m, const struct lines_on *l, bool of_result)
 {
     const struct view *x = l->of;
-    str_addf(&m->head, "    typedef %s places;\n", places_of(MAX(l->count, l->length)));
+    str_addf(&m->head, "    typedef %s places;\n", making_places(MAX(l->count, l->length)));
     making_add_whole(m, 'z', 0, 0, x);
     if (of_result)
         str_addf(&m->head,

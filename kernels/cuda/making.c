@@ -62,6 +62,12 @@ add_capitals(struct str *s, const char *text, size_t n)
     for (size_t i = 0; i < n; i++) str_addf(s, "%c", toupper((unsigned char)text[i]));
 }
 
+const char *
+making_places(int64_t n)
+{
+    return n < INT32_MAX ? "uint32_t" : "int64_t";
+}
+
 /* The names of attributes and of their words, as bodies say them. */
 void
 making_add_names(struct str *s, const struct op *op)

@@ -30,9 +30,10 @@ void making_word(struct making *m, uint64_t w);
 void making_words(struct making *m, int n, const int64_t *w);
 void making_fill(struct making *m, int what, int index, int64_t skip);
 
-/* The types of C++: of an element in memory, of what is computed with. */
+/* The types of C++: of an element in memory, of what is computed with, of places of a walk over so many. */
 const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
+const char *making_places(int64_t n);
 
 /* In the struct of a body: the names of attributes and of their words; a number as x<k>(); a view whose elements it
  * reads, or whose positions it asks for, as member <name><k>; dim<k>, place<k>, whole<k> and NDIM<k> of it; an operand

@@ -39,13 +39,6 @@ each_of(struct making *m, int i, int64_t n, int step)
              step, i, step);
 }
 
-/* The type of so many positions. */
-static const char *
-position_of(int64_t n)
-{
-    return n < INT32_MAX ? "uint32_t" : "int64_t";
-}
-
 /* ---- packs: elements of an innermost loop that a thread takes at once ---- */
 
 enum { PACK_BYTES = 16 };
@@ -179,7 +172,7 @@ add_lane(struct making *m, char name, int i, int index, const struct lane *l, co
     making_words(m, walk->nloop, l->stride);
     str_addf(&m->body, "        %s *const at_%c%d = (%s *)a.%c%d.data + walk<%d>((%s)p, a.size, a.%c%d.stride);\n",
              making_memory((enum dtype)l->dtype), name, i, making_memory((enum dtype)l->dtype), name, i, walk->nloop,
-             position_of(walk->numel), name, i);
+             making_places(walk->numel), name, i);
 }
 
 /* The function of a chain's elements. */
@@ -320,7 +313,7 @@ add_side(struct making *m, char name, int i, int index, const struct side *s, in
     making_words(m, s->n, s->size);
     making_words(m, s->n, s->stride);
     str_addf(&m->body, "        const int64_t %c = walk<%d>((%s)p, a.%c%d.size, a.%c%d.stride);\n", name, s->n,
-             position_of(numel), name, i, name, i);
+             making_places(numel), name, i, name, i);
 }
 
 /* Copy i, of operand i to its window of the result, whose index is `result`. */
@@ -498,7 +491,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
              "        for (int d = %d; d >= 0; d--) {\n            const %s n = a.y0.dim[d], left = rest / n;\n"
              "            e.at[d] = rest - left * n;\n            rest = left;\n"
              "            o += e.at[d] * a.y0.stride[d];\n        }\n",
-             position_of(view_numel(y)), y->ndim - 1, position_of(view_numel(y)));
+             making_places(view_numel(y)), y->ndim - 1, making_places(view_numel(y)));
     making_add_call(&m.body, "c", c);
     str_addf(&m.body, "        ((%s *)a.y0.data)[o] = put<%s>(e.of(&c));\n    }\n", making_memory((enum dtype)y->dtype),
              making_memory((enum dtype)y->dtype));

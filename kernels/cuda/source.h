@@ -1,8 +1,7 @@
 /* source.h - the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and how it is launched.
  *
  * The text follows from the operators' records: the bodies of element-wise operators (struct eltwise), of values at
- * positions and of lines (struct op, element and line), and what an operator folds. Engines are written around
- * them:
+ * positions and of lines (struct op, element and line), and what an operator folds. Engines are written around them:
  *
  *   each   element by element of the results: chains, and functions of positions
  *   line   a group of threads a line: folds, softmax, norms
@@ -21,8 +20,9 @@
  * size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before, or of the one before that;
  * of a pass whose lines are parted, elements from + 0..n-1 of the line, PARTS, and in the pass behind it
  * kept_part<type>(part, k) and fold_parts<sums>(start, f). line: its number; a.length; each(f), once(f),
- * fold<sums>(start, f), matching(...) of device.cuh, f a lambda; real, the type that it computes in, and wide, in which
- * it adds up. Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
+ * fold<sums>(start, f), fold_near, fold_exponentials, each_of, matching(...) of device.cuh, f a lambda; real, the type
+ * that it computes in, wide, in which it adds up, and fine, a number that minus(x, fine) takes off. Both read c as
+ * bodies of element-wise operators do (kernels/op/eltwise.h).
  *
  * A body of a product calls multiply<real>(...) of device.cuh. It has x<k>(at), dim<k>(d) and NDIM<k> as a body of an
  * element has, NDIM and size(d) of the result, and write(at, value).

@@ -40,7 +40,7 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
 static const char line[] = BODY({
     const fine mean = splitting<real>::of(fold_near<sums>(0.0, [&](int64_t i) { return x0(i); }) / n);
     const auto d = [&](int64_t i) { return minus(x0(i), mean); };
-    const real rstd = 1 / sqrt(fold_near<sums>(0.0, [&](int64_t i) { return d(i) * d(i); }) / n + c->attr[EPS].f);
+    const real rstd = 1 / sqrt(fold<sums>(0.0, [&](int64_t i) { return (double)d(i) * d(i); }) / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
     each_of(
         [&](int64_t i) {

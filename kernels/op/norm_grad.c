@@ -127,11 +127,11 @@ static const char rows[] = BODY({
     const fine mean = splitting<real>::of(center ? fold_near<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0);
     const auto d = [&](int64_t i) { return minus(x0(i), mean); };
     const auto u = [&](int64_t i) { return weight ? x1(i) * (real)x2(i) : x1(i); };
-    const double squares = fold_near<sums>(0.0, [&](int64_t i) { return d(i) * d(i); });
+    const double squares = fold<sums>(0.0, [&](int64_t i) { return (double)d(i) * d(i); });
     const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
     const real r = rstd;
     const real sum = center ? fold_near<sums>(0.0, u) / n : 0;
-    const real sum_x = fold_near<sums>(0.0, [&](int64_t i) { return u(i) * d(i); }) * rstd * rstd / n;
+    const real sum_x = fold<sums>(0.0, [&](int64_t i) { return (double)u(i) * d(i); }) * rstd * rstd / n;
     each_of([&](int64_t i) { return r * (u(i) - sum - d(i) * sum_x); }, [&](int64_t i, real v) { y0(i, v); });
     keep(0, mean);
     keep(1, rstd);

@@ -46,7 +46,7 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const double squares = fold_near<sums>(0.0, [&](int64_t i) { return x0(i) * x0(i); });
+    const double squares = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x0(i); });
     const real rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
     each_of(
