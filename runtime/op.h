@@ -219,8 +219,8 @@ enum {
                               * checks no data */
     OP_FOLLOWS = 32768,   /* a task of a product may end with it: it has one result, which it may write over operand 0,
                            * and that may be the product's */
-    OP_TALLIES = 131072,  /* written with others that compute in f32 what operand 0 has in halves, and round at last: of
-                           * such that were cast to f32 it reads the halves, and does not round */
+    OP_TALLIES = 131072,  /* what operand 0 has in halves it computes in f32, and gives f32: of a cast to f32 it reads
+                           * the halves */
     OP_ANY_ORDER = 65536, /* where host code computes, its results' dimensions may lie in any order, at no cost */
 };
 
@@ -333,7 +333,6 @@ struct build {
     struct val *(*number)(struct build *b, double f);   /* a weak float */
     struct val *(*integer)(struct build *b, int64_t i); /* a weak integer */
     bool failed;
-    bool wide; /* what operators of OP_TALLIES compute in f32 stays so */
 };
 
 /* Read off a record what it says (runtime/op.c). */

@@ -283,22 +283,6 @@ autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
     return status;
 }
 
-/* An operator that computes in f32 what it has in halves reads these where it was given a cast of theirs; *wide: and
- * its result is f32 then, as under autocast. */
-static int
-tally(struct rille_session *s, const struct op *op, struct val **in, bool *wide)
-{
-    *wide = false;
-    if (!(op->flags & OP_TALLIES) || !in[0] || in[0]->is_number) return 0;
-    struct val *given = in[0];
-    struct strategy *strategy = build_take_strategy(s);
-    int status = build_halves_below(s, given, &in[0]);
-    s->strategy = strategy;
-    if (status) return status;
-    *wide = in[0] != given || (s->autocast != DT_NONE && dtype_is_half((enum dtype)given->type.dtype));
-    return 0;
-}
-
 int
 rille_autocast(struct rille_session *s, const char *dtype)
 {
@@ -337,10 +321,7 @@ call(struct rille_session *s, const struct op *op, int nargs, const struct rille
     TRY(operands(s, op, nargs, args, in, OPERANDS, nin));
     TRY(autocast(s, op, *nin, in));
     TRY(attributes(op, nattrs, attrs, *nin, in, attr));
-    TRY(tally(s, op, in, &s->wide));
-    int status = build_call(s, op, *nin, in, attr, NULL, res);
-    s->wide = false;
-    return status;
+    return build_call(s, op, *nin, in, attr, NULL, res);
 }
 
 int

@@ -710,9 +710,15 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
             struct val **res)
 {
     struct builder *b = (struct builder *)base;
-    struct val *out[OP_OUT] = {0};
+    struct val *out[OP_OUT] = {0}, *own[OP_OPERAND];
     if (base->failed) return NULL;
-    if (build_call(b->s, op, nin, in, attr, NULL, out)) {
+    int status = 0;
+    if (op->flags & OP_TALLIES) {
+        memcpy(own, in, sizeof *own * (size_t)nin);
+        status = build_halves_below(b->s, in[0], &own[0]);
+        in = own;
+    }
+    if (status || build_call(b->s, op, nin, in, attr, NULL, out)) {
         base->failed = true;
         return NULL;
     }
@@ -735,6 +741,5 @@ builder_integer(struct build *base, int64_t i)
 struct builder
 builder_of(struct rille_session *s)
 {
-    return (struct builder){
-        .base = {.add = builder_add, .number = builder_number, .integer = builder_integer, .wide = s->wide}, .s = s};
+    return (struct builder){.base = {.add = builder_add, .number = builder_number, .integer = builder_integer}, .s = s};
 }

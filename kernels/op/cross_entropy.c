@@ -72,8 +72,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     struct val *loss = split ? split_losses(b, c, in) : with_labels(b, &op_cross_entropy_rows, c, 2, in);
     if (c->attr[REDUCTION].i != NONE) loss = b_sum(b, loss, NULL, 0, false);
     if (c->attr[REDUCTION].i == MEAN) loss = b_div(b, loss, with_labels(b, &op_label_count, c, 1, in + 1));
-    bool wide = b->wide && dtype_is_half((enum dtype)c->in[0].dtype);
-    out[0] = wide ? loss : b_cast(b, loss, c->in[0].dtype);
+    out[0] = b_cast(b, loss, c->in[0].dtype);
     return b->failed ? (int)err_last() : 0;
 }
 
@@ -85,7 +84,7 @@ const struct op op_cross_entropy = {
              [IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},
              [SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target spread over all classes"}},
     .build = build,
-    .flags = OP_TALLIES,
+    .flags = OP_WIDE,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 reduction=sum label_smoothing=0.25", "f32{7} i64{}<7",
                "f32{5,3} i64{5}<3 ignore_index=1", "bf16{3,4} i64{3}<4 reduction=none"},
 };

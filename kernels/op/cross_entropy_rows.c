@@ -201,7 +201,7 @@ const struct op op_cross_entropy_rows = {
     .lines = lines,
     .kernel = variants,
     .say = ce_say,
-    .flags = OP_HIDDEN,
+    .flags = OP_HIDDEN | OP_TALLIES,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 label_smoothing=0.25", "f32{7} i64{}<7",
                "bf16{3,4} i64{3}<4 ignore_index=2", "f32{2,17} i64{2}<17"},
 };
