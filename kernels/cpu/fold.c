@@ -90,13 +90,14 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
         return BOTH(all, lane[0]);                                                                                     \
     }
 
-/* rows_W: FOLD_ROWS rows, each element to its sum, which stay in registers on the way down. The rows behind are asked
- * for, into the second cache: the sums and the rows at hand are what the first has room for. Xeon (Emerald Rapids), us,
- * into the second, into the first and unasked: f32{256,3072} 117, 139, 112; f32{4096,4096} 3,500, 6,400, 4,900. */
+/* rows_W: each element to its sum; sums stay in registers on the way down some rows. Of rows in memory those behind are
+ * asked for, into the second cache: the sums and the rows at hand are what the first has room for, and from the last
+ * cache asking takes longer than not. Xeon (Emerald Rapids), us, asked and unasked: f32{256,3072} 115 and 103,
+ * f32{4096,4096} 2,800 and 5,000. */
 #define DOWN(W, LEVEL)                                                                                                 \
-    LEVEL static void rows_##W(const float *x, int64_t apart, int64_t n, double *a)                                    \
+    LEVEL static void rows_##W(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *a)            \
     {                                                                                                                  \
-        enum { ABREAST = 32, N = ABREAST / W, LINE = 16 };                                                             \
+        enum { N = 8, ABREAST = N * W, LINE = 16 };                                                                    \
         int64_t i = 0;                                                                                                 \
         double number = 1;                                                                                             \
         IN_REGISTER(number);                                                                                           \
@@ -104,16 +105,16 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
         for (; i + ABREAST <= n; i += ABREAST) {                                                                       \
             doubles##W v[N];                                                                                           \
             for (int k = 0; k < N; k++) v[k] = *(doubles##W *)(a + i + W * k);                                         \
-            for (int r = 0; r < FOLD_ROWS; r++) {                                                                      \
+            for (int64_t r = 0; r < rows; r++) {                                                                       \
                 const float *at = x + r * apart + i;                                                                   \
-                if (W == 8) __builtin_prefetch(at + FOLD_ROWS * apart, 0, 2);                                          \
-                if (W == 8) __builtin_prefetch(at + FOLD_ROWS * apart + LINE, 0, 2);                                   \
+                for (int l = 0; W == 8 && far && l < ABREAST; l += LINE)                                               \
+                    __builtin_prefetch(at + rows * apart + l, 0, 2);                                                   \
                 for (int k = 0; k < N; k++) v[k] = SUM(v[k], WIDE##W(at + W * k));                                     \
             }                                                                                                          \
             for (int k = 0; k < N; k++) *(doubles##W *)(a + i + W * k) = v[k];                                         \
         }                                                                                                              \
-        for (; i < n; i++)                                                                                             \
-            for (int r = 0; r < FOLD_ROWS; r++) a[i] += x[r * apart + i];                                              \
+        for (int64_t r = 0; r < rows && i < n; r++)                                                                    \
+            for (int64_t k = i; k < n; k++) a[k] += x[r * apart + k];                                                  \
     }
 
 #define POWER(x) ((double)(x))
@@ -137,9 +138,9 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
 #define squares_8 squares_4
 #endif
 
-/* sums_of: rows of at least SHARE elements and fewer than SHORT, FOLD_ROWS at a time: one alone would wait for its own
+/* sums_of: rows of at least SHARE elements and fewer than SHORT, four at a time: one alone would wait for its own
  * additions. They are shares that add up in four vectors; each row by itself has the same bits. */
-enum { SHORT = 256 };
+enum { SHORT = 256, FOUR = 4 };
 VECTOR static void
 sums_of(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
 {
@@ -147,30 +148,30 @@ sums_of(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
     double number = 1;
     IN_REGISTER(number);
     const doubles4 one = (doubles4){0} + number;
-    for (int64_t r = 0; r < rows; r += FOLD_ROWS) {
-        const float *row[FOLD_ROWS];
-        doubles4 v[FOLD_ROWS][EACH], s[FOLD_ROWS];
+    for (int64_t r = 0; r < rows; r += FOUR) {
+        const float *row[FOUR];
+        doubles4 v[FOUR][EACH], s[FOUR];
         int64_t i = 0;
-        for (int k = 0; k < FOLD_ROWS; k++) row[k] = x + MIN(r + k, rows - 1) * apart;
-        for (int k = 0; k < FOLD_ROWS; k++)
+        for (int k = 0; k < FOUR; k++) row[k] = x + MIN(r + k, rows - 1) * apart;
+        for (int k = 0; k < FOUR; k++)
             for (int j = 0; j < EACH; j++) v[k][j] = (doubles4){0};
         for (; i + SHARE <= n; i += SHARE)
-            for (int k = 0; k < FOLD_ROWS; k++)
+            for (int k = 0; k < FOUR; k++)
                 for (int j = 0; j < EACH; j++) v[k][j] = SUM(v[k][j], WIDE4(row[k] + i + j * W));
         for (int j = 0; j < EACH && i < n; j++) {
             ints4 mask = *(const ints4 *)(keep + (n - i) + j * W);
-            for (int k = 0; k < FOLD_ROWS; k++) {
+            for (int k = 0; k < FOUR; k++) {
                 floats4 part = (floats4)(*(const ints4 *)(row[k] + n - SHARE + j * W) & mask);
                 v[k][j] = SUM(v[k][j], WIDE4(part));
             }
         }
-        for (int k = 0; k < FOLD_ROWS; k++) s[k] = (v[k][0] + v[k][1]) + (v[k][2] + v[k][3]);
+        for (int k = 0; k < FOUR; k++) s[k] = (v[k][0] + v[k][1]) + (v[k][2] + v[k][3]);
         doubles4 low =
             __builtin_shufflevector(s[0], s[1], 0, 4, 2, 6) + __builtin_shufflevector(s[0], s[1], 1, 5, 3, 7);
         doubles4 high =
             __builtin_shufflevector(s[2], s[3], 0, 4, 2, 6) + __builtin_shufflevector(s[2], s[3], 1, 5, 3, 7);
         doubles4 all = __builtin_shufflevector(low, high, 0, 1, 4, 5) + __builtin_shufflevector(low, high, 2, 3, 6, 7);
-        for (int k = 0; k < MIN(FOLD_ROWS, rows - r); k++) a[r + k] += all[k];
+        for (int k = 0; k < MIN(FOUR, rows - r); k++) a[r + k] += all[k];
     }
 }
 
@@ -196,7 +197,7 @@ fold_squares(const float *x, int64_t n)
 }
 
 void
-fold_rows(const float *x, int64_t apart, int64_t n, double *a)
+fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *a)
 {
-    (machine_takes_wide() ? rows_8 : rows_4)(x, apart, n, a);
+    (machine_takes_wide() ? rows_8 : rows_4)(x, apart, rows, n, far, a);
 }

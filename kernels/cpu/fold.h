@@ -5,14 +5,16 @@
 #ifndef RILLE_KERNELS_CPU_FOLD_H
 #define RILLE_KERNELS_CPU_FOLD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum { FOLD_ROWS = 4 };
+enum { FOLD_ROWS = 16 };
 double fold_prod(const float *x, int64_t n);
 double fold_squares(const float *x, int64_t n);
 /* Adds the sums of rows of n elements, `apart`, each to its own. */
 void fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *sum);
-/* Adds FOLD_ROWS rows of n elements, `apart`, to n sums, which are aligned to 64 bytes. */
-void fold_rows(const float *x, int64_t apart, int64_t n, double *sum);
+/* Adds 1 to FOLD_ROWS rows of n elements, `apart`, to n sums, which are aligned to 64 bytes. far: rows lie in memory,
+ * not in a cache. */
+void fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *sum);
 
 #endif

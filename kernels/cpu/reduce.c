@@ -29,7 +29,7 @@
 #include <math.h>
 
 enum { AXIS, KEEPDIM };
-enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024 };
+enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
 enum { SHORT = 16, NARROW = 256 }; /* of rows that are reduced; of rows side by side */
 enum { ABREAST = 4, SHORT_ROW = 256 };
 enum { GRAIN = 32768 }; /* elements that are worth a thread */
@@ -371,9 +371,9 @@ fold_f32_prod(const void *x, int64_t apart, int64_t rows, int64_t n, void *accum
 }
 
 static void
-join_f32_sum_rows(const void *x, int64_t apart, int64_t n, void *accumulator)
+join_f32_sum_rows(const void *x, int64_t apart, int64_t rows, int64_t n, bool far, void *accumulator)
 {
-    fold_rows(x, apart, n, accumulator);
+    fold_rows(x, apart, rows, n, far, accumulator);
 }
 
 JOIN(f32_sum, float, double, real_sum)
@@ -414,8 +414,8 @@ fold_f32_min_rows(const void *x, int64_t apart, int64_t rows, int64_t n, void *a
 struct loops_of {
     void (*fold)(const void *x, int64_t apart, int64_t rows, int64_t n, void *a);
     void (*join)(const void *x, int64_t n, void *a);
-    void (*join_rows)(const void *x, int64_t apart, int64_t n,
-                      void *a); /* of FOLD_ROWS rows that lie ready; NULL: there is none */
+    /* Of up to FOLD_ROWS rows that lie ready; far: in memory. NULL: there is none. */
+    void (*join_rows)(const void *x, int64_t apart, int64_t rows, int64_t n, bool far, void *a);
 };
 static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
     [COMP_F32] = {[RED_SUM] = {fold_f32_sum, join_f32_sum, join_f32_sum_rows},
@@ -451,8 +451,8 @@ struct reduction {
     enum reduce reduce;
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
     int nkept, ngone;
-    bool row_gone;
-    int64_t piece; /* of a kept row: at most BLOCK */
+    bool row_gone, far; /* far: the operand is more than caches hold */
+    int64_t piece;      /* of a kept row: at most BLOCK */
 };
 
 /* Rows of a few elements that are reduced would cost a call each: the innermost loop that is kept becomes the row, if
@@ -563,15 +563,15 @@ static int64_t
 join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, int64_t n, void *buffer,
           void *accumulator)
 {
-    if (!p->f.join_rows || left < FOLD_ROWS) {
-        p->f.join(block_at(p, in, n, buffer), n, accumulator);
-        return 1;
-    }
-    const float *x = block_at(p, in, n, buffer);
     bool ready = lies_ready(p);
-    for (int64_t r = 1; r < FOLD_ROWS && !ready; r++) block_at(p, in + r * apart, n, (float *)buffer + r * n);
-    p->f.join_rows(x, ready ? apart : n, n, accumulator);
-    return FOLD_ROWS;
+    int64_t rows = p->f.join_rows ? MIN(left, ready ? FOLD_ROWS : BROUGHT) : 1;
+    const void *x = block_at(p, in, n, buffer);
+    for (int64_t r = 1; r < rows && !ready; r++) block_at(p, in + r * apart, n, (float *)buffer + r * n);
+    if (rows == 1)
+        p->f.join(x, n, accumulator);
+    else
+        p->f.join_rows(x, ready ? apart : n, rows, n, p->far, accumulator);
+    return rows;
 }
 
 /* Rows of a few elements, one behind the other, are joined as a long row of several, whose parts are joined then. */
@@ -703,7 +703,7 @@ reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2; /* FOLD_ROWS rows of floats are a block */
+    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2; /* BROUGHT rows of floats are a block */
     if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);
     team_run(threads, units, 1 + GRAIN * units / numel, p->row_gone ? fold_range : join_range, p);
@@ -772,6 +772,7 @@ reduce_run(const struct kcall *k, const void *state)
     p.wide = wide(p.type, r);
     p.wide_bytes = compute_bytes(p.wide);
     p.f = loops_of[p.type][r];
+    p.far = view_numel(x) * (int64_t)p.in_bytes > FAR;
     if (view_numel(x) == 0) {
         fill(&p, y);
         return 0;

@@ -110,16 +110,15 @@ tanh_one(float x)
     return x != x ? x : copysignf(t / (t + 2.0f), x);
 }
 
-/* (1 - e^-(k r)) / k, |k r| <= 0.35: what a factor 1 less k times this takes off is little, and so are its roundings.
- */
+/* 1 - e^-r, |r| <= 0.35: what a factor 1 less this takes off is little, and so are its roundings. */
 INLINE float
-missing(float r, float k)
+missing(float r)
 {
-    float q = -0.00139517046f * (k * k * k * k * k);
-    q = fmaf(q, r, 0.00836959006f * (k * k * k * k));
-    q = fmaf(q, r, -0.0416661874f * (k * k * k));
-    q = fmaf(q, r, 0.16666513f * (k * k));
-    q = fmaf(q, r, -0.5f * k);
+    float q = -0.00139517046f;
+    q = fmaf(q, r, 0.00836959006f);
+    q = fmaf(q, r, -0.0416661874f);
+    q = fmaf(q, r, 0.16666513f);
+    q = fmaf(q, r, -0.5f);
     return fmaf(r * r, q, r);
 }
 
@@ -139,7 +138,7 @@ INLINE struct decay
 decay_of(float a, float low)
 {
     float whole = fmaf(a, -1.44269504f, 0x1.8p23f + 64.0f), n = whole - (0x1.8p23f + 64.0f);
-    float less = missing(fmaf(n, -2.12194440e-4f, fmaf(n, 0.693359375f, a)) + low, 1.0f);
+    float less = missing(fmaf(n, -2.12194440e-4f, fmaf(n, 0.693359375f, a)) + low);
     uint32_t power = bits_of(whole) << 23;
     return (struct decay){power, less, scaled(1.0f - less, power)};
 }
@@ -229,7 +228,7 @@ struct both {
 INLINE float
 less_part(float x, float part)
 {
-    return fmaf(part, -0x1p-64f, -0.0f > x ? -0.0f : x);
+    return fmaf(part, -0x1p-64f, x < 0 ? 0.0f : x);
 }
 
 /* The slope of -|x|, 2^-64 part, or what that leaves of 1. */
@@ -240,31 +239,37 @@ slope_of(float x, float part)
     return fmaf(part, x < 0 ? 0x1p-64f : -0x1p-64f, x < 0 ? 0.0f : 1.0f);
 }
 
-/* x Phi(x) and Phi(x) + x phi(x); beyond -14.6 they are 0. With a = |x| and d(a) = e^(-a^2 / 2) sqrt(2 / pi), the
- * density is d / 2 and Phi(-a) is d / 2 times under / (a (under + more) + first), polynomials in a that are 1.3e-8 off:
- * what `under` is off is in both parts of the quotient, and the others are little of it where a is large. Of 2,500
- * factors of both this is the one with which roundings add up least. The square of a enters unrounded what is left of
- * it, which begins at -2 log sqrt(2 / pi); the polynomials take back what 2 ln 2 is off as one float. */
-#define GELU_FIRST 0.45158273f
+/* x Phi(x) and Phi(x) + x phi(x); beyond -14.6 they are 0. With a = |x|, e^(-a^2 / 2) is 2^n e^(-r / 2), r = a^2 + n ln
+ * 4: ln 4 has 15 bits, so that n times it is exact and a^2 enters unrounded, and a rest. Phi(-a) is e^(-a^2 / 2) times
+ * share / 2^64 = under / (a (sqrt(2 pi) under + more) + 1.77), polynomials in a that are 1.6e-8 off: what `under` is
+ * off is in both parts of the quotient, and the others are little of it where a is large. Of 60 factors of both this is
+ * the one with which roundings add up least. */
+#define LN4      (22713.0f / 16384.0f)
+#define LN4_REST 2.85721364e-6f
+#define UP       0x1p64f
 INLINE struct both
 gelu_both(float x)
 {
-    float a = at_most(fabsf(x), 14.6f), square = a * a, rest = fmaf(a, a, -square);
-    float whole = fmaf(square + GELU_FIRST, -0.72134752f, 0x1.8p23f + 64.0f), n = whole - (0x1.8p23f + 64.0f);
-    float less = missing(fmaf(n, 1.38629436f, square) + (rest + GELU_FIRST), 0.5f); /* twice the part of d */
-    uint32_t quarter = (bits_of(whole) << 23) - (2u << 23);
-    float under = 1.05772519f, more = 0.000164620011f;
-    under = fmaf(under, a, 10.039916f);
-    under = fmaf(under, a, 43.976284f);
-    under = fmaf(under, a, 102.612785f);
-    under = fmaf(under, a, 113.320953f);
-    more = fmaf(more, a, 1.05132771f);
-    more = fmaf(more, a, 10.1525145f);
-    more = fmaf(more, a, 40.6946411f);
-    float share = under / fmaf(a, under + more, 90.417038f);
-    float half = a * scaled(share, quarter), slope_half = scaled(share - a, quarter);
-    return (struct both){less_part(x, fmaf(-half, less, half + half)),
-                         slope_of(x, fmaf(-slope_half, less, slope_half + slope_half))};
+    float a = at_most(fabsf(x), 14.6f), square = a * a, whole = fmaf(square, -0.72134752f, 0x1.8p23f);
+    float r = fmaf(square, -LN4_REST / LN4, fmaf(a, a, fmaf(whole, LN4, -0x1.8p23f * LN4)));
+    float less = -2.17716549e-5f; /* 1 - e^(-r (1 + LN4_REST / LN4) / 2) on +-0.694 */
+    less = fmaf(less, r, 2.61539732e-4f);
+    less = fmaf(less, r, -2.60417551e-3f);
+    less = fmaf(less, r, 2.08332600e-2f);
+    less = fmaf(less, r, -0.125000516f);
+    less = fmaf(fmaf(less, r, 1.03592646e-6f), r, 0.5f * r);
+    float under = UP * 0.00859795511f, more = 2.10232588e-6f;
+    under = fmaf(under, a, UP * 0.0805534869f);
+    under = fmaf(under, a, UP * 0.349506795f);
+    under = fmaf(under, a, UP * 0.808898449f);
+    under = fmaf(under, a, UP * 0.884114802f);
+    more = fmaf(more, a, 0.0214558281f);
+    more = fmaf(more, a, 0.203777298f);
+    more = fmaf(more, a, 0.812494755f);
+    float share = under / fmaf(a, fmaf(under, 2.50662827f / UP, more), 1.7682296f);
+    uint32_t power = bits_of(whole) << 23;
+    float part = a * scaled(share, power), slope = scaled(fmaf(a, UP * -0.398942280f, share), power);
+    return (struct both){less_part(x, fmaf(-part, less, part)), slope_of(x, fmaf(-slope, less, slope))};
 }
 
 /* x / 2 (1 + tanh u) = x s(v), s the logistic function, v = 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3), and s + x s (1 -
