@@ -1,4 +1,4 @@
--- gpu.lua - what a GPU does in Rille: products, attention, norms, AdamW, a training step of GPT-2 in bf16.
+-- gpu.lua - what a GPU does in Rille: products, convolutions, attention, norms, AdamW, a training step of GPT-2 in bf16.
 --
 --   rille -d cuda:0 bench/gpu.lua [--rounds 10] [--peak 989] [--small] [--kind cuda]      bench/gpu.sh runs it beside PyTorch
 --
@@ -37,6 +37,28 @@ local function products()
       local x, w = random({n, n}, dtype), random({n, n}, dtype)
       local step = rille.graph(function(a, b) return a:matmul(b) end)
       if wanted(case) then report(case, 2 * n ^ 3 / 1e12, "TFLOP/s", function() return step(x, w) end) end
+    end
+  end
+end
+
+-- Of an image, of its kernel; sizes of a layer in the middle of a ResNet.
+local function convolutions()
+  local batch, c, size = small and 2 or 64, small and 8 or 128, small and 8 or 28
+  for _, dtype in ipairs {"f32", "bf16"} do
+    local x = random({batch, c, size, size}, dtype):detach():requires_grad_(true)
+    local w = random({c, c, 3, 3}, dtype):detach():requires_grad_(true)
+    local g = random({batch, c, size, size}, dtype)
+    local function slope(of) -- a pass over g, and the gradient
+      return rille.grad((x:conv2d(w, {padding = 1}) * g):sum(), {of})
+    end
+    local ways = {
+      {"conv2d", function() return x:conv2d(w, {padding = 1}) end},
+      {"conv2d_grad_x", function() return slope(x) end},
+      {"conv2d_grad_w", function() return slope(w) end},
+    }
+    for _, way in ipairs(ways) do
+      local case = ("%s %d x %d x %d x %d, 3 x 3 %s"):format(way[1], batch, c, size, size, dtype)
+      if wanted(case) then report(case, 2 * batch * size ^ 2 * c ^ 2 * 9 / 1e12, "TFLOP/s", rille.graph(way[2])) end
     end
   end
 end
@@ -111,6 +133,7 @@ local function updates()
 end
 
 products()
+convolutions()
 attention()
 norms()
 updates()

@@ -51,6 +51,23 @@ def products():
             report(f"product {n} {name}", 2 * n**3 / 1e12, "TFLOP/s", f)
 
 
+def convolutions():
+    batch, c, size = 64, 128, 28
+    back = torch.ops.aten.convolution_backward
+    rest = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+        x, g = (random(batch, c, size, size, dtype=dtype) for _ in range(2))
+        w = random(c, c, 3, 3, dtype=dtype)
+        ways = (
+            ("conv2d", lambda: F.conv2d(x, w, padding=1)),
+            ("conv2d_grad_x", lambda: back(g, x, w, None, *rest, [True, False, False])),
+            ("conv2d_grad_w", lambda: back(g, x, w, None, *rest, [False, True, False])),
+        )
+        for way, f in ways:
+            case = f"{way} {batch} x {c} x {size} x {size}, 3 x 3 {name}"
+            report(case, 2 * batch * size**2 * c**2 * 9 / 1e12, "TFLOP/s", made(f))
+
+
 def attention():
     for t in (1024, 4096):
         b, h, d = 8, 12, 64
@@ -134,7 +151,8 @@ def training(name, layers, heads, width, batch):
 
 
 torch.backends.cuda.matmul.allow_tf32 = False
-for part in (products, attention, norms, updates):
+torch.backends.cudnn.allow_tf32 = False
+for part in (products, convolutions, attention, norms, updates):
     part()
 for m in (("124M", 12, 12, 768, 8), ("1558M", 48, 25, 1600, 2)):
     training(*m)

@@ -17,6 +17,7 @@
 #include "runtime/file.h"
 #include "runtime/hash.h"
 #include "runtime/str.h"
+#include "t/cuda-samples.h"
 #include "t/gpu.h"
 #include "t/trial.h"
 
@@ -153,88 +154,23 @@ add_operator(const struct op *op, uint64_t seed)
 }
 
 static void
-add_cases(uint64_t seed)
+add_long(uint64_t seed)
 {
-    static const struct {
-        const char *op, *text;
-    } list[] = {
-        {"add", "f32{0,5} f32{5}"},
-        {"add", "f32{3,1024} f32{1024}"},
-        {"lt", "f32{7,1,5} bf16{1,9,5}"},
-        {"cast", "f64{37} dtype=u8"},
-        {"cast", "f64{37} dtype=bf16"},
-        {"cast", "i64{37} dtype=f16"},
-        {"cast", "f16{37} dtype=i32"},
-        {"cast", "f32{37} dtype=bool"},
-        {"sum", "f32{2500}"},
-        {"sum", "f32{3,2500} axis=1"},
-        {"sum", "bf16{3,1100} axis=0"},
-        {"max", "f64{5,1027} axis=1 keepdim=1"},
-        {"min", "i32{3,4,5,6} axis=0,2"},
-        {"sum", "f32{600,70} axis=1"},
-        {"sum", "f32{3,0} axis=1"},
-        {"prod", "f32{300,20} axis=1"},
-        {"any", "bool{300,20} axis=1"},
-        {"sum", "f32{70000}"},
-        {"sum", "bf16{3000,70} axis=0"},
-        {"max", "f32{5,700,9} axis=1"},
-        {"norm_grad", "f32{500,40} f32{500,40} f32{40}"},
-        {"norm_grad", "bf16{300,600} bf16{300,600} -"},
-        {"prod", "i64{66000} axis=0"},
-        {"max", "bf16{66000,2} axis=0 keepdim=1"},
-        {"attention", "f32{2,70,5} f32{2,300,5} f32{2,300,4} bool{1,300} is_causal=true scale=0.5"},
-        {"attention_grad", "f32{2,9,5} f32{2,300,5} f32{2,300,4} - f32{2,9,4} is_causal=true scale=0.5"},
-        {"adamw", "f32{300,3} f32{300,3} f32{300,3} f32{300,3} #0.01 #3"},
-        {"adamw", "f32{300,30} f32{300,30} f32{300,30} f32{300,30} #0.01 #3 f32{}"},
-        {"sgd", "bf16{9000} f32{9000} bf16{9000} #0.01 momentum=0.9"},
-        {"softmax", "f32{300,30}"},
-        {"softmax", "f32{3,1000}"},
-        {"reshape", "f32{4,6} shape=3,8"},
-        {"transpose", "f32{3,5,7} axis0=0 axis1=2"},
-        {"concat", "i64{3,2} f32{3,1} bool{3,2} axis=1"},
-        {"index_add", "f32{300,70} i64{3,150}<300 f32{3,150,70} axis=0"},
-        {"index_add", "f64{2,5,300} i64{40}<5 f64{2,40,300} axis=1"},
-        {"index_add_to", "f32{300,70} i64{3,150}<300 f32{3,150,70} axis=0"},
-        {"index_add_to", "f64{2,5,300} i64{40}<5 f64{2,40,300} axis=1"},
-        {"attention_softmax", "f32{2,4,300} bool{4,1} scale=0.5 is_causal=true"},
-        {"topk", "f32{300,20} k=3 axis=0"},
-        {"topk", "bf16{300,20} k=5 largest=false"},
-        {"matmul", "f32{70,40} f32{40,67}"},
-        {"matmul", "f32{2,66,0} f32{0,3}"},
-        {"contract", "f32{3,11,70} f32{3,11,5}"},
-        {"conv2d", "f32{2,4,9,8} f32{66,2,3,3} - padding=1 stride=2,1 groups=2"},
-    };
-    for (size_t i = 0; i < countof(list); i++)
-        for (int m = 0; m < NMEMORY && is_tried(list[i].op); m++)
-            add_work(op_find(list[i].op), list[i].text, (enum memory)m, seed);
+    for (size_t i = 0; i < countof(long_samples); i++)
+        for (int m = 0; m < NMEMORY && is_tried(long_samples[i].op); m++)
+            add_work(op_find(long_samples[i].op), long_samples[i].text, (enum memory)m, seed);
 }
 
-/* Attention by matrix products: more rows than a block has, sizes that fill no fragment, masks, what is not whole. */
 static void
-add_attention(uint64_t seed)
+add_warps(uint64_t seed)
 {
-    static const struct {
-        const char *op, *text;
-    } list[] = {
-        {"attention", "bf16{1,140,64} bf16{1,140,64} bf16{1,140,64} - is_causal=true scale=0.125"},
-        {"attention", "f16{2,1,40,24} f16{1,2,140,24} f16{1,2,140,40} f32{40,140} scale=0.2"},
-        {"attention", "bf16{1,70,128} bf16{1,140,128} bf16{1,140,128} bool{140} is_causal=true scale=0.1"},
-        {"attention", "f16{140,7} f16{131,7} f16{131,3} - is_causal=true scale=0.4"},
-        {"attention", "bf16{2,20,8} bf16{2,1,8} bf16{2,1,8} - is_causal=true"},
-        {"attention", "bf16{2,9,144} bf16{2,20,144} bf16{2,20,8}"},
-        {"attention_grad", "bf16{1,140,64} bf16{1,140,64} bf16{1,140,64} - bf16{1,140,64} is_causal=true scale=0.125"},
-        {"attention_grad", "f16{2,1,40,24} f16{1,2,140,24} f16{1,2,140,40} f32{40,140} f16{2,2,40,40} scale=0.2"},
-        {"attention_grad",
-         "bf16{1,70,128} bf16{1,140,128} bf16{1,140,128} bool{140} bf16{1,70,128} is_causal=true scale=0.1"},
-        {"attention_grad", "f16{140,7} f16{131,7} f16{131,3} - f16{140,3} is_causal=true scale=0.4"},
-    };
     static const enum memory memory[] = {DENSE, ASTRAY, REPEATED};
-    for (size_t i = 0; i < countof(list); i++)
-        for (size_t m = 0; m < countof(memory) && is_tried(list[i].op); m++)
-            add_work(op_find(list[i].op), list[i].text, memory[m], seed);
+    for (size_t i = 0; i < countof(warp_samples); i++)
+        for (size_t m = 0; m < countof(memory) && is_tried(warp_samples[i].op); m++)
+            add_work(op_find(warp_samples[i].op), warp_samples[i].text, memory[m], seed);
     strange = true;
-    for (size_t i = 0; i < countof(list); i++)
-        if (is_tried(list[i].op)) add_work(op_find(list[i].op), list[i].text, DENSE, seed);
+    for (size_t i = 0; i < countof(warp_samples); i++)
+        if (is_tried(warp_samples[i].op)) add_work(op_find(warp_samples[i].op), warp_samples[i].text, DENSE, seed);
     strange = false;
 }
 
@@ -762,8 +698,8 @@ main(int argc, char **argv)
     }
     for (int i = 0; i < op_count; i++)
         if (is_tried(op_table[i]->name)) add_operator(op_table[i], seed);
-    add_cases(seed);
-    add_attention(seed);
+    add_long(seed);
+    add_warps(seed);
     add_looks(seed);
     if (is_tried("combine")) add_sums(seed);
     add_bundles();

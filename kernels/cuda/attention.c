@@ -143,6 +143,7 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
     making_words(&m, 5, (int64_t[]){jobs, heads, scores.dim[batch], scores.dim[batch + 1], q->offset[batch]});
     making_words(&m, batch, scores.dim);
     if (batch == 0) making_word(&m, 1);
+    str_add(&m.head, cuda_fragments_text);
     str_add(&m.head, cuda_attention_text);
     str_addf(&m.head,
              "struct attending {\n    const args &a;\n    typedef %s half;\n"

@@ -593,7 +593,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0> struct team {
     }
 };
 
-/* ---- products of matrices ---- */
+/* ---- sums of products ---- */
 
 DEVICE float
 add_product(float sum, float x, float y)
@@ -609,68 +609,4 @@ DEVICE int64_t
 add_product(int64_t sum, int64_t x, int64_t y)
 {
     return sums::join(sum, products::join(x, y));
-}
-template <class C>
-DEVICE bool
-is_finite(C x)
-{
-    return x - x == 0;
-}
-DEVICE bool
-is_finite(int64_t)
-{
-    return true;
-}
-
-/* count products of m x k and k x n: put(b, i, j, sum over l of left(b, i, l) right(b, l, j)), where meets(b, l, j).
- *
- * A block computes TILE x TILE results at a time, a thread EACH x EACH of them, GAP apart. SLICE columns of the left
- * factor and rows of the right one lie in shared memory, with zeros where there is nothing; sums are made in the order
- * of l. Zeros of the right factor count for nothing: beside a left factor that is infinite or NaN they are passed over. */
-enum { TILE = 64, SLICE = 16, EACH = 4, GAP = TILE / EACH };
-
-template <class C, class Left, class Right, class Put, class Meets>
-DEVICE void
-multiply(int64_t count, int64_t m, int64_t n, int64_t k, Left left, Right right, Put put, Meets meets)
-{
-    __shared__ C x[SLICE][TILE + 1], y[SLICE][TILE];
-    const int64_t across = (n + TILE - 1) / TILE, each = (m + TILE - 1) / TILE * across;
-    const int row = threadIdx.x / GAP, col = threadIdx.x % GAP;
-    for (int64_t t = blockIdx.x; t < count * each; t += gridDim.x) {
-        const int64_t b = t / each, i0 = t % each / across * TILE, j0 = t % across * TILE;
-        C sum[EACH][EACH] = {};
-        for (int64_t l0 = 0; l0 < k; l0 += SLICE) {
-            bool odd = false;
-            for (int e = threadIdx.x; e < TILE * SLICE; e += blockDim.x) {
-                const int64_t i = i0 + e / SLICE, l = l0 + e % SLICE;
-                const C v = i < m && l < k ? (C)left(b, i, l) : 0;
-                x[e % SLICE][e / SLICE] = v;
-                odd |= !is_finite(v);
-            }
-            for (int e = threadIdx.x; e < TILE * SLICE; e += blockDim.x) {
-                const int64_t j = j0 + e % TILE, l = l0 + e / TILE;
-                y[e / TILE][e % TILE] = j < n && l < k && meets(b, l, j) ? (C)right(b, l, j) : 0;
-            }
-            odd = __syncthreads_or(odd);
-            for (int l = 0; l < SLICE; l++)
-                for (int s = 0; s < EACH; s++) {
-                    const int64_t j = j0 + col + s * GAP;
-                    if (odd && (j >= n || l0 + l >= k || !meets(b, l0 + l, j))) continue;
-                    for (int r = 0; r < EACH; r++)
-                        sum[r][s] = add_product(sum[r][s], x[l][row + r * GAP], y[l][col + s * GAP]);
-                }
-            __syncthreads();
-        }
-        for (int r = 0; r < EACH; r++)
-            for (int s = 0; s < EACH; s++) {
-                const int64_t i = i0 + row + r * GAP, j = j0 + col + s * GAP;
-                if (i < m && j < n) put(b, i, j, sum[r][s]);
-            }
-    }
-}
-template <class C, class Left, class Right, class Put>
-DEVICE void
-multiply(int64_t count, int64_t m, int64_t n, int64_t k, Left left, Right right, Put put)
-{
-    multiply<C>(count, m, n, k, left, right, put, [](int64_t, int64_t, int64_t) { return true; });
 }

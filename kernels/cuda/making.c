@@ -235,9 +235,10 @@ add_reader(struct making *m, int k, const struct view *v)
     str_addf(&m->head,
              "    METHOD int64_t x%d_at(const int64_t *at) const\n    {\n        int64_t o = 0;\n"
              "        for (int d = 0; d < %d; d++) o += at[d] * a.x%d.stride[d];\n        return o;\n    }\n"
-             "    METHOD %s x%d_from(int64_t o) const { return get<%s>(((const %s *)a.x%d.data)[o]); }\n"
+             "    METHOD %s x%d_stored(int64_t o) const { return ((const %s *)a.x%d.data)[o]; }\n"
+             "    METHOD %s x%d_from(int64_t o) const { return get<%s>(x%d_stored(o)); }\n"
              "    METHOD %s x%d(const int64_t *at) const { return x%d_from(x%d_at(at)); }\n",
-             k, v->ndim, k, type, k, type, memory, k, type, k, k, k);
+             k, v->ndim, k, memory, k, memory, k, type, k, type, k, type, k, k, k);
     str_addf(&m->member, "    int64_t dense%d;\n", k);
     making_word(m, view_is_dense(v));
     str_addf(&m->head,

@@ -3,12 +3,13 @@
 
 #include "kernels/op/build.h"
 #include "runtime/error.h"
+#include "sbp/rule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { TILE = 64 }; /* as in device.cuh */
+enum { TILE = 64 }; /* as in product.cuh */
 
 void
 cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch, uint64_t piece,
@@ -556,30 +557,135 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
 
 /* ---- product ---- */
 
+/* What factors are in shared memory: halves, which warps multiply, where the first operand is of halves and the second
+ * of what they hold exactly. */
+static const char *
+factor_of(const struct kcall *k)
+{
+    enum dtype first = (enum dtype)k->in[0].dtype, second = (enum dtype)k->in[1].dtype, y = (enum dtype)k->out[0].dtype;
+    bool halves = dtype_is_half(first) && (second == first || second == DT_U8) && compute_of(y) == COMP_F32;
+    return halves ? making_memory(first) : "real";
+}
+
+/* Positions along dimensions, and sums of a few: of attributes, too. */
+static const char *
+coordinate_of(const struct kcall *k)
+{
+    const struct call *c = k->call;
+    int64_t most = view_numel(&k->out[0]);
+    for (int i = 0; i < c->nin; i++)
+        if (k->in[i].dtype != DT_NONE) most = MAX(most, view_numel(&k->in[i]));
+    for (int i = 0; i < op_nattr(c->op); i++)
+        for (int j = 0; j < c->attr[i].n; j++) most = MAX(most, c->attr[i].list[j]);
+    return most < INT32_MAX / 8 ? "int32_t" : "int64_t";
+}
+
+/* Elements of a sum. */
+static double
+sum_length(struct arena *a, const struct kcall *k)
+{
+    const struct call *c = k->call;
+    struct rule rule;
+    double n = (double)MAX(view_numel(&k->out[0]), 1);
+    if (c->op->flops) return c->op->flops(c) / 2 / n;
+    if (rule_of_call(a, c, NULL, &rule)) return err_clear(), 0;
+    return rule_points(&rule) / n;
+}
+
+/* Into how many parts the sums of few results are cut: by sizes alone, so that bits do not depend on the GPU. */
+static int64_t
+product_parts(struct arena *a, const struct kcall *k)
+{
+    enum { TILES = 256, LEAST = 512, MOST = 64 };
+    int64_t tiles = (view_numel(&k->out[0]) + TILE * TILE - 1) / (TILE * TILE), parts = 1;
+    double length = sum_length(a, k);
+    while (parts < MOST && tiles * parts < TILES && length / (double)parts > LEAST) parts *= 2;
+    return parts;
+}
+
+/* Of a pass: the struct of the body, whose results are sums of a part, and go to scratch if there are several. */
+static void
+begin_product(struct making *m, const struct kcall *k, int64_t parts)
+{
+    const struct view *y = &k->out[0];
+    const char *real = making_compute(compute_of((enum dtype)y->dtype)), *memory = making_memory((enum dtype)y->dtype);
+    making_add_whole(m, 'y', 0, k->call->nin, y);
+    str_add(&m->member, "    int64_t count, parts;\n");
+    making_words(m, 2, (int64_t[]){view_numel(y), parts});
+    str_addf(&m->head,
+             "    enum { NDIM = %d };\n    METHOD int64_t size(int d) const { return a.y0.dim[d]; }\n"
+             "    METHOD void store(const int64_t *at, %s v) const\n    {\n        int64_t o = 0;\n"
+             "        for (int d = 0; d < NDIM; d++) o += at[d] * a.y0.stride[d];\n"
+             "        ((%s *)a.y0.data)[o] = put<%s>(v);\n    }\n",
+             y->ndim, real, memory, memory);
+    if (parts == 1) return;
+    str_add(&m->member, "    void *scratch;\n");
+    making_fill(m, FILL_SCRATCH, 0, 0);
+    str_addf(
+        &m->head,
+        "    METHOD %s &part_of(int64_t part, int64_t i) const { return ((%s *)a.scratch)[part * a.count + i]; }\n",
+        real, real);
+}
+
+/* The sums of parts, added up in their order. */
+static int
+join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_source *s)
+{
+    struct making m = making_begin(a, s);
+    const char *real = making_compute(compute_of((enum dtype)k->out[0].dtype));
+    making_what(&m, k->call->op->name);
+    making_what(&m, "parts");
+    str_add(&m.head, "struct product {\n    const args &a;\n");
+    begin_product(&m, k, parts);
+    str_add(&m.head, "};\n");
+    str_addf(&m.body,
+             "    const product p = {a};\n"
+             "    for (int64_t i = block * blockDim.x + threadIdx.x; i < a.count; i += blocks * blockDim.x) {\n"
+             "        %s sum = p.part_of(0, i);\n"
+             "        for (int64_t part = 1; part < a.parts; part++) sum = sums::join(sum, p.part_of(part, i));\n"
+             "        int64_t at[8], rest = i;\n"
+             "        for (int d = product::NDIM - 1; d >= 0; rest /= p.size(d--)) at[d] = rest %% p.size(d);\n"
+             "        p.store(at, sum);\n    }\n",
+             real);
+    return making_finish(&m, "product", view_numel(&k->out[0]));
+}
+
 /* Blocks are many enough for tiles of one row; those that find none end at once. */
 static int
 make_product(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
     const struct call *c = k->call;
-    const struct view *y = &k->out[0];
-    const char *real = making_compute(compute_of((enum dtype)y->dtype)), *memory = making_memory((enum dtype)y->dtype);
+    int64_t parts = product_parts(a, k), n = view_numel(&k->out[0]);
+    const char *real = making_compute(compute_of((enum dtype)k->out[0].dtype)), *factor = factor_of(k);
     making_what(&m, c->op->name);
-    str_addf(&m.head, "struct product {\n    const args &a;\n    typedef %s real;\n", real);
+    str_add(&m.head, cuda_fragments_text);
+    str_add(&m.head, cuda_product_text);
+    str_addf(
+        &m.head,
+        "typedef %s real;\nstruct product : products<real, %s> {\n    typedef %s coordinate;\n    const args &a;\n",
+        real, factor, coordinate_of(k));
+    s->parts.crowd = 2;
+    str_add(&m.head, "    METHOD product(const args &args_) : a(args_)\n    {\n        parts = a.parts;\n    }\n");
     making_add_names(&m.head, c->op);
     for (int i = 0; i < c->nin; i++) making_add_operand(&m, k, i);
-    making_add_whole(&m, 'y', 0, c->nin, y);
-    str_addf(&m.head,
-             "    enum { NDIM = %d };\n    METHOD int64_t size(int d) const { return a.y0.dim[d]; }\n"
-             "    METHOD void write(const int64_t *at, real v) const\n    {\n        int64_t o = 0;\n"
-             "        for (int d = 0; d < NDIM; d++) o += at[d] * a.y0.stride[d];\n"
-             "        ((%s *)a.y0.data)[o] = put<%s>(v);\n    }\n"
-             "    METHOD void of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
-             y->ndim, memory, memory, c->op->product);
-    str_add(&m.body, "    product p = {a};\n");
+    begin_product(&m, k, parts);
+    if (parts == 1)
+        str_add(&m.head, "    METHOD void write(const int64_t *at, real v) const { store(at, v); }\n");
+    else
+        str_add(&m.head, "    METHOD void write(const int64_t *at, real v) const\n    {\n        int64_t i = 0;\n"
+                         "        for (int d = 0; d < NDIM; d++) i = i * size(d) + at[d];\n"
+                         "        part_of(part, i) = v;\n    }\n");
+    str_addf(&m.head, "    METHOD void of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
+             c->op->product);
+    str_add(&m.body, "    product p(a);\n");
     making_add_call(&m.body, "c", c);
     str_add(&m.body, "    p.of(&c);\n");
-    return making_finish(&m, "product", (view_numel(y) + TILE - 1) / TILE * CUDA_BLOCK);
+    TRY(making_finish(&m, "product", (n + TILE - 1) / TILE * parts * CUDA_BLOCK));
+    if (parts == 1) return 0;
+    s->scratch_bytes = (size_t)(n * parts) * compute_bytes(compute_of((enum dtype)k->out[0].dtype));
+    s->then = ARENA_NEW(a, struct cuda_source);
+    return join_parts(a, k, parts, s->then);
 }
 
 /* ---- calls ---- */

@@ -24,8 +24,8 @@
  * that it computes in, wide, in which it adds up, and fine, a number that minus(x, fine) takes off. Both read c as
  * bodies of element-wise operators do (kernels/op/eltwise.h).
  *
- * A body of a product calls multiply<real>(...) of device.cuh. It has x<k>(at), dim<k>(d) and NDIM<k> as a body of an
- * element has, NDIM and size(d) of the result, and write(at, value).
+ * A body of a product calls multiply(...) of product.cuh. It has x<k>(at), which is x<k>_from(x<k>_at(at)), dim<k>(d)
+ * and NDIM<k> as a body of an element has, NDIM and size(d) of the result, and write(at, value).
  *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
  * argument, like addresses, also of the numbers of a call. It is compiled after the text of device.cuh, and named after
@@ -90,7 +90,8 @@ int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source 
  * room words; the words of the calls follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
-extern const char cuda_device_text[];    /* device.cuh */
-extern const char cuda_attention_text[]; /* attention.cuh, of the texts that attention.c makes */
+extern const char cuda_device_text[]; /* device.cuh */
+/* fragments.cuh, and behind it product.cuh or attention.cuh, in the texts that need them. */
+extern const char cuda_fragments_text[], cuda_product_text[], cuda_attention_text[];
 
 #endif

@@ -84,25 +84,30 @@ static const struct kernel_variant variants[] = {
 };
 
 static const char product[] = BODY({
-    const auto row = [&](int64_t l, int64_t *at) {
-        for (int d = NDIM0 - 2; d >= 0; l /= dim0(d--)) at[d] = l % dim0(d);
+    struct position {
+        int64_t left, right;
     };
     int64_t rows = 1;
     for (int d = 0; d < NDIM0 - 1; d++) rows *= dim0(d);
-    multiply<real>(
-        1, size(0), size(1), rows,
-        [&](int64_t, int64_t i, int64_t l) {
-            int64_t at[8];
-            row(l, at);
+    multiply(
+        1, size(0), size(1), rows, {true, false},
+        [&](int64_t, int64_t i) {
+            int64_t at[8] = {};
             at[NDIM0 - 1] = i;
-            return x0(at);
+            return x0_at(at);
         },
-        [&](int64_t, int64_t l, int64_t j) {
-            int64_t at[8];
-            row(l, at);
+        [&](int64_t, int64_t j) {
+            int64_t at[8] = {};
             at[NDIM0 - 1] = j;
-            return x1(at);
+            return x1_at(at);
         },
+        [&](int64_t l) {
+            int64_t at[8] = {};
+            for (int d = NDIM0 - 2; d >= 0; l /= dim0(d--)) at[d] = l % dim0(d);
+            return position{x0_at(at), x1_at(at)};
+        },
+        [&](int64_t row, const position &l) { return row + l.left; }, [&](int64_t o) { return x0_stored(o); },
+        [&](const position &l, int64_t column) { return column + l.right; }, [&](int64_t o) { return x1_stored(o); },
         [&](int64_t, int64_t i, int64_t j, real v) {
             const int64_t at[] = {i, j};
             write(at, v);

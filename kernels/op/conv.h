@@ -16,7 +16,8 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE };
     [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "from one entry of a window to the next; 1"},                     \
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"}
 
-/* What the bodies of all three begin with: how a window moves, and a position that it may have in the image. */
+/* What the bodies of all three begin with: how a window moves, and what an entry of the kernel and a window say of
+ * where they meet the image: places in memory, and rows and columns, that are added up. */
 #define CONV_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -25,11 +26,14 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE };
             };                                                                                                         \
         const int64_t stride[] = {pair(STRIDE, 0, 1), pair(STRIDE, 1, 1)};                                             \
         const int64_t padding[] = {pair(PADDING, 0, 0), pair(PADDING, 1, 0)};                                          \
-        const int64_t dilation[] = {pair(DILATION, 0, 1), pair(DILATION, 1, 1)};                                       \
-        const auto within =                                                                                            \
-            [&](const int64_t *at, int64_t height, int64_t width) {                                                    \
-                return at[2] >= 0 && at[2] < height && at[3] >= 0 && at[3] < width;                                    \
-            };)
+        const int64_t dilation[] = {pair(DILATION, 0, 1), pair(DILATION, 1, 1)}; struct entry {                        \
+            int64_t other, image;                                                                                      \
+            coordinate h, w;                                                                                           \
+        };                                                                                                             \
+        struct window {                                                                                                \
+            int64_t image;                                                                                             \
+            coordinate h, w;                                                                                           \
+        };)
 
 /* A product of x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] over all positions that meet: conv2d and both
  * gradients are the same walk, and differ in which of the three `meet` writes. Dense f64. E_KERNEL: shards do not

@@ -195,33 +195,33 @@ static const struct kernel_variant variants[] = {
 
 /* For each group, the kernels as rows times the windows as columns. */
 static const char product[] = CONV_BODY BODY({
-    const int64_t channels = dim1(1), height = dim1(2), width = dim1(3), per_image = size(2) * size(3);
-    const int64_t groups = channels ? dim0(1) / channels : 1, kernels = size(1) / groups;
-    const auto place = [&](int64_t b, int64_t l, int64_t j, int64_t *at) {
-        at[0] = j / per_image;
-        at[1] = b * channels + l / (height * width);
-        at[2] = j % per_image / size(3) * stride[0] + l / width % height * dilation[0] - padding[0];
-        at[3] = j % size(3) * stride[1] + l % width * dilation[1] - padding[1];
-    };
-    multiply<real>(
-        groups, kernels, size(0) * per_image, channels * height * width,
-        [&](int64_t b, int64_t i, int64_t l) {
-            const int64_t at[] = {b * kernels + i, l / (height * width), l / width % height, l % width};
-            return x1(at);
+    const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),
+                     per_image = size(2) * across;
+    const coordinate groups = channels ? dim0(1) / channels : 1, kernels = size(1) / groups;
+    multiply(
+        groups, kernels, size(0) * per_image, channels * height * width, {false, false},
+        [&](coordinate b, coordinate i) {
+            const int64_t at[] = {b * kernels + i, 0, 0, 0};
+            return x1_at(at);
         },
-        [&](int64_t b, int64_t l, int64_t j) {
-            int64_t at[4];
-            place(b, l, j, at);
-            return x0(at);
+        [&](coordinate b, coordinate j) {
+            const int64_t at[] = {j / per_image, b * channels, j % per_image / across * stride[0] - padding[0],
+                                  j % across * stride[1] - padding[1]};
+            return window{x0_at(at), (coordinate)at[2], (coordinate)at[3]};
         },
-        [&](int64_t b, int64_t i, int64_t j, real v) {
-            const int64_t at[] = {j / per_image, b * kernels + i, j % per_image / size(3), j % size(3)};
+        [&](coordinate l) {
+            const int64_t in[] = {0, l / (height * width), l / width % height, l % width};
+            const int64_t at[] = {0, in[1], in[2] * dilation[0], in[3] * dilation[1]};
+            return entry{x1_at(in), x0_at(at), (coordinate)at[2], (coordinate)at[3]};
+        },
+        [&](int64_t row, const entry &e) { return row + e.other; }, [&](int64_t o) { return x1_stored(o); },
+        [&](const entry &e, const window &j) { return e.image + j.image; }, [&](int64_t o) { return x0_stored(o); },
+        [&](coordinate b, coordinate i, coordinate j, real v) {
+            const int64_t at[] = {j / per_image, b * kernels + i, j % per_image / across, j % across};
             write(at, v);
         },
-        [&](int64_t b, int64_t l, int64_t j) {
-            int64_t at[4];
-            place(b, l, j, at);
-            return within(at, dim0(2), dim0(3));
+        [&](const entry &e, const window &j) {
+            return is_place(e.h + j.h, (coordinate)dim0(2)) & is_place(e.w + j.w, (coordinate)dim0(3));
         });
 });
 

@@ -68,33 +68,33 @@ static const struct kernel_variant variants[] = {
 
 /* For each group, dy as rows times the windows of x, one a place of the kernel. */
 static const char product[] = CONV_BODY BODY({
-    const int64_t channels = size(1), height = size(2), width = size(3), per_image = dim1(2) * dim1(3);
-    const int64_t groups = channels ? dim0(1) / channels : 1, kernels = size(0) / groups;
-    const auto place = [&](int64_t b, int64_t l, int64_t j, int64_t *at) {
-        at[0] = l / per_image;
-        at[1] = b * channels + j / (height * width);
-        at[2] = l % per_image / dim1(3) * stride[0] + j / width % height * dilation[0] - padding[0];
-        at[3] = l % dim1(3) * stride[1] + j % width * dilation[1] - padding[1];
-    };
-    multiply<real>(
-        groups, kernels, channels * height * width, dim1(0) * per_image,
-        [&](int64_t b, int64_t i, int64_t l) {
-            const int64_t at[] = {l / per_image, b * kernels + i, l % per_image / dim1(3), l % dim1(3)};
-            return x1(at);
+    const coordinate channels = size(1), height = size(2), width = size(3), across = dim1(3),
+                     per_image = dim1(2) * across;
+    const coordinate groups = channels ? dim0(1) / channels : 1, kernels = size(0) / groups;
+    multiply(
+        groups, kernels, channels * height * width, dim1(0) * per_image, {false, true},
+        [&](coordinate b, coordinate i) {
+            const int64_t at[] = {0, b * kernels + i, 0, 0};
+            return x1_at(at);
         },
-        [&](int64_t b, int64_t l, int64_t j) {
-            int64_t at[4];
-            place(b, l, j, at);
-            return x0(at);
+        [&](coordinate b, coordinate j) {
+            const int64_t at[] = {0, b * channels + j / (height * width), j / width % height * dilation[0],
+                                  j % width * dilation[1]};
+            return window{x0_at(at), (coordinate)at[2], (coordinate)at[3]};
         },
-        [&](int64_t b, int64_t i, int64_t j, real v) {
+        [&](coordinate l) {
+            const int64_t in[] = {l / per_image, 0, l % per_image / across, l % across};
+            const int64_t at[] = {in[0], 0, in[2] * stride[0] - padding[0], in[3] * stride[1] - padding[1]};
+            return entry{x1_at(in), x0_at(at), (coordinate)at[2], (coordinate)at[3]};
+        },
+        [&](int64_t row, const entry &e) { return row + e.other; }, [&](int64_t o) { return x1_stored(o); },
+        [&](const entry &e, const window &j) { return e.image + j.image; }, [&](int64_t o) { return x0_stored(o); },
+        [&](coordinate b, coordinate i, coordinate j, real v) {
             const int64_t at[] = {b * kernels + i, j / (height * width), j / width % height, j % width};
             write(at, v);
         },
-        [&](int64_t b, int64_t l, int64_t j) {
-            int64_t at[4];
-            place(b, l, j, at);
-            return within(at, dim0(2), dim0(3));
+        [&](const entry &e, const window &j) {
+            return is_place(e.h + j.h, (coordinate)dim0(2)) & is_place(e.w + j.w, (coordinate)dim0(3));
         });
 });
 

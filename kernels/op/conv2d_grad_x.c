@@ -63,35 +63,42 @@ static const struct kernel_variant variants[] = {
 
 /* For each group, the kernels, turned, times dy where a window that meets an entry of the image lies. */
 static const char product[] = CONV_BODY BODY({
-    const int64_t channels = dim1(1), height = dim1(2), width = dim1(3), per_image = size(2) * size(3);
-    const int64_t groups = channels ? size(1) / channels : 1, kernels = dim1(0) / groups;
-    const auto place = [&](int64_t b, int64_t l, int64_t j, int64_t *at) {
-        const int64_t h = j % per_image / size(3) + padding[0] - l / width % height * dilation[0];
-        const int64_t w = j % size(3) + padding[1] - l % width * dilation[1];
-        at[0] = j / per_image;
-        at[1] = b * kernels + l / (height * width);
-        at[2] = h < 0 || h % stride[0] ? -1 : h / stride[0];
-        at[3] = w < 0 || w % stride[1] ? -1 : w / stride[1];
+    const coordinate channels = dim1(1), height = dim1(2), width = dim1(3), across = size(3),
+                     per_image = size(2) * across;
+    const coordinate groups = channels ? size(1) / channels : 1, kernels = dim1(0) / groups;
+    const coordinate by[] = {(coordinate)stride[0], (coordinate)stride[1]};
+    const auto place = [&](coordinate h, int d) {
+        return by[d] == 1 ? h : h < 0 || h % by[d] ? (coordinate)-1 : h / by[d];
     };
-    multiply<real>(
-        groups, channels, size(0) * per_image, kernels * height * width,
-        [&](int64_t b, int64_t i, int64_t l) {
-            const int64_t at[] = {b * kernels + l / (height * width), i, l / width % height, l % width};
-            return x1(at);
+    multiply(
+        groups, channels, size(0) * per_image, kernels * height * width, {false, false},
+        [&](coordinate b, coordinate i) {
+            const int64_t at[] = {b * kernels, i, 0, 0};
+            return x1_at(at);
         },
-        [&](int64_t b, int64_t l, int64_t j) {
-            int64_t at[4];
-            place(b, l, j, at);
-            return x0(at);
+        [&](coordinate b, coordinate j) {
+            const int64_t at[] = {j / per_image, b * kernels, 0, 0};
+            const int64_t h = j % per_image / across + padding[0], w = j % across + padding[1];
+            return window{x0_at(at), (coordinate)h, (coordinate)w};
         },
-        [&](int64_t b, int64_t i, int64_t j, real v) {
-            const int64_t at[] = {j / per_image, b * channels + i, j % per_image / size(3), j % size(3)};
+        [&](coordinate l) {
+            const int64_t in[] = {l / (height * width), 0, l / width % height, l % width}, at[] = {0, in[0], 0, 0};
+            const int64_t h = in[2] * dilation[0], w = in[3] * dilation[1];
+            return entry{x1_at(in), x0_at(at), (coordinate)h, (coordinate)w};
+        },
+        [&](int64_t row, const entry &e) { return row + e.other; }, [&](int64_t o) { return x1_stored(o); },
+        [&](const entry &e, const window &j) {
+            const int64_t at[] = {0, 0, place(j.h - e.h, 0), place(j.w - e.w, 1)};
+            return e.image + j.image + x0_at(at);
+        },
+        [&](int64_t o) { return x0_stored(o); },
+        [&](coordinate b, coordinate i, coordinate j, real v) {
+            const int64_t at[] = {j / per_image, b * channels + i, j % per_image / across, j % across};
             write(at, v);
         },
-        [&](int64_t b, int64_t l, int64_t j) {
-            int64_t at[4];
-            place(b, l, j, at);
-            return within(at, dim0(2), dim0(3));
+        [&](const entry &e, const window &j) {
+            return is_place(place(j.h - e.h, 0), (coordinate)dim0(2)) &
+                   is_place(place(j.w - e.w, 1), (coordinate)dim0(3));
         });
 });
 

@@ -179,18 +179,29 @@ static const char product[] = BODY({
     };
     int64_t rows = 1;
     for (int d = 0; d < NDIM0 - 1; d++) rows *= dim0(d);
-    multiply<real>(
-        1, rows, dim1(0), dim1(1),
-        [&](int64_t, int64_t i, int64_t l) {
-            int64_t at[8];
+    multiply(
+        1, rows, dim1(0), dim1(1), {false, true},
+        [&](int64_t, int64_t i) {
+            int64_t at[8] = {};
             row(i, at);
+            return x0_at(at);
+        },
+        [&](int64_t, int64_t j) {
+            const int64_t at[] = {j, 0};
+            return x1_at(at);
+        },
+        [&](int64_t l) { return l; },
+        [&](int64_t i, int64_t l) {
+            int64_t at[8] = {};
             at[NDIM0 - 1] = l;
-            return x0(at);
+            return i + x0_at(at);
         },
-        [&](int64_t, int64_t l, int64_t j) {
-            const int64_t at[] = {j, l};
-            return (real)(x1(at) - ZERO);
+        [&](int64_t o) { return x0_stored(o); },
+        [&](int64_t l, int64_t j) {
+            const int64_t at[] = {0, l};
+            return j + x1_at(at);
         },
+        [&](int64_t o) { return (real)(x1_from(o) - ZERO); },
         [&](int64_t, int64_t i, int64_t j, real v) {
             int64_t at[8];
             row(i, at);

@@ -165,31 +165,41 @@ static const struct kernel_variant variants[] = {
 
 static const char product[] = BODY({
     enum { BATCH = NDIM - (NDIM0 > 1) - (NDIM1 > 1), ROOM = 10 };
+    struct position {
+        int64_t left, right;
+    };
     const auto matrix = [&](int64_t b, int operand, int ndim, int64_t *at) {
         for (int d = BATCH - 1; d >= 0; b /= size(d--)) {
             const int own = d - BATCH + ndim - 2;
             if (own >= 0) at[own] = (operand ? dim1(own) : dim0(own)) == 1 ? 0 : b % size(d);
         }
     };
+    const auto left = [&](int64_t b, int64_t i, int64_t l) {
+        int64_t at[ROOM] = {};
+        matrix(b, 0, NDIM0, at);
+        at[NDIM0 - 1 - (NDIM0 > 1)] = i;
+        at[NDIM0 - 1] = l;
+        return x0_at(at);
+    };
+    const auto right = [&](int64_t b, int64_t l, int64_t j) {
+        int64_t at[ROOM] = {};
+        matrix(b, 1, NDIM1, at);
+        at[NDIM1 - 1] = j;
+        at[NDIM1 - 1 - (NDIM1 > 1)] = l;
+        return x1_at(at);
+    };
     int64_t count = 1;
     for (int d = 0; d < BATCH; d++) count *= size(d);
     const int64_t m = NDIM0 > 1 ? size(BATCH) : 1, n = NDIM1 > 1 ? size(NDIM - 1) : 1;
-    multiply<real>(
-        count, m, n, dim0(NDIM0 - 1),
-        [&](int64_t b, int64_t i, int64_t l) {
-            int64_t at[ROOM];
-            matrix(b, 0, NDIM0, at);
-            at[NDIM0 - 1 - (NDIM0 > 1)] = i;
-            at[NDIM0 - 1] = l;
-            return x0(at);
+    const int64_t first_left = left(0, 0, 0), first_right = right(0, 0, 0);
+    multiply(
+        count, m, n, dim0(NDIM0 - 1), {left(0, 1, 0) - first_left == 1, right(0, 1, 0) - first_right == 1},
+        [&](int64_t b, int64_t i) { return left(b, i, 0); }, [&](int64_t b, int64_t j) { return right(b, 0, j); },
+        [&](int64_t l) {
+            return position{left(0, 0, l) - first_left, right(0, l, 0) - first_right};
         },
-        [&](int64_t b, int64_t l, int64_t j) {
-            int64_t at[ROOM];
-            matrix(b, 1, NDIM1, at);
-            at[NDIM1 - 1] = j;
-            at[NDIM1 - 1 - (NDIM1 > 1)] = l;
-            return x1(at);
-        },
+        [&](int64_t row, const position &l) { return row + l.left; }, [&](int64_t o) { return x0_stored(o); },
+        [&](const position &l, int64_t column) { return column + l.right; }, [&](int64_t o) { return x1_stored(o); },
         [&](int64_t b, int64_t i, int64_t j, real v) {
             int64_t at[ROOM];
             for (int d = BATCH - 1; d >= 0; b /= size(d--)) at[d] = b % size(d);

@@ -273,7 +273,7 @@ sanitize() {
   command -v compute-sanitizer >/dev/null || { echo "ok - compute-sanitizer # SKIP it is not installed"; return; }
   export -f one_sanitized
   export build scratch
-  for op in attention_grad attention softmax sum matmul layer_norm embedding adamw; do printf '%s %s\n' memcheck $op racecheck $op; done |
+  for op in attention_grad attention softmax sum matmul conv2d conv2d_grad_w layer_norm embedding adamw; do printf '%s %s\n' memcheck $op racecheck $op; done |
     xargs -P "$JOBS" -L1 bash -c 'one_sanitized "$@"' - | tee "$scratch/sane"
   ! grep -q '^not ok' "$scratch/sane"
 }

@@ -1,0 +1,300 @@
+/* product.cuh - products of matrices whose elements lie where a body says: count of m x k and k x n, all sums in the
+ * order of k, and in parts of it where results are few.
+ *
+ * Stands in the texts of products, behind device.cuh and fragments.cuh. A block computes TILE x TILE results at a time.
+ * SLICE columns of the left factor and rows of the right one lie in shared memory, with zeros where there is nothing;
+ * what comes next is read while they are multiplied: by each thread, a square of results of its own, or, of halves, by
+ * each warp. Where an element lies is the sum of what its row, its column and its place in the sum say: each of them is
+ * asked once a tile, or once a slice, since they divide. */
+enum { TILE = 64 };
+
+/* Is it one of 0..n - 1? */
+DEVICE bool
+is_place(int32_t x, int32_t n)
+{
+    return (uint32_t)x < (uint32_t)n;
+}
+DEVICE bool
+is_place(int64_t x, int64_t n)
+{
+    return (uint64_t)x < (uint64_t)n;
+}
+
+/* ---- factors ---- */
+
+template <class C>
+DEVICE bool
+is_finite(C x)
+{
+    return x - x == 0;
+}
+DEVICE bool
+is_finite(int64_t)
+{
+    return true;
+}
+DEVICE bool
+is_finite(bf16 x)
+{
+    return (x.bits & 0x7f80) != 0x7f80;
+}
+DEVICE bool
+is_finite(f16 x)
+{
+    return (x.bits & 0x7c00) != 0x7c00;
+}
+
+/* x, or zero where there is none: without a branch, also of halves. */
+template <class C>
+DEVICE C
+where_there(bool there, C x)
+{
+    return there ? x : 0;
+}
+DEVICE bf16
+where_there(bool there, bf16 x)
+{
+    const bf16 y = {(uint16_t)(there ? x.bits : 0)};
+    return y;
+}
+DEVICE f16
+where_there(bool there, f16 x)
+{
+    const f16 y = {(uint16_t)(there ? x.bits : 0)};
+    return y;
+}
+
+/* What a factor is multiplied as. Of halves those too small for f32 are zero, which matrix products would not take them
+ * for. */
+template <class T> struct factor {
+    template <class M> METHOD static T of(M x) { return get<T>(x); }
+};
+template <> struct factor<bf16> {
+    METHOD static bf16 of(float x) { return put<bf16>(x); }
+    METHOD static bf16 of(bf16 x)
+    {
+        const bf16 y = {(uint16_t)(x.bits & 0x7f80 ? x.bits : x.bits & 0x8000)};
+        return y;
+    }
+};
+template <> struct factor<f16> {
+    METHOD static f16 of(float x) { return put<f16>(x); }
+    METHOD static f16 of(f16 x) { return x; }
+};
+
+/* ---- a tile by threads ---- */
+
+/* A thread has EACH x EACH results, GAP apart. */
+template <class C> struct tile_of {
+    typedef C element;
+    enum { SLICE = 16, EACH = 4, GAP = TILE / EACH };
+    struct slices {
+        C left[SLICE][TILE + 1], right[SLICE][TILE];
+    };
+    C sum[EACH][EACH];
+
+    METHOD static int row(int r) { return threadIdx.x / GAP + r * GAP; }
+    METHOD static int column(int s) { return threadIdx.x % GAP + s * GAP; }
+    METHOD void begin()
+    {
+        for (int r = 0; r < EACH; r++)
+            for (int s = 0; s < EACH; s++) sum[r][s] = 0;
+    }
+    METHOD static void set_left(slices &to, int i, int l, C v) { to.left[l][i] = v; }
+    METHOD static void set_right(slices &to, int l, int j, C v) { to.right[l][j] = v; }
+    METHOD void add(slices &of)
+    {
+        for (int l = 0; l < SLICE; l++)
+            for (int s = 0; s < EACH; s++)
+                for (int r = 0; r < EACH; r++)
+                    sum[r][s] = add_product(sum[r][s], of.left[l][row(r)], of.right[l][column(s)]);
+    }
+    /* Those that meets(l, column) knows. */
+    template <class Meets> METHOD void add_where(slices &of, Meets meets)
+    {
+        for (int l = 0; l < SLICE; l++)
+            for (int s = 0; s < EACH; s++)
+                for (int r = 0; r < EACH && meets(l, column(s)); r++)
+                    sum[r][s] = add_product(sum[r][s], of.left[l][row(r)], of.right[l][column(s)]);
+    }
+    template <class Put> METHOD void end(Put put) const
+    {
+        for (int r = 0; r < EACH; r++)
+            for (int s = 0; s < EACH; s++) put(row(r), column(s), sum[r][s]);
+    }
+};
+
+/* ---- a tile by warps: of halves ---- */
+
+/* A warp has 16 rows and half of the columns, as fragments of 16 x 8. */
+template <class T> struct tile_of_halves {
+    typedef T element;
+    enum { SLICE = 32, COLUMNS = TILE / 2, FRAGMENTS = COLUMNS / 8, PAD = 8 };
+    struct __align__(16) slices {
+        T left[TILE][SLICE + PAD], right[SLICE][TILE + PAD];
+    };
+    float sum[FRAGMENTS][4];
+
+    METHOD static int first_row() { return threadIdx.x / 64 * 16; }
+    METHOD static int first_column() { return threadIdx.x / 32 % 2 * COLUMNS; }
+    METHOD void begin()
+    {
+        for (int f = 0; f < FRAGMENTS; f++)
+            for (int i = 0; i < 4; i++) sum[f][i] = 0;
+    }
+    METHOD static void set_left(slices &to, int i, int l, T v) { to.left[i][l] = v; }
+    METHOD static void set_right(slices &to, int l, int j, T v) { to.right[l][j] = v; }
+    METHOD void add(slices &of)
+    {
+        for (int l = 0; l < SLICE; l += 16) {
+            uint32_t left[4];
+            left_along(of.left, first_row(), l, left);
+            for (int f = 0; f < FRAGMENTS; f += 2) {
+                uint32_t right[2][2];
+                right_along(of.right, l, first_column() + 8 * f, right);
+                multiply_add(sum[f], left, right[0], T());
+                multiply_add(sum[f + 1], left, right[1], T());
+            }
+        }
+    }
+    template <class Meets> METHOD void add_where(slices &of, Meets meets)
+    {
+        for (int f = 0; f < FRAGMENTS; f++)
+            for (int i = 0; i < 4; i++) {
+                const int row = first_row() + row_of(i), column = first_column() + 8 * f + column_of(i);
+#pragma unroll 1
+                for (int l = 0; l < SLICE; l++)
+                    if (meets(l, column))
+                        sum[f][i] = add_product(sum[f][i], widen(of.left[row][l]), widen(of.right[l][column]));
+            }
+    }
+    template <class Put> METHOD void end(Put put) const
+    {
+        for (int f = 0; f < FRAGMENTS; f++)
+            for (int i = 0; i < 4; i++)
+                put(first_row() + row_of(i), first_column() + 8 * f + column_of(i), sum[f][i]);
+    }
+};
+template <> struct tile_of<bf16> : tile_of_halves<bf16> {
+};
+template <> struct tile_of<f16> : tile_of_halves<f16> {
+};
+
+/* ---- the walk ---- */
+
+/* Which elements neighbouring threads read: of the left factor those of a row, or of a place in the sum, of the right one
+ * those of a place, or of a column. */
+struct walk {
+    bool left_by_place, right_by_column;
+};
+
+/* The elements of a slice that a thread reads: of line(u), a row or a column, at place(u). */
+template <int SLICE, int THREADS> struct lot {
+    int first_line, first_place, lines, places;
+
+    METHOD explicit lot(bool by_place)
+    {
+        const int me = threadIdx.x;
+        first_line = by_place ? me % TILE : me / SLICE;
+        first_place = by_place ? me / TILE : me % SLICE;
+        lines = by_place ? 0 : THREADS / SLICE;
+        places = by_place ? THREADS / TILE : 0;
+    }
+    METHOD int line(int u) const { return first_line + u * lines; }
+    METHOD int place(int u) const { return first_place + u * places; }
+};
+
+/* What the struct of a body is: real is what results are, T what factors are in shared memory. Results are of part
+ * `part` of `parts` of the sum. */
+template <class real, class T> struct products {
+    typedef tile_of<T> tile;
+    enum { SLICE = tile::SLICE, THREADS = 32 * WARPS, LOADS = TILE * SLICE / THREADS };
+    int64_t parts;
+    mutable int64_t part;
+
+    /* left(left_at(row(b, i), place(l))) and right(right_at(place(l), column(b, j))) are elements: places in memory, where
+     * 0 is one, and what lies there. put(b, i, j, the sum of products where meets(place, column)). Zeros of the right
+     * factor that do not meet count for nothing: beside a left factor that is infinite or NaN they are passed over. */
+    template <class Row, class Column, class Place, class LeftAt, class Left, class RightAt, class Right, class Put,
+              class Meets>
+    METHOD void multiply(int64_t count, int64_t m, int64_t n, int64_t k, walk w, Row row, Column column, Place place,
+                         LeftAt left_at, Left left, RightAt right_at, Right right, Put put, Meets meets) const
+    {
+        __shared__ decltype(row(int64_t(), int64_t())) rows[TILE];
+        __shared__ decltype(column(int64_t(), int64_t())) columns[TILE];
+        __shared__ decltype(place(int64_t())) places[2][SLICE];
+        __shared__ typename tile::slices slices;
+        const int64_t across = (n + TILE - 1) / TILE, each = (m + TILE - 1) / TILE * across, tiles = count * each;
+        const int64_t length = ((k + parts - 1) / parts + SLICE - 1) / SLICE * SLICE;
+        const lot<SLICE, THREADS> lefts(w.left_by_place), rights(!w.right_by_column);
+        const int me = threadIdx.x;
+        for (int64_t t = blockIdx.x; t < tiles * parts; t += gridDim.x) {
+            const int64_t b = t % tiles / each, i0 = t % each / across * TILE, j0 = t % across * TILE;
+            const int64_t from = t / tiles * length, end = k < from + length ? k : from + length;
+            const int height = m - i0 < TILE ? (int)(m - i0) : TILE, width = n - j0 < TILE ? (int)(n - j0) : TILE;
+            T x[LOADS], y[LOADS];
+            bool odd = false;
+            tile sums;
+            sums.begin();
+            /* What lies at `l0` of the sum, into registers, by places[which]. */
+            const auto read = [&](int64_t l0, int which) {
+                const int depth = end - l0 < SLICE ? (int)(end - l0) : SLICE;
+                odd = false;
+                for (int u = 0; u < LOADS; u++) {
+                    const int i = lefts.line(u), l = lefts.place(u);
+                    const bool there = (i < height) & (l < depth);
+                    const int64_t at = left_at(rows[i], places[which][l]);
+                    const T v = factor<T>::of(left(there ? at : 0));
+                    x[u] = where_there(there, v);
+                    odd |= there & !is_finite(v);
+                }
+                for (int u = 0; u < LOADS; u++) {
+                    const int j = rights.line(u), l = rights.place(u);
+                    const bool there = (j < width) & (l < depth) & meets(places[which][l], columns[j]);
+                    const int64_t at = right_at(places[which][l], columns[j]);
+                    const T v = factor<T>::of(right(there ? at : 0));
+                    y[u] = where_there(there, v);
+                }
+            };
+            const auto find = [&](int64_t l0, int which) {
+                if (me < SLICE && l0 + me < end) places[which][me] = place(l0 + me);
+            };
+            if (me < height) rows[me] = row(b, i0 + me);
+            if (me < width) columns[me] = column(b, j0 + me);
+            find(from, 0);
+            __syncthreads();
+            read(from, 0);
+            for (int64_t l0 = from; l0 < end; l0 += SLICE) {
+                const int which = (int)((l0 - from) / SLICE % 2);
+                const int depth = end - l0 < SLICE ? (int)(end - l0) : SLICE;
+                for (int u = 0; u < LOADS; u++) {
+                    tile::set_left(slices, lefts.line(u), lefts.place(u), x[u]);
+                    tile::set_right(slices, rights.place(u), rights.line(u), y[u]);
+                }
+                find(l0 + SLICE, !which);
+                const bool passes = __syncthreads_or(odd);
+                if (l0 + SLICE < end) read(l0 + SLICE, !which);
+                if (passes)
+                    sums.add_where(slices, [&](int l, int j) {
+                        return j < width && l < depth && meets(places[which][l], columns[j]);
+                    });
+                else
+                    sums.add(slices);
+                __syncthreads();
+            }
+            part = t / tiles;
+            sums.end([&](int i, int j, real v) {
+                if (i < height && j < width) put(b, i0 + i, j0 + j, v);
+            });
+        }
+    }
+    template <class Row, class Column, class Place, class LeftAt, class Left, class RightAt, class Right, class Put>
+    METHOD void multiply(int64_t count, int64_t m, int64_t n, int64_t k, walk w, Row row, Column column, Place place,
+                         LeftAt left_at, Left left, RightAt right_at, Right right, Put put) const
+    {
+        typedef decltype(column(int64_t(), int64_t())) C;
+        typedef decltype(place(int64_t())) P;
+        multiply(count, m, n, k, w, row, column, place, left_at, left, right_at, right, put,
+                 [](const P &, const C &) { return true; });
+    }
+};
