@@ -84,17 +84,16 @@ template <> struct factor<f16> {
 
 /* ---- a tile by threads ---- */
 
-/* A thread has EACH x EACH results, GAP apart. */
+/* A thread has EACH x EACH results that lie together, so that it reads 16 bytes of a slice at once. */
 template <class C> struct tile_of {
-    typedef C element;
-    enum { SLICE = 16, EACH = 4, GAP = TILE / EACH };
-    struct slices {
-        C left[SLICE][TILE + 1], right[SLICE][TILE];
+    enum { SLICE = 16, EACH = 4, ACROSS = TILE / EACH, PAD = 4 };
+    struct __align__(16) slices {
+        C left[SLICE][TILE + PAD], right[SLICE][TILE];
     };
     C sum[EACH][EACH];
 
-    METHOD static int row(int r) { return threadIdx.x / GAP + r * GAP; }
-    METHOD static int column(int s) { return threadIdx.x % GAP + s * GAP; }
+    METHOD static int row(int r) { return threadIdx.x / ACROSS * EACH + r; }
+    METHOD static int column(int s) { return threadIdx.x % ACROSS * EACH + s; }
     METHOD void begin()
     {
         for (int r = 0; r < EACH; r++)
@@ -102,20 +101,21 @@ template <class C> struct tile_of {
     }
     METHOD static void set_left(slices &to, int i, int l, C v) { to.left[l][i] = v; }
     METHOD static void set_right(slices &to, int l, int j, C v) { to.right[l][j] = v; }
-    METHOD void add(slices &of)
-    {
-        for (int l = 0; l < SLICE; l++)
-            for (int s = 0; s < EACH; s++)
-                for (int r = 0; r < EACH; r++)
-                    sum[r][s] = add_product(sum[r][s], of.left[l][row(r)], of.right[l][column(s)]);
-    }
     /* Those that meets(l, column) knows. */
     template <class Meets> METHOD void add_where(slices &of, Meets meets)
     {
-        for (int l = 0; l < SLICE; l++)
+#pragma unroll 4
+        for (int l = 0; l < SLICE; l++) {
+            C x[EACH], y[EACH];
+            for (int r = 0; r < EACH; r++) x[r] = of.left[l][row(0) + r];
+            for (int s = 0; s < EACH; s++) y[s] = of.right[l][column(0) + s];
             for (int s = 0; s < EACH; s++)
-                for (int r = 0; r < EACH && meets(l, column(s)); r++)
-                    sum[r][s] = add_product(sum[r][s], of.left[l][row(r)], of.right[l][column(s)]);
+                for (int r = 0; r < EACH && meets(l, column(s)); r++) sum[r][s] = add_product(sum[r][s], x[r], y[s]);
+        }
+    }
+    METHOD void add(slices &of)
+    {
+        add_where(of, [](int, int) { return true; });
     }
     template <class Put> METHOD void end(Put put) const
     {
@@ -128,7 +128,6 @@ template <class C> struct tile_of {
 
 /* A warp has 16 rows and half of the columns, as fragments of 16 x 8. */
 template <class T> struct tile_of_halves {
-    typedef T element;
     enum { SLICE = 32, COLUMNS = TILE / 2, FRAGMENTS = COLUMNS / 8, PAD = 8 };
     struct __align__(16) slices {
         T left[TILE][SLICE + PAD], right[SLICE][TILE + PAD];
@@ -263,7 +262,7 @@ template <class real, class T> struct products {
             if (me < width) columns[me] = column(b, j0 + me);
             find(from, 0);
             __syncthreads();
-            read(from, 0);
+            if (from < end) read(from, 0);
             for (int64_t l0 = from; l0 < end; l0 += SLICE) {
                 const int which = (int)((l0 - from) / SLICE % 2);
                 const int depth = end - l0 < SLICE ? (int)(end - l0) : SLICE;
