@@ -36,6 +36,7 @@ local calls = {
   {"cross_entropy, mean", function(x, y) return x:cross_entropy(y) end},
   {"layer_norm", function(x) return x:layer_norm() end},
   {"var", function(x) return x:var{axis = 1} end},
+  {"var down columns", function(x) return x:var{axis = 0, correction = 0} end},
   {"var of all", function(x) return x:var() end},
 }
 

@@ -2,6 +2,7 @@
 -- reckons of the whole model, stages are cut by it, and the model is as it was.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
+local nn = rille.nn
 local priced, plan, pin = require "rille.parallel.priced", require "rille.parallel.plan", require "rille.nn.pin"
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local LINE, GRID = {mesh{0, 1}, mesh{2, 3}, mesh{4, 5}}, {mesh{{0, 1}, {2, 3}}, mesh{{4, 5}, {6, 7}}}
@@ -90,6 +91,25 @@ tap.is(dealt(LINE, {layers = 6}, {input = ids, micro_batches = 4}), "2 2 2", "li
 tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, cost = {1, 1, 1, 1, 1, 1}, micro_batches = 4}), "2 2 2", "a list the user gives stands in its place")
 tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all")
 
+-- Of lists, the least that is named holds, and a byte less does not.
+local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
+local function limited(limit)
+  local o = {memory_limit = limit}
+  for k, v in pairs(lists) do o[k] = v end
+  return pcall(dealt, LINE, {layers = 6}, o)
+end
+local least = tonumber(tostring(select(2, limited(0))):match("ask for memory_limit = (%d+)"))
+tap.ok(least and limited(least) and not limited(least - 1), "the least memory that is named has a cut: " .. tostring(least))
+
+-- A model that ends with its last block, whose result no parameter follows.
+do
+  local function block() return nn.TransformerBlock(16, 2) end
+  local bare = nn.Sequential(block(), block(), block(), block())
+  bare:to_global{placement = LINE[1], sbp = "B"}
+  rille.parallel(bare, {stages = {LINE[1], LINE[2]}, blocks = {input = rille.randn({8, 4, 16}, {placement = LINE[1], sbp = "B"}), micro_batches = 4}})
+  tap.is(pin.of[bare[2]].placement == LINE[1] and pin.of[bare[3]].placement == LINE[2], true, "blocks alone are a model that is cut")
+end
+
 -- ---- errors ----
 
 local function fails(blocks, want, what, stages)
@@ -103,7 +123,9 @@ fails({input = 3}, "is what the model takes in a micro-batch, a tensor, not 3", 
 fails({input = rille.zeros{8, 16}}, "takes ids, integers", "input: ids that are no integers")
 fails({input = rille.zeros({8, 64}, {dtype = "i64"})}, "64", "input: more positions than the model has")
 fails({input = ids, cost = {1, 2}}, "cost", "a list that is too short beside it")
-fails({input = ids, memory_limit = 10}, "memory_limit", "less memory than any cut needs")
+fails({input = ids, memory_limit = 10}, "ask for memory_limit = ", "less memory than any cut needs")
+fails({cost = {1, 1, 1, 1}, memory = {1, 2, 3, 4}, memory_limit = 3}, "ask for memory_limit = 4", "the least is told of lists, too")
+fails({cost = {1, 1e308, 1, 1e308}}, "cost has numbers from 0 to 1e100, not 1e+308", "costs whose sum is no number")
 fails({input = ids, inputs = 3}, "inputs", "an option there is not")
 fails({input = ids}, "stages have meshes of one shape; else list cost", "stages of different shapes", {mesh{0, 1}, mesh{2, 3, 4}})
 

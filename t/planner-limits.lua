@@ -120,8 +120,12 @@ do
   for k, e in ipairs(rille.whatif(step, {mesh = {4}, memory = limits})) do
     tap.ok(not e and k > 1 or e.memory <= limits[k], ("within %d bytes are told %s"):format(limits[k], e and e.memory or "none"))
   end
-  tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "without scratch"},
+  tap.fails(function() rille.whatif(step, {mesh = {4}, memory = 10}) end, {"10 bytes", "the least found takes", "with it"},
     "what cannot be met is told, and the least")
+  local _, message = pcall(rille.whatif, step, {mesh = {4}, memory = 10})
+  local least = tonumber(tostring(message):match("the least found takes (%d+)"))
+  local good, e = pcall(rille.whatif, step, {mesh = {4}, memory = least})
+  tap.ok(good and e.memory <= least, ("what is told, %s bytes, is met"):format(least))
 end
 
 -- Also where a plan is found at once, when no clock helps: what is told as a bound is one.

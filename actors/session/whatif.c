@@ -148,22 +148,38 @@ too_little(const struct cluster *k, const struct assign_least *least, const char
     return status;
 }
 
-/* One search, of what beside scratch memory takes no more than `within` bytes (0: any). */
+/* One search, of what beside scratch memory takes no more than `within` bytes (0: any). E_PLAN: nothing was found;
+ * *least is what is known of what would be. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, int64_t within, struct program *q,
-        struct assigned **out)
+        struct assigned **out, struct assign_least *least)
 {
     struct assign_options o;
-    struct assign_least least = {0};
+    *least = (struct assign_least){0};
     TRY(program_for(k, g->assigned ? g->traced : graph_program(g), q));
     options_for(k, g, q, &o);
     o.memory_limit = within;
-    o.least = &least;
+    o.least = least;
     o.arg = clock;
-    int status = planned_end(clock, assign_layouts(q, k->s->atlas, &o, out));
-    if (status == E_PLAN && least.bytes) return too_little(k, &least, "without scratch of kernels");
-    TRY(status);
+    TRY(planned_end(clock, assign_layouts(q, k->s->atlas, &o, out)));
     return plan_scratch(q, &(*out)->scratch);
+}
+
+/* Nothing keeps within the limit: what does, with its scratch memory, if that is found in a time of its own. */
+static int
+refuse(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q, struct assigned **out,
+       const struct assign_least *least)
+{
+    struct assign_least again, all = *least;
+    err_clear();
+    arena_fini(&q->arena);
+    *clock = planned_clock(k->s, SEARCH_NS);
+    if (lay_out(k, g, clock, least->bytes, q, out, &again)) {
+        err_clear();
+        return too_little(k, least, "without scratch of kernels");
+    }
+    all.bytes = (*out)->solved.peak + (*out)->scratch;
+    return too_little(k, &all, "scratch of kernels with it");
 }
 
 static bool
@@ -180,10 +196,13 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
 {
     enum { TURNS = 6 };
     int64_t limit = k->c->memory, within = 0, end = clock->until, least = INT64_MAX;
+    struct assign_least known;
     for (int turn = 0; turn < TURNS; turn++) {
         int64_t left = end - work_done();
         clock->until = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
-        TRY(lay_out(k, g, clock, within, q, out));
+        int status = lay_out(k, g, clock, within, q, out, &known);
+        if (status == E_PLAN && known.bytes) return refuse(k, g, clock, q, out, &known);
+        TRY(status);
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
         if (keeps(k, *out) && !open) {
             clock->until = end;

@@ -90,37 +90,32 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
         return BOTH(all, lane[0]);                                                                                     \
     }
 
-/* rows_W: each element to its sum; sums stay in registers on the way down some rows. Two rows are added in f32, which
- * rounds a sum once more by a hair and halves the conversions: those, not the second cache, are what sums wait for. Of
- * rows in memory those behind are asked for, into the second cache: the sums and the rows at hand are what the first
- * has room for, and from the last cache asking takes longer than not. Xeon (Emerald Rapids), us: f32{256,768} 9.5, each
- * row alone 14.5; f32{256,3072} 95 and 106, asked for 105; f32{4096,4096} 2,700 and 2,800, unasked 5,000. */
+/* rows_W: each element to its sum; sums stay in registers on the way down some rows. Of rows in memory those behind are
+ * asked for, into the second cache: the sums and the rows at hand are what the first has room for, and from the last
+ * cache asking takes longer than not. Xeon (Emerald Rapids), us, asked and unasked: f32{256,3072} 115 and 103,
+ * f32{4096,4096} 2,800 and 5,000. What is in the second cache waits for conversions: two rows added as floats first
+ * would take two thirds of the time, and the last digits of means. */
 #define DOWN(W, LEVEL)                                                                                                 \
     LEVEL static void rows_##W(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *a)            \
     {                                                                                                                  \
         enum { N = 8, ABREAST = N * W, LINE = 16 };                                                                    \
-        int64_t i = 0, last = rows - 1;                                                                                \
+        int64_t i = 0;                                                                                                 \
         double number = 1;                                                                                             \
         IN_REGISTER(number);                                                                                           \
         const doubles##W one = (doubles##W){0} + number;                                                               \
         for (; i + ABREAST <= n; i += ABREAST) {                                                                       \
             doubles##W v[N];                                                                                           \
             for (int k = 0; k < N; k++) v[k] = *(doubles##W *)(a + i + W * k);                                         \
-            for (int64_t r = 0; r < last; r += 2) {                                                                    \
+            for (int64_t r = 0; r < rows; r++) {                                                                       \
                 const float *at = x + r * apart + i;                                                                   \
-                for (int l = 0; W == 8 && far && l < 2 * ABREAST; l += LINE)                                           \
-                    __builtin_prefetch(at + (rows + l / ABREAST) * apart + l % ABREAST, 0, 2);                         \
-                for (int k = 0; k < N; k++) {                                                                          \
-                    floats##W two = *(floats##W *)(at + W * k) + *(floats##W *)(at + apart + W * k);                   \
-                    v[k] = SUM(v[k], WIDE##W(two));                                                                    \
-                }                                                                                                      \
+                for (int l = 0; W == 8 && far && l < ABREAST; l += LINE)                                               \
+                    __builtin_prefetch(at + rows * apart + l, 0, 2);                                                   \
+                for (int k = 0; k < N; k++) v[k] = SUM(v[k], WIDE##W(at + W * k));                                     \
             }                                                                                                          \
-            for (int k = 0; rows % 2 && k < N; k++) v[k] = SUM(v[k], WIDE##W(x + last * apart + i + W * k));           \
             for (int k = 0; k < N; k++) *(doubles##W *)(a + i + W * k) = v[k];                                         \
         }                                                                                                              \
-        for (int64_t r = 0; r < last; r += 2)                                                                          \
-            for (int64_t k = i; k < n; k++) a[k] += x[r * apart + k] + x[(r + 1) * apart + k];                         \
-        for (int64_t k = i; rows % 2 && k < n; k++) a[k] += x[last * apart + k];                                       \
+        for (int64_t r = 0; r < rows && i < n; r++)                                                                    \
+            for (int64_t k = i; k < n; k++) a[k] += x[r * apart + k];                                                  \
     }
 
 #define POWER(x) ((double)(x))
@@ -181,13 +176,19 @@ sums_of(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
     }
 }
 
+double
+fold_sum(const float *x, int64_t n)
+{
+    return machine_takes_wide() ? sum_8(x, n) : sum_4(x, n);
+}
+
 void
 fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
 {
     if (n >= SHARE && n < SHORT)
         sums_of(x, apart, rows, n, a);
     else
-        for (int64_t r = 0; r < rows; r++) a[r] += (machine_takes_wide() ? sum_8 : sum_4)(x + r * apart, n);
+        for (int64_t r = 0; r < rows; r++) a[r] += fold_sum(x + r * apart, n);
 }
 
 double

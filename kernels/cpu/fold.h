@@ -1,7 +1,7 @@
 /* fold.h - sums, products and sums of squares of floats that lie one after the other.
  *
- * They accumulate in f64 - of rows each to its own sum two and two, as f32 -, in lanes fixed by position: the same bits
- * every run, on every level of machine. Any thread: calls keep nothing. */
+ * They accumulate in f64, in lanes fixed by position: the same bits every run, on every level of machine. Any thread:
+ * calls keep nothing. */
 #ifndef RILLE_KERNELS_CPU_FOLD_H
 #define RILLE_KERNELS_CPU_FOLD_H
 
@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { FOLD_ROWS = 16 };
+double fold_sum(const float *x, int64_t n);
 double fold_prod(const float *x, int64_t n);
 double fold_squares(const float *x, int64_t n);
 /* Adds the sums of rows of n elements, `apart`, each to its own. */

@@ -69,7 +69,9 @@ stats_of(const struct norm *s, const double *x)
     mean = sum[0] / n;
     row_moments(s->n, x, mean, sum);
     rest = s->center ? sum[0] / n : 0;
-    return (struct stats){mean + rest, 1 / sqrt(fmax(sum[1] / n - rest * rest, 0) + s->eps)};
+    double variance = sum[1] / n - rest * rest;
+    if (variance < 0) variance = 0; /* NaN stays */
+    return (struct stats){mean + rest, 1 / sqrt(variance + s->eps)};
 }
 
 VECTOR static void

@@ -77,7 +77,7 @@ logistic(double x)
 }
 
 PLAIN(exp, exp(x))
-PLAIN(log, log(x))
+PLAIN(log, log(x == 0 ? 0 : x)) /* what is too small compares as zero, and has bits */
 PLAIN(tanh, tanh(x))
 PLAIN(erf, erf(x))
 PLAIN(sin, sin(x))

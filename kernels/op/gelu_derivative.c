@@ -36,6 +36,13 @@ follow(const struct call *c)
     return c->attr[APPROXIMATE].i == APPROXIMATE_TANH ? FOLLOW_GELU_SLOPE : FOLLOW_NONE;
 }
 
+/* Halves are computed in f32. Beyond `most` there is nothing left, but powers that leave the range, times 0. */
+static struct val *
+within(struct build *b, struct val *x, double most)
+{
+    return b_call3(b, &op_clamp, b_wide(b, x), b_number(b, -most), b_number(b, most));
+}
+
 /* (x Phi)'' = (2 - x^2) e^(-x^2 / 2) / sqrt(2 pi) */
 static struct val *
 curve_exact(struct build *b, struct val *x)
@@ -44,15 +51,16 @@ curve_exact(struct build *b, struct val *x)
     return b_mul(b, b_scale(b, b_sub(b, b_number(b, 2), xx), DENSITY), b_exp(b, b_scale(b, xx, -0.5)));
 }
 
-/* (x s(v))'' = s' (2 v' + x ((1 - 2 s) v'^2 + v'')), s' = s (1 - s), v' = A (1 + 3 C x^2), v'' = 6 A C x */
+/* (x s(v))'' = s' (2 v' + x ((1 - 2 s) v'^2 + v'')), s' = s(v) s(-v), v' = A (1 + 3 C x^2), v'' = 6 A C x */
 static struct val *
 curve_tanh(struct build *b, struct val *x)
 {
     struct val *xx = b_square(b, x), *one = b_number(b, 1);
-    struct val *s = b_sigmoid(b, b_scale(b, b_mul(b, x, b_shift(b, b_scale(b, xx, C), 1)), A));
+    struct val *v = b_scale(b, b_mul(b, x, b_shift(b, b_scale(b, xx, C), 1)), A), *s = b_sigmoid(b, v);
     struct val *v1 = b_scale(b, b_shift(b, b_scale(b, xx, 3 * C), 1), A), *v2 = b_scale(b, x, 6 * A * C);
     struct val *inner = b_add(b, b_mul(b, b_sub(b, one, b_scale(b, s, 2)), b_square(b, v1)), v2);
-    return b_mul(b, b_mul(b, s, b_sub(b, one, s)), b_add(b, b_scale(b, v1, 2), b_mul(b, x, inner)));
+    struct val *slope = b_mul(b, s, b_sigmoid(b, b_scale(b, v, -1)));
+    return b_mul(b, slope, b_add(b, b_scale(b, v1, 2), b_mul(b, x, inner)));
 }
 
 static void
@@ -60,7 +68,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (!b_wants(n, 0)) return;
     struct val *x = n->in[0];
-    din[0] = b_mul(b, dout[0], n->attr[APPROXIMATE].i == APPROXIMATE_NONE ? curve_exact(b, x) : curve_tanh(b, x));
+    bool exact = n->attr[APPROXIMATE].i == APPROXIMATE_NONE;
+    struct val *curve = exact ? curve_exact(b, within(b, x, 40)) : curve_tanh(b, within(b, x, 22));
+    din[0] = b_mul(b, dout[0], b_narrow(b, curve, &x->type));
 }
 
 const struct op op_gelu_derivative = {

@@ -4,7 +4,11 @@
  * greatest value (P(max)), then the sum of what is left (P(sum)). */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/fold.h"
 #include "kernels/cpu/reduce.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/vmath_f64.h"
+#include "runtime/stop.h"
 
 #include <float.h>
 #include <math.h>
@@ -109,12 +113,41 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
+/* The sum of e^(x - m) of floats, m the greatest: of exponentials of floats, or of doubles. */
+static double
+exponentials(const struct call *c, bool fine, int64_t n, const float *x, float m)
+{
+    enum { BLOCK = 1024 };
+    float e[BLOCK];
+    double at[BLOCK], fine_e[BLOCK], sum = 0;
+    const double *arg[] = {at};
+    for (int64_t i = 0, some; i < n && stop_passes(i); i += some) {
+        some = MIN(n - i, BLOCK);
+        if (!fine) {
+            vec_exp_below(some, x + i, m, e);
+            sum += fold_sum(e, some);
+            continue;
+        }
+        for (int64_t k = 0; k < some; k++) at[k] = (double)x[i + k] - (double)m;
+        f64_exp(c, some, arg, fine_e);
+        for (int64_t k = 0; k < some; k++) sum += fine_e[k];
+    }
+    return sum;
+}
+
+/* Where the greatest and the logarithm take each other away, what is left is of the digits that exponentials of floats
+ * do not have. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
     double max = f->max(n, at[0]), m = isfinite(max) ? max : 0;
-    double sum = m == max ? f->exp_sum(n, at[0], m, NULL) : f->exp_sum_any(n, at[0], m);
-    line_put(&k->out[0], r, m + log(sum));
+    bool floats = k->in[0].dtype == DT_F32 && m == max;
+    double sum = floats     ? exponentials(k->call, false, n, at[0], (float)m)
+                 : m == max ? f->exp_sum(n, at[0], m, NULL)
+                            : f->exp_sum_any(n, at[0], m);
+    double y = m + log(sum);
+    if (fabs(y) < 2 && n > 1 && floats) y = m + log(exponentials(k->call, true, n, at[0], (float)m));
+    line_put(&k->out[0], r, y);
 }
 
 static bool

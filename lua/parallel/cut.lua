@@ -38,10 +38,11 @@ local there_and_back = "stages there and back, {P0, P1, P1, P0}"
 local wants = {interleaved = "stages round and round, {P0, P1, P0, P1}", ["zb-v"] = there_and_back, ["v-half"] = there_and_back,
   ["v-min"] = there_and_back}
 
+local MOST = 1e100 -- of nanoseconds or bytes: sums and products of such are numbers, too
 local function numbers(name, list, n)
   check.that(type(list) == "table" and #list == n, "%s: %s is a list of %d numbers, one a block", who, name, n)
   for _, x in ipairs(list) do
-    check.that(type(x) == "number" and x >= 0 and x < math.huge, "%s: %s has numbers from 0 up, not %s", who, name, check.shown(x))
+    check.that(type(x) == "number" and x >= 0 and x <= MOST, "%s: %s has numbers from 0 to 1e100, not %s", who, name, check.shown(x))
   end
   return list
 end
@@ -280,6 +281,23 @@ local function is_round(device)
   return not is_line(device) and is_dealt(device, function(s, p) return #device % p == 0 and (s - 1) % p + 1 end)
 end
 
+-- The least limit within which this way finds a cut, where it finds none within l.limit; to a byte, or to what doubles tell
+-- apart. All that the devices of a cut without a limit hold is one that does.
+local function least_limit(l, way)
+  local low = l.limit
+  l.limit = nil
+  local counts = way(l)
+  l.limit = 0
+  local _, high = measure(l, counts)
+  repeat
+    local middle = (low + high) // 2
+    local between = low < middle and middle < high
+    l.limit = middle
+    if between and way(l) then high = middle elseif between then low = middle end
+  until not between
+  return high
+end
+
 -- o: cost, and if they matter memory, activations (lists, by block), hop (a number, or a list: into each block),
 -- memory_limit, micro_batches, schedule ("1f1b"). device: by stage the number of its device, from 1 in the order in which they
 -- come. How many blocks each of the stages gets, and the time of a batch.
@@ -299,8 +317,10 @@ local function cut(o, n, device)
   local good = not wants[schedule] or (schedule == "interleaved" and is_round or is_folded)(device)
   check.that(good, "%s: %s wants %s", who, schedule, wants[schedule] or "")
   local l = pipeline(o, n, device)
-  local counts = (is_line(device) and cut_line or is_folded(device) and cut_folded or cut_rounds)(l)
-  check.that(counts, "%s: no cut into %d stages keeps within memory_limit = %s", who, #device, check.shown(o.memory_limit))
+  local way = is_line(device) and cut_line or is_folded(device) and cut_folded or cut_rounds
+  local counts = way(l)
+  check.that(counts, "%s: no cut into %d stages keeps within memory_limit = %s; ask for memory_limit = %s: the least that was found", who,
+    #device, check.shown(o.memory_limit), counts or check.shown(least_limit(l, way)))
   return counts, (measure(l, counts))
 end
 

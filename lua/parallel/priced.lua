@@ -103,9 +103,16 @@ end
 
 -- ---- what it costs ----
 
--- Cost and memory of fn(tensors...) as a planned step.
+-- Cost and memory of fn(tensors...) as a planned step, in which those require a gradient that do so outside.
 local function planned(fn, ...)
-  local step = rille.graph(fn, {auto_parallel = "propagate", time_limit = 1e-6}) -- what goes beyond the plan is not asked for
+  local given = {...}
+  local step = rille.graph(function(...)
+    local args = {...}
+    for k, t in ipairs(given) do
+      if t.requires_grad then args[k] = args[k]:detach():requires_grad_(true) end
+    end
+    return fn(table.unpack(args))
+  end, {auto_parallel = "propagate", time_limit = 1e-6}) -- what goes beyond the plan is not asked for
   step(...)
   return step:explain()
 end

@@ -1,0 +1,81 @@
+-- op-edges.lua - numbers at the edges of what operators are asked: sums whose terms differ by more than floats hold, norms
+-- of NaN, gradients of gradients far out, logarithms of what is too small, results near 0.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+
+local HALVES = {"bf16", "f16"}
+
+-- ---- sums down columns are of doubles, however many there are ----
+
+for _, columns in ipairs{1, 2, 3, 40, 63, 64, 65, 1029} do
+  local x = rille.tensor{{2 ^ 24}, {1}, {1}, {-3}, {1}}:expand{5, columns}:clone()
+  tap.is(x:sum{axis = 0}:min():item(), 2.0 ^ 24, ("sum of %d columns: small terms beside a large one count"):format(columns))
+  tap.is(x:slice(0, 0, 3):sum{axis = 0}:min():item(), 2.0 ^ 24 + 2, "of fewer rows")
+  local big = rille.full({4, columns}, 3e38)
+  big[{{2, 4}}] = -3e38
+  tap.is(big:sum{axis = 0}:abs():max():item(), 0.0, "terms whose sums leave the range take each other away")
+  tap.is(rille.tensor{{1}, {2 ^ -30}}:expand{2, columns}:clone():sum{axis = 0, dtype = "f64"}:max():item(), 1 + 2 ^ -30, "as f64")
+end
+
+-- ---- NaN in a row is in all that is made of it ----
+
+for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
+  for _, columns in ipairs{4, 8, 33, 1030} do
+    local x = rille.ones({2, columns}, {dtype = dtype})
+    x[{{0, 1}, {2, 3}}] = 0 / 0
+    for _, norm in ipairs{"rms_norm", "layer_norm", "softmax", "log_softmax", "logsumexp", "sum", "var"} do
+      local y = (x[norm](x, norm:find("norm") and {} or {axis = 1}) * 1):reshape{2, -1}
+      local odd = y:ne(y):to("i64"):sum{axis = 1}:totable()
+      tap.ok(odd[1] == y.shape[2] and odd[2] == 0, ("%s of %s, %d columns: NaN is in its row alone, and in all of it"):format(norm, dtype, columns))
+    end
+  end
+end
+
+-- ---- the second gradient of gelu ----
+
+-- gelu'' of x, of a dtype and form.
+local function curve(x, dtype, form)
+  local t = rille.tensor(x, {dtype = dtype, requires_grad = true})
+  local g = rille.grad(t:gelu{approximate = form}:sum(), {t}, {create_graph = true})
+  return rille.grad(g:sum(), {t})[0] or rille.grad(g:sum(), {t})
+end
+local far = {17, 22.5, 41, 300, 6e4, -17, -300, -6e4}
+local near = {-5, -3.421875, -2.875, -1, -0.5, 0, 0.25, 1, 2.875, 3.421875, 4.5}
+for _, form in ipairs{"none", "tanh"} do
+  local exact = curve(near, "f64", form)
+  for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
+    tap.is(curve(far, dtype, form):abs():max():item() < 1e-30, true, ("gelu'' by %s of %s is 0 far out"):format(form, dtype))
+    tap.is(curve({1 / 0, -1 / 0}, dtype, form):abs():max():item() < 1e-30, true, "and at infinity")
+    local one = curve({0 / 0}, dtype, form):item()
+    tap.ok(one ~= one, "and NaN of NaN")
+    local allowed = dtype == "bf16" and 2 ^ -8 or dtype == "f16" and 2 ^ -10 or 2e-6
+    local off = ((curve(near, dtype, form):to("f64") - exact):abs() - exact:abs() * allowed):max():item()
+    tap.ok(off <= (dtype == "f16" and 1e-6 or 2e-7), ("gelu'' by %s of %s has its digits: %g"):format(form, dtype, off))
+  end
+end
+tap.is(curve({1e9, 2e19, -3e38}, "f32", "tanh"):abs():max():item(), 0.0, "what leaves the range of f32 when it is cubed, too")
+
+-- ---- what is too small is zero ----
+
+local logs = rille.tensor({8.75e-309, -8.75e-309, 4e-320, 1e-300}, {dtype = "f64"}):log():totable()
+tap.ok(logs[1] == -math.huge and logs[2] == -math.huge and logs[3] == -math.huge and math.abs(logs[4] + 690.7755) < 1e-3,
+  "f64: the logarithm of what is too small is that of 0")
+
+-- ---- a logarithm of a sum that is near 0 ----
+
+rille.manual_seed(tap.seed(7))
+for _, columns in ipairs{1, 2, 3, 10, 64, 300, 1500} do
+  local x = rille.randn({400, columns}) * 2
+  for _, shift in ipairs{0, -1, -math.log(columns), -7} do
+    local moved = x + shift
+    local got, want = moved:logsumexp{axis = 1}:to("f64"):totable(), moved:to("f64"):logsumexp{axis = 1}:totable()
+    local worst = 0
+    for i = 1, #got do
+      local unit = want[i] == 0 and 2 ^ -149 or 2 ^ (math.max(-126, math.floor(math.log(math.abs(want[i]), 2))) - 23)
+      worst = math.max(worst, math.abs(got[i] - want[i]) / unit)
+    end
+    tap.ok(worst <= 1, ("logsumexp of %d columns, moved by %g: within 1 ulp of its result, %.2f"):format(columns, shift, worst))
+  end
+end
+
+tap.done()
