@@ -31,6 +31,31 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   end
 end
 
+-- ---- rows whose squares leave the range of f32 ----
+
+for _, dtype in ipairs{"f32", "bf16"} do
+  for _, columns in ipairs{4, 17, 64, 1500} do
+    for _, huge in ipairs{2 ^ 65, 2 ^ 100, -2 ^ 120} do
+      local x = rille.full({3, columns}, 0.5, {dtype = "f64"})
+      x[{{1, 2}, {columns - 2, columns - 1}}] = huge
+      local g = (rille.arange(3 * columns, {dtype = "f64"}):reshape{3, columns} % 7) - 3
+      for _, norm in ipairs{"rms_norm", "layer_norm"} do
+        local function of(kind)
+          local t = x:to(kind):detach():requires_grad_(true)
+          local y = t[norm](t)
+          return y:to("f64"), rille.grad((y * g:to(kind)):sum(), {t})[1]:to("f64") * math.abs(huge)
+        end
+        local y, dx = of(dtype)
+        local want, wanted = of("f64")
+        local off, bend = (y - want):abs():max():item(), ((dx - wanted):abs() / (wanted:abs():max())):slice(0, 1, 2):max():item()
+        local allowed = (dtype == "bf16" and 2 ^ -7 or 1e-5) * want:abs():max():item()
+        tap.ok(off <= allowed and bend <= (dtype == "bf16" and 2e-2 or 1e-5),
+          ("%s of %s, %d columns, one of %g: %g, the gradient %g"):format(norm, dtype, columns, huge, off, bend))
+      end
+    end
+  end
+end
+
 -- ---- the second gradient of gelu ----
 
 -- gelu'' of x, of a dtype and form.

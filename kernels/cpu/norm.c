@@ -14,6 +14,7 @@
 #include "kernels/cpu/norm.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/fold.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/norm_f64.h"
 #include "kernels/cpu/rows.h"
@@ -166,6 +167,41 @@ sums_around(float mean, const struct row *x, double sum[2])
     }
 }
 
+/* A block of a vector of n elements, `other` repeated where it is absent. */
+static const float *
+load_or(const struct row *r, int64_t from, int64_t n, float other, float *workspace)
+{
+    if (r->dtype != DT_NONE) return row_load(r, from, n, workspace);
+    for (int64_t i = 0; i < n; i++) workspace[i] = other;
+    return workspace;
+}
+
+/* The same in f64, and of u = dy weight (dy absent: 0) its sum and that of u times the distance: squares of what is far
+ * from 0 leave the range of f32, from 2e19 on. */
+static struct stats
+stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])
+{
+    float x_workspace[ROW_BLOCK], d_workspace[ROW_BLOCK], w_workspace[ROW_BLOCK];
+    double all = 0;
+    for (int64_t i = 0; i < x->n && s->center && stop_passes(i); i += ROW_BLOCK)
+        all += fold_sum(row_load(x, i, MIN(x->n - i, ROW_BLOCK), x_workspace), MIN(x->n - i, ROW_BLOCK));
+    double mean = all / (double)s->n;
+    for (int k = 0; k < 4; k++) sum[k] = 0;
+    for (int64_t i = 0; i < x->n && stop_passes(i); i += ROW_BLOCK) {
+        int64_t n = MIN(x->n - i, ROW_BLOCK);
+        const float *from = row_load(x, i, n, x_workspace), *slope = load_or(dy, i, n, 0, d_workspace);
+        const float *w = load_or(weight, i, n, 1, w_workspace);
+        for (int64_t k = 0; k < n; k++) {
+            double d = from[k] - (double)(float)mean, u = (double)slope[k] * w[k];
+            sum[0] += d;
+            sum[1] += d * d;
+            sum[2] += u;
+            sum[3] += u * d;
+        }
+    }
+    return stats_from((float)mean, sum, s);
+}
+
 /* Of rows r to r + n, n at most ABREAST: what each waits for in one step overlaps with the step's other rows. */
 static void
 stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
@@ -183,15 +219,11 @@ stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
         sums_around(mean[k], &x[k], sum[k]);
         to[k] = stats_from(mean[k], sum[k], t->s);
     }
-}
-
-/* A block of a vector of n elements, `other` repeated where it is absent. */
-static const float *
-load_or(const struct row *r, int64_t from, int64_t n, float other, float *workspace)
-{
-    if (r->dtype != DT_NONE) return row_load(r, from, n, workspace);
-    for (int64_t i = 0; i < n; i++) workspace[i] = other;
-    return workspace;
+    for (int k = 0; k < n; k++) {
+        double all[4];
+        const struct row none = {0};
+        if (!isfinite(sum[k][1])) to[k] = stats_wide(t->s, &x[k], &none, &none, all);
+    }
 }
 
 static void
@@ -242,10 +274,11 @@ backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
 static struct slope
 slope_of(const struct task *t, int64_t r)
 {
-    struct row x = row_at(t->x, r, t->s->n);
+    struct row x = row_at(t->x, r, t->s->n), dy = row_at(t->dy, r, t->s->n), w = row_at(t->weight, 0, t->s->n);
     double sum[4], size = (double)t->s->n;
     struct stats stats = backward_sums(t, r, near_mean(&x, t->s), sum);
     if (is_far(stats)) stats = backward_sums(t, r, stats.mean + stats.rest, sum);
+    if (!isfinite(sum[1])) stats = stats_wide(t->s, &x, &dy, &w, sum);
     double ud =
         isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* 0 times infinity is no correction */
     float mean_ux = (float)(ud * (double)stats.rstd / size);
