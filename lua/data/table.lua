@@ -111,6 +111,8 @@ end
 function files.text(path, given)
   local who = "rille.data.text"
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})
+  local encodes = type(o.tokenizer) == "table" and o.tokenizer.encode
+  check.that(not o.tokenizer or encodes, "%s: tokenizer is one of rille.tokenizer, not %s", who, check.shown(o.tokenizer))
   local text = read(who, path)
   local ids = o.tokenizer and o.tokenizer:encode(text) or nil
   if not ids then

@@ -14,7 +14,7 @@ local writer = require "rille.models.writer"
 local who = "generate"
 
 -- At temperatures below it any two f32 logits that differ are far enough apart for the likeliest id to be certain, while
--- 1 / temperature may be no f32 number any more.
+-- 1 / temperature may be no f32 number any more. A share of as little is the likeliest id's.
 local COLD = 1e-30
 
 -- ---- options ----
@@ -43,7 +43,7 @@ local function read_options(model, given, longest)
   if o.top_p then
     check.number(who, "top_p", o.top_p, 0)
     check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p is above 0 and at most 1, not %g", who, o.top_p)
-    if o.top_p == 1 then o.top_p = nil end
+    if o.top_p == 1 then o.top_p = nil elseif o.top_p < COLD then o.temperature = 0 end
   end
   check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who,
     check.shown(o.on_token))

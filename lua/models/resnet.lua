@@ -5,6 +5,7 @@
 -- Each stage but the first halves the image and doubles the width.
 
 local check = require "rille.check"
+local layout = require "rille.layout"
 local nn = require("rille").nn
 local language = require "rille.models.language"
 
@@ -51,6 +52,7 @@ function ResNet:start()
 end
 
 function ResNet:forward(x)
+  check.that(layout.is_tensor(x), "models.resnet: images are a tensor, not %s", check.shown(x))
   check.that(x.ndim == 4 and x.shape[2] == self.config.channels, "models.resnet: images are (batch, %d, height, width), not {%s}",
     self.config.channels, table.concat(x.shape, ", "))
   x = self.bn1(self.conv1(x)):relu()

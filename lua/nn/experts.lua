@@ -31,8 +31,8 @@ end
 -- (n, experts): how much each entry gives each expert; 0 but for its top_k, which add up to 1.
 function MixtureOfExperts:gates(x)
   local p = self.router(x):softmax(-1)
-  local least = p:topk(self.top_k):slice(1, self.top_k - 1, self.top_k)
-  local chosen = p:ge(least)
+  local _, best = p:topk(self.top_k) -- of experts that are alike as many as have room
+  local chosen = best:one_hot(self.experts):sum{axis = 1}:gt(0)
   local share = chosen:to("f32"):detach():mean{axis = 0} / self.top_k
   balance_of[self] = (share * p:mean{axis = 0}):sum() * self.experts
   local kept = rille.where(chosen, p, 0)

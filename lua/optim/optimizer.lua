@@ -26,6 +26,7 @@ local function check_parameters(name, params, seen)
   for i, p in ipairs(params) do
     check.that(layout.is_tensor(p), "%s: parameter %d is a %s, not a tensor", name, i, type(p))
     check.that(p.requires_grad, "%s: parameter %d does not require a gradient", name, i)
+    check.that(p.is_leaf, "%s: parameter %d is a result, which backward gives no gradient: only leaf tensors are updated", name, i)
     check.that(not seen[p], "%s: parameter %d is in the list twice", name, i)
     seen[p] = true
   end

@@ -163,8 +163,14 @@ local function check_counts(model, place, parts)
     for _, count in ipairs(known and known.counts or {}) do
       local p = parts(place.of(path))
       local ways = axes.ways(p, place.of(path).shape, "wide", "S(2)")
+      local function divides_all(n)
+        for _, other in ipairs(known.counts) do
+          if m[other[1]] % n ~= 0 then return false end
+        end
+        return true
+      end
       check.that(m[count[1]] % ways == 0, "rille.parallel: %d %s of '%s' do not divide over %d ranks; %s would do", m[count[1]],
-        count[2], path, ways, check.divisors(m[count[1]]))
+        count[2], path, ways, check.divisors(m[count[1]], divides_all))
     end
   end
 end

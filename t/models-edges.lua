@@ -1,0 +1,71 @@
+-- models-edges.lua - what models, optimisers and data are asked at the edge: experts that are alike, the least share of
+-- likely ids, results instead of leaves, options of another kind, recipes for groups of heads.
+local tap = dofile("t/tap.lua")
+local rille = require "rille"
+local nn = rille.nn
+
+-- ---- as many experts as top_k says, however alike they are ----
+
+for top_k = 1, 4 do
+  local moe = nn.MixtureOfExperts(8, 16, 4, {top_k = top_k})
+  rille.no_grad(function() moe.router.weight:copy_(rille.zeros{4, 8}) end)
+  local counts = moe:gates(rille.ones{6, 8}):gt(0):to("i64"):sum{axis = 1}
+  tap.ok(counts:min():item() == top_k and counts:max():item() == top_k, top_k .. " of four experts that are alike")
+end
+do
+  rille.manual_seed(tap.seed(11))
+  local moe = nn.MixtureOfExperts(32, 16, 64, {top_k = 2})
+  local x = rille.randn{512, 32}
+  local counts = rille.autocast("bf16", function() return moe:gates(x) end):gt(0):to("i64"):sum{axis = 1}
+  tap.ok(counts:min():item() == 2 and counts:max():item() == 2, "two of 64 by shares that bf16 takes for the same")
+  local one = moe(x):to("f64")
+  local P = rille.placement("cpu", {0, 1, 2, 3})
+  for _, sbp in ipairs{"B", "S(0)"} do
+    moe:to_global{placement = P, sbp = sbp}
+    local off = (moe(x:to_global{placement = P, sbp = "S(0)"}):to_global{placement = x.placement, sbp = "B"}:to("f64") - one):abs():max():item()
+    tap.ok(off < 1e-5, ("on four devices, weights %s, the same: %g"):format(sbp, off))
+  end
+end
+
+-- ---- the least share of likely ids ----
+
+do
+  rille.manual_seed(1)
+  local g = rille.models.gpt2.new{vocab = 20, length = 40, layers = 2, heads = 2, width = 8}
+  local function written(o)
+    o.max_new_tokens, o.seed = 20, 1
+    return table.concat(g:generate({{1, 2, 3}}, o)[1], " ")
+  end
+  local likeliest = written{temperature = 0}
+  for _, share in ipairs{1e-20, 1e-37, 1e-38, 1e-45, 5e-324} do
+    tap.is(written{top_p = share}, likeliest, ("top_p = %g writes the likeliest id"):format(share))
+  end
+end
+
+-- ---- what is refused ----
+
+local function refused(fn, want, what)
+  local good, why = pcall(fn)
+  tap.ok(not good and tostring(why):find(want, 1, true), what .. ": " .. tostring(why))
+end
+local p = rille.ones({2}, {requires_grad = true})
+refused(function() return rille.optim.SGD({p * 2}, {lr = 1}) end, "only leaf tensors are updated", "an optimiser of a result")
+refused(function() return rille.models.resnet.new{classes = 2}(3) end, "images are a tensor, not 3", "no image")
+refused(function() return rille.data.text("t/tap.lua", {tokenizer = 3}) end, "tokenizer is one of rille.tokenizer, not 3", "no tokenizer")
+
+-- The sizes that an error names do, and no others.
+for _, heads in ipairs{{8, 4}, {8, 2}, {6, 3}, {4, 4}, {2, 1}} do
+  local function on(ranks)
+    local place = {}
+    for k = 1, ranks do place[k] = k - 1 end
+    local m = rille.models.llama.new{vocab = 96, length = 16, layers = 1, heads = heads[1], kv_heads = heads[2], width = 24 * heads[1],
+      hidden = 96, placement = rille.placement("cpu", place)}
+    return pcall(rille.parallel, m, {tensor = 0})
+  end
+  local _, why = on(7)
+  local named = {}
+  for n in tostring(why):match("ranks; ([%d, ]+) would do"):gmatch("%d+") do named[tonumber(n)] = true end
+  for ranks = 1, 8 do tap.is(on(ranks), named[ranks] or false, ("%d heads, %d of keys and values, on %d ranks"):format(heads[1], heads[2], ranks)) end
+end
+
+tap.done()
