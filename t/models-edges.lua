@@ -53,6 +53,12 @@ refused(function() return rille.optim.SGD({p * 2}, {lr = 1}) end, "only leaf ten
 refused(function() return rille.models.resnet.new{classes = 2}(3) end, "images are a tensor, not 3", "no image")
 refused(function() return rille.data.text("t/tap.lua", {tokenizer = 3}) end, "tokenizer is one of rille.tokenizer, not 3", "no tokenizer")
 
+local train = rille.tokenizer.train
+refused(function() return train("abc", {size = 300, special = {"<|end|>", "x\xff"}}) end, "special token 2 is no UTF-8", "a special token of bytes")
+local named = train("abc", {size = 300, special = {"<|reserved_0|>", "<|reserved_7|>"}})
+tap.is(named:encode("<|reserved_7|><|reserved_0|>"), {299, 298}, "special tokens named as those that fill up have the last ids")
+tap.is(named.size, 300, "and the size is the one that was asked")
+
 -- The sizes that an error names do, and no others.
 for _, heads in ipairs{{8, 4}, {8, 2}, {6, 3}, {4, 4}, {2, 1}} do
   local function on(ranks)

@@ -90,7 +90,10 @@ int
 tokenizer_check_specials(const char *name, int nspecial, const char *const *special)
 {
     for (int i = 0; i < nspecial; i++) {
-        if (!*special[i]) return fail(E_ARG, "%s: a special token is empty", name);
+        size_t n = strlen(special[i]);
+        if (n == 0) return fail(E_ARG, "%s: a special token is empty", name);
+        if (valid_utf8((const uint8_t *)special[i], n) != n)
+            return fail(E_ARG, "%s: special token %d is no UTF-8, and files could not keep it", name, i + 1);
         for (int k = 0; k < i; k++)
             if (!strcmp(special[i], special[k]))
                 return fail(E_ARG, "%s: the special token '%.100s' is there twice", name, special[i]);

@@ -421,13 +421,22 @@ learn(struct trainer *r, struct tokenizer *t, uint32_t size)
     return status;
 }
 
+static bool
+is_special(const struct trainer *r, const char *text)
+{
+    for (int i = 0; i < r->nspecial; i++)
+        if (!strcmp(r->special[i], text)) return true;
+    return false;
+}
+
 /* Where the texts have no more pairs the ids that are left are reserved, so that the size is the one that was asked. */
 static int
-reserve(struct tokenizer *t, uint32_t size)
+reserve(const struct trainer *r, struct tokenizer *t, uint32_t size)
 {
     for (int i = 0; t->bpe.ntoken < size; i++) {
         char text[32];
         int n = snprintf(text, sizeof text, "<|reserved_%d|>", i);
+        if (is_special(r, text)) continue;
         TRY(tokenizer_special(t, "train", &(struct special){text, (size_t)n, t->bpe.ntoken, .control = true}));
     }
     return 0;
@@ -445,7 +454,7 @@ trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
     for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);
     int status = r->status = learn(r, t, size - (uint32_t)r->nspecial);
     if (!status) status = tokenizer_cut(t, "train", r->pattern);
-    if (!status) status = reserve(t, size - (uint32_t)r->nspecial);
+    if (!status) status = reserve(r, t, size - (uint32_t)r->nspecial);
     for (int i = 0; !status && i < r->nspecial; i++)
         status = tokenizer_special(
             t, "train", &(struct special){r->special[i], strlen(r->special[i]), t->bpe.ntoken, .control = true});
