@@ -176,7 +176,7 @@ load_or(const struct row *r, int64_t from, int64_t n, float other, float *worksp
     return workspace;
 }
 
-/* The same in f64, and of u = dy weight (dy absent: 0) its sum and that of u times the distance: squares of what is far
+/* The sums of deviations() and gradient_sums() in f64, dy absent: 0, around the mean as a float: squares of what is far
  * from 0 leave the range of f32, from 2e19 on. */
 static struct stats
 stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])

@@ -24,8 +24,9 @@
  * that it computes in, wide, in which it adds up, and fine, a number that minus(x, fine) takes off. Both read c as
  * bodies of element-wise operators do (kernels/op/eltwise.h).
  *
- * A body of a product calls multiply(...) of product.cuh. It has x<k>(at), which is x<k>_from(x<k>_at(at)), dim<k>(d)
- * and NDIM<k> as a body of an element has, NDIM and size(d) of the result, and write(at, value).
+ * A body of a product calls multiply(...) of product.cuh. It has x<k>(at), which is x<k>_from(x<k>_at(at)),
+ * x<k>_stored, which is what lies there as it lies, dim<k>(d) and NDIM<k> as a body of an element has, coordinate, the
+ * type of what is added up of positions along dimensions, NDIM and size(d) of the result, and write(at, value).
  *
  * A text depends on dtypes, attributes and the number of loops, not on sizes and strides: those are words of its
  * argument, like addresses, also of the numbers of a call. It is compiled after the text of device.cuh, and named after
