@@ -5,8 +5,9 @@
 -- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
 -- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
 -- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
--- there, and on up to 100,000 of them (whatif); the same within memory limits; and stacks of 105 and 525 layers. "regrets": how long
--- explain() of each program takes, and of how many candidates it knows between two numbers what they make the step slower.
+-- there, and on up to 100,000 of them (whatif), in meshes of up to six axes; the same within memory limits; and stacks of 105
+-- and 525 layers. "regrets": how long explain() of each program takes, and of how many candidates it knows between two numbers
+-- what they make the step slower.
 -- bench/predict.lua measures such steps.
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
@@ -74,12 +75,14 @@ function Layer:init(o)
   self.gated = o.gated
   self.norm1, self.norm2 = o.gated and nn.RMSNorm(o.d) or nn.LayerNorm(o.d), o.gated and nn.RMSNorm(o.d) or nn.LayerNorm(o.d)
   self.attention = nn.MultiheadAttention(o.d, o.heads, {is_causal = true, kv_heads = o.kv, bias = not o.gated})
+  if o.experts then self.mixture = nn.MixtureOfExperts(o.d, o.inner, o.experts) return end
   self.up, self.down = nn.Linear(o.d, o.inner, {bias = not o.gated}), nn.Linear(o.inner, o.d, {bias = not o.gated})
   if o.gated then self.gate = nn.Linear(o.d, o.inner, {bias = false}) end
 end
 function Layer:forward(x)
   x = x + self.attention(self.norm1(x))
   local y = self.norm2(x)
+  if self.mixture then return x + self.mixture(y) end
   y = self.gated and self.gate(y):silu() * self.up(y) or self.up(y):gelu()
   return x + self.down(y)
 end
@@ -131,6 +134,24 @@ local line, grid = {0, 1, 2, 3, 4, 5, 6, 7}, {{0, 1, 2, 3}, {4, 5, 6, 7}}
 local gpt2 = {layers = 12, d = 768, heads = 12, inner = 3072, vocabulary = 50257, batch = 8, length = 256}
 local llama = {layers = 32, d = 4096, heads = 32, kv = 8, inner = 14336, vocabulary = 128256, batch = 8, length = 2048, gated = true}
 
+local experts = {layers = 12, d = 768, heads = 12, inner = 3072, experts = 8, vocabulary = 50257, batch = 8, length = 256}
+local many = {{64, 48, 32}, {16, 16, 16, 24}, {10, 10, 10, 10, 10}, {3, 5, 7, 9, 11}, {2, 2, 2, 2, 2, 2}, {4, 4, 4, 4, 4, 4}, {12, 8, 8, 8, 8, 2}}
+
+-- What steps are on meshes of many axes: a column a step.
+local function on_many(steps)
+  local head, cell = {}, {}
+  for k, step in ipairs(steps) do head[k] = ("%16s"):format(step[1]) end
+  print(("\n%-24s %s"):format("whatif on", table.concat(head, "  ")))
+  for _, mesh in ipairs(many) do
+    for k, step in ipairs(steps) do
+      local begin = os.clock()
+      local far = rille.whatif(step[2], {mesh = mesh, bandwidth = 25e9, latency = 5e-6, flops = 4e14})
+      cell[k] = ("%5.2fs %8.3fms"):format(os.clock() - begin, far.step_time * 1e3)
+    end
+    print(("%-24s %s"):format(table.concat(mesh, " x "), table.concat(cell, "  ")))
+  end
+end
+
 local function part(name) return not arg[1] or arg[1] == name end
 
 if part("large") then
@@ -140,6 +161,18 @@ if part("large") then
   large("GPT-2 124M on 2 x 4", gpt2, grid, {"S(0)", "B"}, 0.65)
   large("Llama 8B on 8", llama, line, "S(0)", 0.5)
   large("Llama 8B on 2 x 4", llama, grid, {"S(0)", "B"}, 0.5)
+  local steps = {}
+  for _, e in ipairs(programs) do
+    if e[1] == "mlp dp4" or e[1] == "gpt dp4" then
+      local step, x, y = make(e)
+      steps[#steps + 1] = {e[1], (planned(step, true, 0.65, nil, x, y))}
+    end
+  end
+  for _, o in ipairs{{"GPT-2 124M", gpt2}, {"of 8 experts", experts}, {"Llama 8B", llama}} do
+    local _, graph = step_of(o[2], line, "S(0)", 0.5)
+    steps[#steps + 1] = {o[1], graph}
+  end
+  on_many(steps)
 end
 
 -- ---- within memory limits ----

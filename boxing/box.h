@@ -14,6 +14,7 @@
 #define RILLE_BOXING_BOX_H
 
 #include "runtime/arena.h"
+#include "runtime/hash.h"
 #include "runtime/layout.h"
 #include "runtime/view.h"
 
@@ -132,6 +133,13 @@ void box_border(struct arena *a, const struct box_plan *p, const struct box_rank
 const char *box_name(const struct type *t, const struct layout *from, const struct layout *to);
 /* box_plan's bytes without making the steps. INT64_MAX when box_plan refuses the move. No allocation. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
+/* The same for who prices many moves: what they have in common is counted once. known: empty at first, its arena set;
+ * one thread. Of any types, layouts and meshes. NULL: box_bytes. */
+int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
+                        struct hash_table *known);
+/* Is the move one in name alone, layout_same_boxes()? bytes: what it sends, box_bytes. On one mesh it takes time of its
+ * axes, not of its ranks. */
+bool box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes);
 /* The verbs as text, one line a destination, equal ranks collapsed. */
 void box_print(const struct box_plan *p, struct str *s);
 

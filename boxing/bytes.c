@@ -50,14 +50,31 @@ saved_across(const struct grid *from, const struct grid *to)
 int64_t
 box_bytes(const struct type *t, const struct layout *from, const struct layout *to)
 {
+    return box_bytes_known(t, from, to, NULL);
+}
+
+int64_t
+box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to, struct hash_table *known)
+{
     if (from == to) return 0;
     struct grid g = grid_of(from, t), h = grid_of(to, t);
     enum reduce a = grid_reduce(&g), b = grid_reduce(&h);
     if (a != RED_NONE && b != RED_NONE && a != b) return INT64_MAX;
     int64_t apart = deal_cost_apart(&g, &h), sent = type_numel(t) * apart;
     if (from->place == to->place)
-        sent -= kept_volume(&g, &h) * (apart - deal_cost(&g, &h, 0, 0));
+        sent -= kept_volume(&g, &h, known) * (apart - deal_cost(&g, &h, 0, 0));
     else
         sent -= saved_across(&g, &h);
     return sent;
+}
+
+/* Without partials who need not receive anything has all that it wants; where replicas are as many as before, nobody
+ * has more than that. */
+bool
+box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes)
+{
+    if (from == to) return true;
+    if (bytes != 0 || layout_partial(from) != RED_NONE || layout_partial(to) != RED_NONE) return false;
+    if (from->place != to->place) return layout_same_boxes(from, to, t);
+    return type_numel(t) == 0 || grid_of(from, t).nreplica == grid_of(to, t).nreplica;
 }

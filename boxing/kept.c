@@ -10,10 +10,17 @@
  *   - parts that lie within the other side's range, which nothing cuts any more, differ
  *     by their length alone, of which there are two; so do parts of one range that both
  *     sides cut alike. One stands for all of its length.
- * What is left to be gone through one by one are cuts across cuts, the shorter axis
- * first: of the longer one nearly all parts then lie within another range. */
+ * What is left to be gone through one by one are cuts across cuts. The next axis is one
+ * that cuts a range as it is by now, and of those the one with the fewest parts to look
+ * at: the more the ranges have shrunk, the fewer meet.
+ *
+ * Who asks for many moves has groups remembered: between all layouts of a tensor there
+ * are many pairs, but few groups, since pairs share most of theirs. A group knows neither
+ * the mesh nor the tensor: axes of equal size stand for each other, and a move for the one
+ * that goes back. */
 #include "boxing/kept.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { FROM, TO };
@@ -21,76 +28,127 @@ enum { FROM, TO };
 struct cuts { /* of one dimension, on one side */
     uint8_t n, axis[MAX_AXIS];
 };
-struct group {
+/* A whole move; axes and dimensions have the numbers that they have in the mesh and the tensor. */
+struct move {
     const struct place *place;
     const struct type *type;
     struct cuts cuts[2][MAX_DIM];
-    int8_t dim[2][MAX_AXIS]; /* which dimension an axis cuts on a side; -1: none */
-    uint32_t dims, axes;     /* of the group */
+    int8_t dim[2][MAX_AXIS];  /* which dimension an axis cuts on a side; -1: none */
+    uint32_t cut_by[MAX_DIM]; /* the axes that cut a dimension on any side */
+};
+/* Dimensions that axes tie together, and these axes, each called by its turn. What is not there is 0, so that groups
+ * can be compared as bytes, up to `dim`, which follows from what is before it. */
+struct group {
+    int64_t size[MAX_DIM];
+    int32_t parts[MAX_AXIS]; /* into which an axis cuts */
+    struct cuts cuts[2][MAX_DIM];
+    uint8_t ndim, naxis;
+    int8_t dim[2][MAX_AXIS];
 };
 /* The axes that were gone through have coordinates; each range is cut by those in its list, up to the first without. */
 struct ranges {
-    uint8_t ncut[2][MAX_DIM];
     struct span {
         int64_t lo, hi;
     } span[2][MAX_DIM];
     int32_t coord[MAX_AXIS]; /* -1: none yet */
+    uint8_t ncut[2][MAX_DIM];
 };
 
 /* ---- which axes matter ---- */
 
 static void
-leave_out(struct group *g, int side)
+leave_out(struct move *m, int side)
 {
-    for (int d = 0; d < g->type->ndim; d++) {
-        struct cuts *c = &g->cuts[side][d];
-        while (c->n && g->dim[!side][c->axis[c->n - 1]] < 0) g->dim[side][c->axis[--c->n]] = -1;
+    for (int d = 0; d < m->type->ndim; d++) {
+        struct cuts *c = &m->cuts[side][d];
+        while (c->n && m->dim[!side][c->axis[c->n - 1]] < 0) m->dim[side][c->axis[--c->n]] = -1;
     }
 }
 
-static struct group
-group_of(const struct grid *from, const struct grid *to)
+static void
+move_of(const struct grid *from, const struct grid *to, struct move *m)
 {
     const struct grid *grid[2] = {from, to};
-    struct group g = {.place = from->layout->place, .type = from->type};
-    memset(g.dim, -1, sizeof g.dim);
+    *m = (struct move){.place = from->layout->place, .type = from->type};
+    memset(m->dim, -1, sizeof m->dim);
     for (int side = 0; side < 2; side++)
-        for (int d = 0; d < g.type->ndim; d++)
+        for (int d = 0; d < m->type->ndim; d++)
             for (int i = 0; i < grid[side]->ncut[d]; i++) {
                 uint8_t a = grid[side]->cut[d][i];
-                struct cuts *c = &g.cuts[side][d];
-                if (g.place->axis[a] == 1) continue;
-                g.dim[side][a] = (int8_t)d;
+                struct cuts *c = &m->cuts[side][d];
+                if (m->place->axis[a] == 1) continue;
+                m->dim[side][a] = (int8_t)d;
                 c->axis[c->n++] = a;
             }
-    leave_out(&g, FROM);
-    leave_out(&g, TO);
-    return g;
-}
-
-static uint32_t
-axes_of(const struct group *g, int d)
-{
-    uint32_t axes = 0;
+    leave_out(m, FROM);
+    leave_out(m, TO);
     for (int side = 0; side < 2; side++)
-        for (int i = 0; i < g->cuts[side][d].n; i++) axes |= 1u << g->cuts[side][d].axis[i];
-    return axes;
+        for (int a = 0; a < m->place->naxis; a++)
+            if (m->dim[side][a] >= 0) m->cut_by[m->dim[side][a]] |= 1u << a;
 }
 
 /* All dimensions that axes tie to the first. */
-static void
-gather_group(struct group *g, int first)
+static uint32_t
+tied_to(const struct move *m, int first)
 {
-    uint32_t before = 0;
-    g->dims = 1u << first;
-    g->axes = axes_of(g, first);
-    while (before != g->dims) {
-        before = g->dims;
-        for (int d = 0; d < g->type->ndim; d++)
-            if (axes_of(g, d) & g->axes) {
-                g->dims |= 1u << d;
-                g->axes |= axes_of(g, d);
+    uint32_t dims = 1u << first, axes = m->cut_by[first], before = 0;
+    while (before != dims) {
+        before = dims;
+        for (int d = 0; d < m->type->ndim; d++)
+            if (m->cut_by[d] & axes) {
+                dims |= 1u << d;
+                axes |= m->cut_by[d];
             }
+    }
+    return dims;
+}
+
+/* The dimensions of a group, the shortest first. */
+static int
+in_order(const struct move *m, uint32_t dims, int *order)
+{
+    int n = 0;
+    for (int d = 0; d < m->type->ndim; d++) {
+        if (!(dims >> d & 1)) continue;
+        int at = n++;
+        for (; at && m->type->dim[order[at - 1]] > m->type->dim[d]; at--) order[at] = order[at - 1];
+        order[at] = d;
+    }
+    return n;
+}
+
+/* Which side comes first: the one with more cuts in the first dimension in which they differ. */
+static int
+first_side(const struct move *m, const int *order, int n)
+{
+    for (int k = 0; k < n; k++) {
+        int differ = m->cuts[FROM][order[k]].n - m->cuts[TO][order[k]].n;
+        if (differ) return differ > 0 ? FROM : TO;
+    }
+    return FROM;
+}
+
+static void
+group_of(const struct move *m, uint32_t dims, struct group *g)
+{
+    int order[MAX_DIM], name[MAX_AXIS];
+    memset(g, 0, sizeof *g);
+    memset(name, -1, sizeof name);
+    memset(g->dim, -1, sizeof g->dim);
+    g->ndim = (uint8_t)in_order(m, dims, order);
+    int first = first_side(m, order, g->ndim);
+    for (int k = 0; k < g->ndim; k++) {
+        g->size[k] = m->type->dim[order[k]];
+        for (int side = 0; side < 2; side++) {
+            const struct cuts *c = &m->cuts[side ^ first][order[k]];
+            g->cuts[side][k].n = c->n;
+            for (int i = 0; i < c->n; i++) {
+                int a = c->axis[i];
+                if (name[a] < 0) g->parts[name[a] = g->naxis++] = m->place->axis[a];
+                g->cuts[side][k].axis[i] = (uint8_t)name[a];
+                g->dim[side][name[a]] = (int8_t)k;
+            }
+        }
     }
 }
 
@@ -113,22 +171,24 @@ cut(const struct group *g, struct ranges *r, int side, int d)
     for (; r->ncut[side][d] < c->n && r->coord[c->axis[r->ncut[side][d]]] >= 0; r->ncut[side][d]++) {
         int a = c->axis[r->ncut[side][d]];
         int64_t lo, hi;
-        shard_range(s->hi - s->lo, g->place->axis[a], r->coord[a], &lo, &hi);
+        shard_range(s->hi - s->lo, g->parts[a], r->coord[a], &lo, &hi);
         *s = (struct span){s->lo + lo, s->lo + hi};
     }
 }
 
-/* Coordinates of an axis: those whose parts meet the other side's range. False: there are none. */
-static bool
+/* Coordinates of an axis: those whose parts meet the other side's range, as far as one side tells. */
+static void
 narrow(const struct group *g, const struct ranges *r, int side, int a, int32_t *first, int32_t *end)
 {
     int d = g->dim[side][a];
     struct span s = r->span[side][d], o = r->span[!side][d];
     int64_t n = s.hi - s.lo, lo = MAX(s.lo, o.lo) - s.lo, hi = MIN(s.hi, o.hi) - s.lo;
-    if (lo >= hi) return false;
-    *first = MAX(*first, grid_part(n, g->place->axis[a], lo));
-    *end = MIN(*end, grid_part(n, g->place->axis[a], hi - 1) + 1);
-    return *first < *end;
+    if (lo >= hi) {
+        *first = *end;
+        return;
+    }
+    if (lo > 0) *first = MAX(*first, grid_part(n, g->parts[a], lo));
+    *end = hi < n ? MIN(*end, grid_part(n, g->parts[a], hi - 1) + 1) : (int32_t)MIN(*end, n);
 }
 
 static bool
@@ -149,88 +209,175 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
     return is_next(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
 }
 
-/* From coordinate c on, the end of those that keep as much, as far as one side tells. */
-static int32_t
-alike_until(const struct group *g, const struct ranges *r, int side, int a, int32_t c)
+/* How one side's range is cut by an axis, the same for all its parts. */
+struct parts {
+    int32_t n, within; /* parts; those before `within` end within the other side's range, or at its end */
+    int64_t least, longer;
+    struct span s, o; /* the range and the other side's */
+    bool cuts, tells, same;
+};
+
+static struct parts
+parts_of(const struct group *g, const struct ranges *r, int side, int a)
 {
     int d = g->dim[side][a];
-    int32_t parts = g->place->axis[a];
-    if (d < 0) return parts;
-    if (!length_tells(g, r, side, a)) return c + 1;
-    struct span s = r->span[side][d], o = r->span[!side][d];
-    int64_t n = s.hi - s.lo, longer = n % parts, lo, hi;
-    int32_t end = c < longer ? (int32_t)longer : parts;
-    if (same_range(g, r, a)) return end;
-    shard_range(n, parts, c, &lo, &hi);
-    if (s.lo + lo < o.lo || s.lo + hi > o.hi) return c + 1;
-    return o.hi < s.hi ? MIN(end, grid_part(n, parts, o.hi - s.lo)) : end;
+    struct parts p = {.n = g->parts[a], .cuts = d >= 0};
+    if (!p.cuts || !(p.tells = length_tells(g, r, side, a))) return p;
+    int64_t n = r->span[side][d].hi - r->span[side][d].lo;
+    p.same = same_range(g, r, a);
+    p.s = r->span[side][d];
+    p.o = r->span[!side][d];
+    p.least = n / p.n;
+    p.longer = n % p.n;
+    p.within = p.o.hi < p.s.hi && !p.same ? grid_part(n, p.n, p.o.hi - p.s.lo) : p.n;
+    return p;
 }
 
-/* The axis to be gone through next: one of which few parts differ, else the shortest. -1: none is left. */
+/* From coordinate c on, the end of those that keep as much, as far as one side tells. */
+static int32_t
+alike_until(const struct parts *p, int32_t c)
+{
+    if (!p->cuts) return p->n;
+    if (!p->tells) return c + 1;
+    int32_t end = c < p->longer ? (int32_t)p->longer : p->n;
+    if (p->same) return end;
+    int64_t lo = p->s.lo + c * p->least + MIN(c, p->longer), hi = lo + p->least + (c < p->longer);
+    return lo < p->o.lo || hi > p->o.hi ? c + 1 : MIN(end, p->within);
+}
+
+/* The axis to be gone through next, of those that cut some range as it is now: the one with the fewest coordinates to
+ * look at, from *first to before *end. -1: none is left. */
 static int
-next_axis(const struct group *g, const struct ranges *r)
+next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t *end)
 {
     int best = -1, least = 0;
-    for (int a = 0; a < g->place->naxis; a++) {
-        if (!(g->axes >> a & 1) || r->coord[a] >= 0) continue;
+    for (int a = 0; a < g->naxis; a++) {
+        bool next[] = {is_next(g, r, FROM, a), is_next(g, r, TO, a)};
+        if (r->coord[a] >= 0 || !(next[FROM] || next[TO])) continue;
+        int32_t c = 0, until = g->parts[a];
+        for (int side = 0; side < 2; side++)
+            if (next[side]) narrow(g, r, side, a, &c, &until);
         bool few = length_tells(g, r, FROM, a) && length_tells(g, r, TO, a);
-        int differ = few ? 1 : g->place->axis[a];
+        int differ = c < until && few ? 1 : until - c;
         if (best >= 0 && differ >= least) continue;
         best = a;
         least = differ;
+        *first = c;
+        *end = until;
     }
     return best;
+}
+
+static int64_t
+meet(const struct ranges *r, int d)
+{
+    const struct span *s = &r->span[FROM][d], *o = &r->span[TO][d];
+    return MAX(MIN(s->hi, o->hi) - MAX(s->lo, o->lo), 0);
 }
 
 static int64_t
 in_common(const struct group *g, const struct ranges *r)
 {
     int64_t n = 1;
-    for (int d = 0; d < g->type->ndim; d++) {
-        if (!(g->dims >> d & 1)) continue;
-        const struct span *s = &r->span[FROM][d], *o = &r->span[TO][d];
-        n *= MAX(MIN(s->hi, o->hi) - MAX(s->lo, o->lo), 0);
-    }
+    for (int d = 0; d < g->ndim; d++) n *= meet(r, d);
     return n;
 }
 
+static int64_t sum_over(const struct group *g, struct ranges *r);
+
+/* The same where the axis has this coordinate. */
 static int64_t
-sum_over(const struct group *g, const struct ranges *r)
+sum_at(const struct group *g, struct ranges *r, int a, int32_t c)
 {
-    int a = next_axis(g, r);
-    if (a < 0) return in_common(g, r);
-    int32_t c = 0, end = g->place->axis[a];
+    struct span was[2] = {{0, 0}, {0, 0}};
+    uint8_t ncut[2] = {0, 0};
+    bool any = true;
+    r->coord[a] = c;
+    for (int side = 0; side < 2; side++) {
+        int d = g->dim[side][a];
+        if (d < 0) continue;
+        was[side] = r->span[side][d];
+        ncut[side] = r->ncut[side][d];
+        cut(g, r, side, d);
+    }
+    for (int side = 0; side < 2; side++) any = any && (g->dim[side][a] < 0 || meet(r, g->dim[side][a]) > 0);
+    int64_t sum = any ? sum_over(g, r) : 0;
+    for (int side = 0; side < 2; side++) {
+        int d = g->dim[side][a];
+        if (d < 0) continue;
+        r->span[side][d] = was[side];
+        r->ncut[side][d] = ncut[side];
+    }
+    r->coord[a] = -1;
+    return sum;
+}
+
+static int64_t
+sum_over(const struct group *g, struct ranges *r)
+{
+    int32_t c, end;
+    int a = next_axis(g, r, &c, &end);
     int64_t sum = 0;
-    for (int side = 0; side < 2; side++)
-        if (is_next(g, r, side, a) && !narrow(g, r, side, a, &c, &end)) return 0;
+    if (a < 0) return in_common(g, r);
+    const struct parts from = parts_of(g, r, FROM, a), to = parts_of(g, r, TO, a);
     while (c < end) {
-        struct ranges next = *r;
-        int32_t until = MIN(end, MIN(alike_until(g, r, FROM, a, c), alike_until(g, r, TO, a, c)));
-        next.coord[a] = c;
-        for (int d = 0; d < g->type->ndim; d++) {
-            cut(g, &next, FROM, d);
-            cut(g, &next, TO, d);
-        }
-        sum += (until - c) * sum_over(g, &next);
+        int32_t until = MIN(end, MIN(alike_until(&from, c), alike_until(&to, c)));
+        sum += (until - c) * sum_at(g, r, a, c);
         c = until;
     }
     return sum;
 }
 
-int64_t
-kept_volume(const struct grid *from, const struct grid *to)
+static int64_t
+count(const struct group *g)
 {
-    struct group g = group_of(from, to);
-    struct ranges whole = {0};
+    struct ranges whole = {.coord = {0}};
+    memset(whole.coord, -1, sizeof whole.coord);
+    for (int d = 0; d < g->ndim; d++) whole.span[FROM][d] = whole.span[TO][d] = (struct span){0, g->size[d]};
+    return sum_over(g, &whole);
+}
+
+/* ---- what was counted before ---- */
+
+struct answer {
+    struct group group;
+    int64_t volume;
+};
+
+static int64_t
+count_once(const struct group *g, struct hash_table *known)
+{
+    enum { BYTES = offsetof(struct group, dim) };
+    uint64_t hash = hash_bytes(0, g, BYTES);
+    uint32_t at = 0;
+    struct answer *a;
+    while ((a = hash_next(known, hash, &at)))
+        if (!memcmp(&a->group, g, BYTES)) return a->volume;
+    a = ARENA_NEW(known->arena, struct answer);
+    memcpy(&a->group, g, sizeof *g);
+    a->volume = count(g);
+    hash_add(known, hash, a);
+    return a->volume;
+}
+
+int64_t
+kept_volume(const struct grid *from, const struct grid *to, struct hash_table *known)
+{
+    struct move m;
+    struct group g;
     int64_t volume = 1;
     uint32_t done = 0;
-    memset(whole.coord, -1, sizeof whole.coord);
-    for (int d = 0; d < g.type->ndim; d++) whole.span[FROM][d] = whole.span[TO][d] = (struct span){0, g.type->dim[d]};
-    for (int d = 0; d < g.type->ndim; d++) {
+    move_of(from, to, &m);
+    for (int d = 0; d < m.type->ndim; d++) {
         if (done >> d & 1) continue;
-        gather_group(&g, d);
-        done |= g.dims;
-        volume *= sum_over(&g, &whole);
+        uint32_t dims = tied_to(&m, d);
+        done |= dims;
+        if (!m.cut_by[d]) {
+            volume *= m.type->dim[d];
+            continue;
+        }
+        group_of(&m, dims, &g);
+        volume *= known ? count_once(&g, known) : count(&g);
     }
     return volume;
 }

@@ -5,17 +5,27 @@
  * bytes(from, mid) + bytes(mid, to) = bytes(from, to). box_bytes is a closed
  * form, and the test leaves few layouts of the many there are. Over those the
  * cheapest sequence of each length is found hop by hop, one length after the
- * other (Bellman's recursion; hops are few).
+ * other (Bellman's recursion; hops are few). On many axes they are many all the
+ * same - the sums of 64 ranks in six axes of two have 25,000 - so there only those
+ * are gone on from that may become the cheapest: what is left to be moved costs so
+ * much at least. No hop is priced that is dearer than what is there already. And of
+ * layouts that differ by which of equal axes has which entry one stands for all: 84
+ * for the 25,000. That is so where all parts are equal; where a rank has one element
+ * more, it matters which.
  *
  * Without P equal totals mean equal shares: no rank can do with less than the
- * direct exchange gives it. With P the ranks are compared. What is looked at
+ * direct exchange gives it. With P the ranks are compared, hop by hop (quota.h): a
+ * way that gives one more cannot hide another that does not, and is not gone on
+ * from. Of tiles that are uneven few ways are left. What is looked at
  * rank by rank is on large meshes looked at in their corners: balanced cuts
  * make the first parts the largest and the last the smallest. */
 #include "boxing/path.h"
 
+#include "boxing/quota.h"
 #include "runtime/error.h"
 #include "runtime/sorted.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +37,14 @@ enum {
 /* A layout reached by so many hops, the cheapest way. */
 struct state {
     const struct layout *at;
-    int32_t before; /* state of the hop before, -1: the start */
+    const struct layout *as; /* what it is but for which of equal axes has which entry */
+    int32_t before;          /* state of the hop before, -1: the start */
     int8_t nhop;
     int64_t bytes; /* of the last hop */
+    int64_t rest;  /* to be moved yet */
     int64_t staging;
     double ns, hop_ns;
+    const int64_t *received; /* by rank that is watched: bytes so far */
 };
 
 struct search {
@@ -40,17 +53,24 @@ struct search {
     struct type type;
     const struct layout *from, *to;
     const struct box_cost *cost;
+    uint8_t stands[MAX_AXIS]; /* by axis: the first of those that would do as well */
     int64_t bound;
+    bool every;  /* ways of all lengths are listed */
+    double best; /* what the cheapest way found so far costs */
     struct state *state;
     int32_t nstate, capacity;
-    int32_t level;       /* first state of the length now made */
-    struct price *price; /* of the hops priced so far */
-    int32_t nprice, price_capacity;
+    int32_t level;           /* first state of the length now made */
+    struct hash_table found; /* states by what they are as */
+    struct arena kept;       /* owns what follows */
+    struct hash_table known; /* what box_bytes_known remembers */
+    struct hash_table price; /* of the hops priced so far */
+    struct quota quota;
 };
 
 struct price {
     const struct layout *from, *to;
     double ns;
+    int64_t *received; /* by rank that is watched */
 };
 
 /* ---- the price of one hop ---- */
@@ -132,46 +152,192 @@ plan_rank(struct search *s, const struct layout *from, const struct layout *to, 
     return box_plan_part(&s->scratch, &s->type, from, to, &one, out);
 }
 
+static void
+note_received(const struct search *s, struct price *price, int32_t rank, int64_t bytes)
+{
+    if (s->quota.nrank) price->received[sorted_find(s->quota.rank, s->quota.nrank, rank)] = bytes;
+}
+
 /* Takes the ranks of one mesh into account, level by level. */
 static void
-load_side(struct search *s, const struct place *place, const struct layout *from, const struct layout *to,
-          struct load worst[2])
+load_side(struct search *s, const struct place *place, struct price *price, struct load worst[2])
 {
     int32_t pos[MAX_PROBE], n = probes(place, pos);
-    bool one_kind = from->place->kind == to->place->kind;
+    bool one_kind = price->from->place->kind == price->to->place->kind;
     for (int32_t i = 0; i < n; i++) {
         struct box_plan *p;
         int32_t rank = place->rank[pos[i]];
         arena_reset(&s->scratch);
-        if (plan_rank(s, from, to, rank, &p)) continue;
+        if (plan_rank(s, price->from, price->to, rank, &p)) continue;
+        note_received(s, price, rank, p->bytes);
         if (p->nstage) keep_worst(&worst[0], load_of(&s->scratch, p, &p->stage[0].work, rank));
         if (p->npart) keep_worst(&worst[1], load_of(&s->scratch, p, &p->part[0], one_kind ? rank : -1));
     }
 }
 
-static double
-price_hop(struct search *s, const struct layout *from, const struct layout *to)
+/* All ranks of a mesh that is gone through whole have one plan: what they have in common is made once. */
+static void
+load_all(struct search *s, struct price *price, struct load worst[2])
+{
+    int32_t pos[MAX_PROBE], n = probes(price->to->place, pos);
+    struct box_plan *p;
+    arena_reset(&s->scratch);
+    if (box_plan_part(&s->scratch, &s->type, price->from, price->to, &(struct box_ranks){n, n, pos, pos}, &p)) return;
+    for (int32_t i = 0; i < p->nrank; i++) note_received(s, price, p->rank[i], p->received[i]);
+    for (int32_t i = 0; i < p->nstage; i++)
+        keep_worst(&worst[0], load_of(&s->scratch, p, &p->stage[i].work, p->stage[i].work.rank));
+    for (int32_t i = 0; i < p->npart; i++) keep_worst(&worst[1], load_of(&s->scratch, p, &p->part[i], p->part[i].rank));
+}
+
+static void
+price_hop(struct search *s, struct price *price)
 {
     const struct box_cost *c = s->cost;
+    const struct place *from = price->from->place, *to = price->to->place;
     struct load worst[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-    double ns = c->hop_ns;
-    load_side(s, to->place, from, to, worst);
-    if (from->place != to->place) load_side(s, from->place, from, to, worst);
+    if (from == to && to->nrank <= MAX_PROBE) {
+        load_all(s, price, worst);
+    } else {
+        load_side(s, to, price, worst);
+        if (from != to) load_side(s, from, price, worst);
+    }
+    price->ns = c->hop_ns;
     for (int k = 0; k < 2; k++)
-        ns += worst[k].alpha * c->alpha_ns + worst[k].beta * c->beta_ns_per_byte +
-              worst[k].gamma * c->gamma_ns_per_byte + worst[k].copy * c->copy_ns_per_byte;
-    return ns;
+        price->ns += worst[k].alpha * c->alpha_ns + worst[k].beta * c->beta_ns_per_byte +
+                     worst[k].gamma * c->gamma_ns_per_byte + worst[k].copy * c->copy_ns_per_byte;
 }
 
 /* The same hop is met on many ways. */
-static double
+static const struct price *
 price_once(struct search *s, const struct layout *from, const struct layout *to)
 {
-    for (int32_t i = 0; i < s->nprice; i++)
-        if (s->price[i].from == from && s->price[i].to == to) return s->price[i].ns;
-    GROW(s->price, s->nprice + 1, s->price_capacity);
-    s->price[s->nprice] = (struct price){from, to, price_hop(s, from, to)};
-    return s->price[s->nprice++].ns;
+    uint64_t hash = hash_number(hash_address(from), (uintptr_t)to);
+    uint32_t at = 0;
+    struct price *p;
+    while ((p = hash_next(&s->price, hash, &at)))
+        if (p->from == from && p->to == to) return p;
+    p = ARENA_NEW(&s->kept, struct price);
+    *p = (struct price){.from = from, .to = to, .received = ARENA_ARRAY(&s->kept, int64_t, s->quota.nrank)};
+    price_hop(s, p);
+    hash_add(&s->price, hash, p);
+    return p;
+}
+
+/* ---- what single ranks receive ---- */
+
+/* Without P totals tell, and nobody is watched. */
+static void
+watch_ranks(struct search *s)
+{
+    s->quota = (struct quota){.arena = &s->kept, .type = &s->type, .to = s->to, .room.arena = &s->kept};
+    if (!layout_has_partial(s->from) && !layout_has_partial(s->to)) return;
+    int32_t pos[2 * MAX_PROBE], n = probes(s->from->place, pos), *rank = ARENA_ARRAY(&s->kept, int32_t, 2 * MAX_PROBE);
+    int32_t all = n + probes(s->to->place, pos + n);
+    for (int32_t i = 0; i < all; i++) rank[i] = (i < n ? s->from : s->to)->place->rank[pos[i]];
+    s->quota.rank = rank;
+    s->quota.nrank = sorted_once(rank, all);
+    s->quota.most = price_once(s, s->from, s->to)->received;
+}
+
+/* What ranks have received after one more hop; NULL if one can no longer do with what the direct exchange gives. */
+static const int64_t *
+received_after(struct search *s, const struct state *was, const struct price *hop)
+{
+    int64_t *sum = ARENA_ARRAY(&s->kept, int64_t, s->quota.nrank);
+    for (int32_t i = 0; i < s->quota.nrank; i++) sum[i] = was->received[i] + hop->received[i];
+    return quota_lasts(&s->quota, hop->to, sum) ? sum : NULL;
+}
+
+/* ---- axes that stand for each other ---- */
+
+static bool
+same_entry(struct sbp x, struct sbp y)
+{
+    return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
+}
+
+/* Do all ranks have as much, parts and shares of them? Then the dimensions that are cut divide by the ranks, and shares
+ * are cut along one that does. */
+static bool
+parts_are_equal(const struct search *s, const struct layout *l)
+{
+    const struct place *p = l->place;
+    bool equal = false;
+    for (int d = 0; d < s->type.ndim; d++) equal = equal || s->type.dim[d] % p->nrank == 0;
+    for (int a = 0; a < p->naxis; a++)
+        equal = equal && (l->sbp[a].kind != SBP_S || s->type.dim[l->sbp[a].axis] % p->nrank == 0);
+    return equal;
+}
+
+/* Axes of one size that neither end cuts along, and that have the same entries at either: who swaps two of them in all
+ * layouts of a way has another name for each rank, and the same way. */
+static void
+find_equal_axes(struct search *s)
+{
+    const struct place *p = s->from->place;
+    bool equal = !s->every && p == s->to->place && parts_are_equal(s, s->from) && parts_are_equal(s, s->to);
+    for (int a = 0; a < p->naxis; a++) {
+        struct sbp x = s->from->sbp[a], y = s->to->sbp[a];
+        s->stands[a] = (uint8_t)a;
+        if (!equal || x.kind == SBP_S || y.kind == SBP_S) continue;
+        for (int b = a - 1; b >= 0; b--)
+            if (p->axis[b] == p->axis[a] && same_entry(s->from->sbp[b], x) && same_entry(s->to->sbp[b], y))
+                s->stands[a] = s->stands[b];
+    }
+}
+
+/* Entries, and of cuts those that come first, as a number. */
+static int
+weight(const struct layout *l, int axis)
+{
+    int at = 0;
+    while (l->order[at] != axis) at++;
+    struct sbp x = l->sbp[axis];
+    return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
+}
+
+/* The layout that stands for all that differ by equal axes: these have their entries by weight. */
+static const struct layout *
+stands_for(const struct search *s, const struct layout *l)
+{
+    int n = l->place->naxis, has[MAX_AXIS]; /* by axis, the one whose entry it has */
+    bool moved = false, equal = l->place == s->from->place && parts_are_equal(s, l);
+    for (int a = 0; a < n; a++) has[a] = a;
+    for (int a = 0; a < n && equal; a++)
+        for (int b = a; b > 0; b--) {
+            int before = b - 1;
+            while (before >= 0 && s->stands[before] != s->stands[b]) before--;
+            if (before < 0 || weight(l, has[before]) <= weight(l, has[b])) break;
+            int x = has[b];
+            has[b] = has[before];
+            has[before] = x;
+            moved = true;
+            b = before + 1;
+        }
+    if (!moved) return l;
+    struct sbp sbp[MAX_AXIS];
+    uint8_t order[MAX_AXIS], gives[MAX_AXIS];
+    const struct layout *out;
+    for (int a = 0; a < n; a++) {
+        sbp[a] = l->sbp[has[a]];
+        gives[has[a]] = (uint8_t)a;
+    }
+    for (int i = 0; i < n; i++) order[i] = gives[l->order[i]];
+    int status = layout_new(s->atlas, l->place, sbp, order, &out);
+    assert(!status); /* it is l with other names */
+    UNUSED(status);
+    return out;
+}
+
+/* Is there an earlier axis that would do as well, where a layout has the same on both? */
+static bool
+is_repeated(const struct search *s, const struct layout *l, int a)
+{
+    for (int b = 0; b < a; b++)
+        if (l->place == s->from->place && s->stands[b] == s->stands[a] && l->sbp[a].kind != SBP_S &&
+            same_entry(l->sbp[a], l->sbp[b]))
+            return true;
+    return false;
 }
 
 /* ---- the search ---- */
@@ -184,15 +350,62 @@ largest_part(const struct layout *l, const struct type *t)
     return type_bytes(&part);
 }
 
+/* A hop that sends so many bytes costs no less: some rank receives the mean of them, in a message. */
+static double
+least_ns(const struct search *s, const struct layout *to, int64_t bytes)
+{
+    const struct box_cost *c = s->cost;
+    return c->hop_ns + (bytes ? c->alpha_ns + c->beta_ns_per_byte * (double)bytes / to->place->nrank : 0);
+}
+
+/* May a way that has cost so much when it is at a layout become the cheapest? */
+static bool
+may_be_best(const struct search *s, double ns, const struct layout *at, int64_t rest)
+{
+    return s->every || ns + (at == s->to ? 0 : least_ns(s, s->to, rest)) < s->best;
+}
+
+/* The states of a layout, one a call; NULL after the last. *at is 0 before the first call. */
+static struct state *
+next_of(const struct search *s, const struct layout *as, uint32_t *at)
+{
+    void *item;
+    while ((item = hash_next(&s->found, hash_address(as), at)))
+        if (s->state[hash_index_of(item)].as == as) return &s->state[hash_index_of(item)];
+    return NULL;
+}
+
+static bool
+receives_no_more(const struct search *s, const struct state *x, const struct state *y)
+{
+    for (int32_t i = 0; i < s->quota.nrank; i++)
+        if (x->received[i] > y->received[i]) return false;
+    return true;
+}
+
+/* Is a way there already that is as cheap, and as long, or shorter and no worse for what is left? */
+static bool
+is_needless(const struct search *s, const struct state *y)
+{
+    uint32_t at = 0;
+    for (const struct state *x; (x = next_of(s, y->as, &at));) {
+        if (x->ns > y->ns || (s->every && x->nhop < y->nhop)) continue;
+        if (x->nhop == y->nhop || (x->staging <= y->staging && receives_no_more(s, x, y))) return true;
+    }
+    return false;
+}
+
 static void
 add_state(struct search *s, struct state state)
 {
-    for (int32_t i = s->level; i < s->nstate; i++) {
-        if (s->state[i].at != state.at) continue;
-        if (state.ns < s->state[i].ns) s->state[i] = state;
+    uint32_t at = 0;
+    for (struct state *x; (x = next_of(s, state.as, &at));) {
+        if (x->nhop != state.nhop) continue;
+        if (state.ns < x->ns) *x = state;
         return;
     }
     GROW(s->state, s->nstate + 1, s->capacity);
+    hash_add(&s->found, hash_address(state.as), hash_index(s->nstate));
     s->state[s->nstate++] = state;
 }
 
@@ -204,21 +417,35 @@ seen_before(const struct search *s, int32_t i, const struct layout *l)
     return false;
 }
 
+static int64_t
+bytes_once(struct search *s, const struct layout *from, const struct layout *to)
+{
+    return box_bytes_known(&s->type, from, to, &s->known);
+}
+
 /* One hop more, if it stays on a shortest way in bytes and within the staging limit. */
 static void
 try_hop(struct search *s, int32_t before, const struct layout *to)
 {
     struct state was = s->state[before], next = {.at = to, .before = before, .nhop = (int8_t)(was.nhop + 1)};
     if (seen_before(s, before, to)) return;
-    int64_t first = box_bytes(&s->type, s->from, was.at), last = box_bytes(&s->type, to, s->to);
-    next.bytes = box_bytes(&s->type, was.at, to);
+    int64_t first = bytes_once(s, s->from, was.at), last = bytes_once(s, to, s->to);
+    next.bytes = bytes_once(s, was.at, to);
     if (last == INT64_MAX || next.bytes == INT64_MAX || first + next.bytes + last > s->bound) return;
+    next.ns = was.ns + least_ns(s, to, next.bytes);
+    if (!may_be_best(s, next.ns, to, last)) return;
+    next.rest = last;
+    next.as = stands_for(s, to);
+    next.received = was.received;
     next.staging = was.staging;
     if (to != s->to) next.staging = MAX(was.staging, largest_part(to, &s->type));
     if (s->cost->staging_bytes > 0 && next.staging > s->cost->staging_bytes && next.nhop + (to != s->to) > 1) return;
-    next.hop_ns = price_once(s, was.at, to);
-    next.ns = was.ns + next.hop_ns;
-    add_state(s, next);
+    if (is_needless(s, &next)) return;
+    const struct price *hop = price_once(s, was.at, to);
+    next.hop_ns = hop->ns;
+    next.ns = was.ns + hop->ns;
+    next.received = received_after(s, &was, hop);
+    if (next.received && !is_needless(s, &next)) add_state(s, next);
 }
 
 /* The layout with axis a changed, cut innermost; and in the order of the destination. */
@@ -253,7 +480,7 @@ try_all(struct search *s, int32_t before)
 {
     const struct layout *l = s->state[before].at;
     for (int a = 0; a < l->place->naxis; a++) {
-        if (l->place->axis[a] == 1) continue;
+        if (l->place->axis[a] == 1 || is_repeated(s, l, a)) continue;
         if (l->sbp[a].kind != SBP_B) try_entry(s, before, a, (struct sbp){.kind = SBP_B});
         for (int d = 0; d < s->type.ndim; d++)
             if (l->sbp[a].kind != SBP_S || l->sbp[a].axis != d)
@@ -280,40 +507,6 @@ candidate_of(const struct search *s, int32_t last)
     return c;
 }
 
-static int64_t
-received_by(struct search *s, int32_t rank, const struct box_candidate *c)
-{
-    int64_t bytes = 0;
-    for (int k = 0; k < c->nhop; k++) {
-        struct box_plan *p;
-        arena_reset(&s->scratch);
-        if (plan_rank(s, c->hop[k].from, c->hop[k].to, rank, &p)) return INT64_MAX;
-        bytes += p->bytes;
-    }
-    return bytes;
-}
-
-/* Gives no rank of this mesh more than the direct exchange? */
-static bool
-keeps_up_on(struct search *s, const struct place *place, const struct box_candidate *c)
-{
-    struct box_hop hop = {.from = s->from, .to = s->to};
-    struct box_candidate direct = {.nhop = 1, .hop = &hop};
-    int32_t pos[MAX_PROBE], n = probes(place, pos);
-    for (int32_t i = 0; i < n; i++) {
-        int32_t rank = place->rank[pos[i]];
-        if (received_by(s, rank, c) > received_by(s, rank, &direct)) return false;
-    }
-    return true;
-}
-
-static bool
-keeps_up(struct search *s, const struct box_candidate *c)
-{
-    if (!layout_has_partial(s->from) && !layout_has_partial(s->to)) return true;
-    return keeps_up_on(s, s->from->place, c) && (s->from->place == s->to->place || keeps_up_on(s, s->to->place, c));
-}
-
 static int
 by_price(const void *a, const void *b)
 {
@@ -322,21 +515,34 @@ by_price(const void *a, const void *b)
     return x->nhop - y->nhop;
 }
 
+static void
+arrive(struct search *s, int32_t last, struct box_path *p)
+{
+    p->candidate[p->ncandidate++] = candidate_of(s, last);
+    s->best = MIN(s->best, s->state[last].ns);
+}
+
 /* The states of one length: the way to `to`, if there is one, is a candidate; the others are continued. */
 static bool
 go_on(struct search *s, struct box_path *p)
 {
     int32_t first = s->level, end = s->nstate;
     s->level = end;
+    for (int32_t i = first; i < end; i++)
+        if (s->state[i].at == s->to) arrive(s, i, p);
     for (int32_t i = first; i < end; i++) {
-        if (s->state[i].at != s->to) {
-            try_all(s, i);
-            continue;
-        }
-        struct box_candidate c = candidate_of(s, i);
-        if (c.nhop == 1 || keeps_up(s, &c)) p->candidate[p->ncandidate++] = c;
+        const struct state *x = &s->state[i];
+        if (x->at != s->to && may_be_best(s, x->ns, x->at, x->rest)) try_all(s, i);
     }
     return s->nstate > end;
+}
+
+int
+box_long_axes(const struct place *p)
+{
+    int n = 0;
+    for (int a = 0; a < p->naxis; a++) n += p->axis[a] > 1;
+    return n;
 }
 
 int
@@ -346,12 +552,18 @@ box_path(struct arena *a, struct atlas *at, const struct type *t, const struct l
     struct search s = {.arena = a, .atlas = at, .type = *t, .from = from, .to = to, .cost = cost};
     struct box_path *p = *out = ARENA_NEW(a, struct box_path);
     s.bound = p->bound = box_bytes(t, from, to);
+    s.every = MAX(box_long_axes(from->place), box_long_axes(to->place)) <= BOX_FEW_AXES;
+    s.best = INFINITY;
+    find_equal_axes(&s);
+    s.known.arena = s.found.arena = s.price.arena = &s.kept;
     if (s.bound == INT64_MAX) {
         struct box_plan *refused;
         return box_plan(a, t, from, to, &refused);
     }
     p->candidate = ARENA_ARRAY(a, struct box_candidate, MAX_HOP + 1);
-    add_state(&s, (struct state){.at = from, .before = -1});
+    watch_ranks(&s);
+    int64_t *none = ARENA_ARRAY(&s.kept, int64_t, s.quota.nrank);
+    add_state(&s, (struct state){.at = from, .as = from, .before = -1, .received = none});
     if (layout_same_boxes(from, to, t)) { /* another name of the same bytes: no hop is cheaper */
         struct box_hop hop = {.from = from, .to = to, .name = box_name(t, from, to)};
         p->candidate[p->ncandidate++] = (struct box_candidate){.nhop = 1, .hop = arena_dup(a, &hop, sizeof hop)};
@@ -362,7 +574,7 @@ box_path(struct arena *a, struct atlas *at, const struct type *t, const struct l
     qsort(p->candidate, (size_t)p->ncandidate, sizeof *p->candidate, by_price);
     arena_fini(&s.scratch);
     free(s.state);
-    free(s.price);
+    arena_fini(&s.kept);
     return 0;
 }
 

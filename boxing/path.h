@@ -41,10 +41,17 @@ struct box_candidate {
     double ns;
 };
 
+/* Axes of more than one rank. On more than BOX_FEW_AXES of them layouts in between are too many to go on from all: only
+ * what may become the cheapest is looked at. */
+enum { BOX_FEW_AXES = 3 };
+int box_long_axes(const struct place *p);
+
 struct box_path {
     int64_t bound; /* the least bytes over all ranks */
     int ncandidate;
-    struct box_candidate *candidate; /* best first, one of each length at most; the direct exchange is among them */
+    /* Best first, one of each length at most; the direct exchange is among them. On more than three axes those that are
+     * dearer than shorter ones may be missing. */
+    struct box_candidate *candidate;
 };
 
 /* Plans in arena a; the atlas interns layouts in between. E_SBP: P to another kind of P. */

@@ -188,23 +188,29 @@ cfn_keep(struct cfn *c, int32_t v, const uint8_t *keep)
 
 /* ---- from a net ---- */
 
+static int64_t
+most_possible(const int64_t *cost, int64_t n)
+{
+    int64_t most = 0;
+    for (int64_t k = 0; k < n; k++)
+        if (cost[k] < NET_NEVER) most = MAX(most, cost[k]);
+    return most;
+}
+
 int64_t
 cfn_scale(const struct net *n)
 {
     int64_t sum = 1, scale = 1;
-    for (int32_t i = 0; i < n->nnode; i++) {
-        int64_t most = 0;
-        for (int32_t k = 0; k < n->node[i].ncand; k++)
-            if (n->node[i].cost[k] < NET_NEVER) most = MAX(most, n->node[i].cost[k]);
-        sum += most;
-    }
+    struct arena tmp = {0};
+    const int32_t *same = net_same_tables(&tmp, n);
+    int64_t *table = ARENA_ARRAY(&tmp, int64_t, n->ntensor + 1);
+    for (int32_t i = 0; i < n->nnode; i++) sum += most_possible(n->node[i].cost, n->node[i].ncand);
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
-        int64_t most = 0;
-        for (int64_t k = 0; t->nuse && k < (int64_t)t->nfrom * t->nto; k++)
-            if (t->price[k] < NET_NEVER) most = MAX(most, t->price[k]);
-        sum += most * t->nuse;
+        table[i] = t->nuse && same[i] == i ? most_possible(t->price, (int64_t)t->nfrom * t->nto) : table[same[i]];
+        sum += table[i] * t->nuse;
     }
+    arena_fini(&tmp);
     int64_t most = n->memory_limit ? NET_NEVER / 4096 : NET_NEVER / 16; /* prices of memory add to what costs */
     while (scale < 1 << 16 && sum < most / scale) scale *= 2;
     return scale;

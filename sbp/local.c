@@ -54,16 +54,17 @@ tensor_cost(struct local *l, const struct net_tensor *t)
 {
     int64_t sum = 0;
     if (l->choice[t->maker] == UNDECIDED) return 0;
-    int32_t from = t->form[l->choice[t->maker]];
+    const int64_t *from = t->nuse ? t->price + (int64_t)t->form[l->choice[t->maker]] * t->nto : NULL;
     work_add(5 + 2 * (int64_t)t->nuse);
     l->mark++;
-    for (int32_t k = 0; k < t->nuse; k++) {
-        int32_t c = l->choice[t->use[k].node];
-        if (c == UNDECIDED || l->seen[t->use[k].form[c]] == l->mark) continue;
-        l->seen[t->use[k].form[c]] = l->mark;
-        int64_t price = t->price[(int64_t)from * t->nto + t->use[k].form[c]];
-        if (price >= NET_NEVER) return NET_NEVER;
-        sum += price;
+    for (const struct net_use *u = t->use, *end = u + t->nuse; u < end; u++) {
+        int32_t c = l->choice[u->node];
+        if (c == UNDECIDED) continue;
+        int32_t to = u->form[c];
+        if (l->seen[to] == l->mark) continue;
+        l->seen[to] = l->mark;
+        if (from[to] >= NET_NEVER) return NET_NEVER;
+        sum += from[to];
     }
     return sum;
 }

@@ -2,6 +2,7 @@
 #include "sbp/net.h"
 
 #include "runtime/error.h"
+#include "runtime/hash.h"
 #include "sbp/work.h"
 
 #include <string.h>
@@ -134,29 +135,68 @@ net_peak(const struct net *n, const int32_t *choice)
     return peak;
 }
 
+/* ---- tables ---- */
+
+static bool
+has_same_tables(const struct net_tensor *t, const struct net_tensor *u)
+{
+    return t->price == u->price && t->moved == u->moved && t->nfrom * t->nto == u->nfrom * u->nto;
+}
+
+const int32_t *
+net_same_tables(struct arena *a, const struct net *n)
+{
+    struct arena tmp = {0};
+    struct hash_table known = {.arena = &tmp};
+    int32_t *same = ARENA_ARRAY(a, int32_t, n->ntensor + 1);
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        const struct net_tensor *t = &n->tensor[i];
+        uint64_t hash = hash_number(hash_address(t->price), (uintptr_t)t->moved);
+        uint32_t at = 0;
+        const void *first = NULL;
+        same[i] = i;
+        if (!t->nuse) continue;
+        while ((first = hash_next(&known, hash, &at)) && !has_same_tables(t, &n->tensor[hash_index_of(first)]))
+            continue;
+        if (first)
+            same[i] = hash_index_of(first);
+        else
+            hash_add(&known, hash, hash_index(i));
+    }
+    arena_fini(&tmp);
+    return same;
+}
+
 /* ---- whether a net is one ---- */
 
+/* *most: of those that are possible. */
 static int
-check_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *sum)
+check_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *most)
 {
-    int64_t most = 0;
+    *most = 0;
     for (int64_t i = 0; i < n; i++) {
         if (cost[i] < 0) return fail(E_PLAN, "cost network: %s %d has a cost below zero", what, (int)of);
-        if (cost[i] < NET_NEVER) most = MAX(most, cost[i]);
+        if (cost[i] < NET_NEVER) *most = MAX(*most, cost[i]);
     }
+    return 0;
+}
+
+static int
+add_most(int64_t most, int64_t *sum)
+{
     if (most > NET_NEVER - *sum) return fail(E_PLAN, "cost network: costs add up to more than can be counted");
     *sum += most;
     return 0;
 }
 
 static int
-check_node(const struct net *n, int32_t i, int64_t *sum)
+check_node(const struct net *n, int32_t i, int64_t *most)
 {
     const struct net_node *v = &n->node[i];
     if (v->ncand < 1 || v->ncand > UINT16_MAX)
         return fail(E_PLAN, "cost network: node %d has %d candidates", (int)i, (int)v->ncand);
     if (v->time < 0) return fail(E_PLAN, "cost network: node %d runs at time %d", (int)i, (int)v->time);
-    return check_costs(v->cost, v->ncand, "node", i, sum);
+    return check_costs(v->cost, v->ncand, "node", i, most);
 }
 
 static int
@@ -169,8 +209,9 @@ check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nfo
     return 0;
 }
 
+/* looked: its table was looked through before, and has *most. */
 static int
-check_tensor(const struct net *n, int32_t i, int64_t *sum)
+check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
 {
     const struct net_tensor *t = &n->tensor[i];
     TRY(check_forms(n, t->maker, t->form, t->nfrom, i));
@@ -180,18 +221,34 @@ check_tensor(const struct net *n, int32_t i, int64_t *sum)
         if (t->use[k].begin < 0 || t->use[k].end <= t->use[k].begin)
             return fail(E_PLAN, "cost network: tensor %d is read from time %d to %d", (int)i, (int)t->use[k].begin,
                         (int)t->use[k].end);
-    return t->nuse ? check_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, sum) : 0;
+    return t->nuse && !looked ? check_costs(t->price, (int64_t)t->nfrom * t->nto, "tensor", i, most) : 0;
+}
+
+static int
+check_all(const struct net *n, const int32_t *same, int64_t *most)
+{
+    int64_t sum = 0, alone = 0;
+    for (int32_t i = 0; i < n->nnode; i++) {
+        TRY(check_node(n, i, &alone));
+        TRY(add_most(alone, &sum));
+    }
+    for (int32_t i = 0; i < n->ntensor; i++) {
+        most[i] = most[same[i]];
+        TRY(check_tensor(n, i, same[i] < i, &most[i]));
+        TRY(add_most(most[i], &sum));
+    }
+    return 0;
 }
 
 int
 net_check(const struct net *n)
 {
-    int64_t sum = 0;
     if (n->memory_limit < 0)
         return fail(E_PLAN, "cost network: a memory limit of %lld bytes", (long long)n->memory_limit);
-    for (int32_t i = 0; i < n->nnode; i++) TRY(check_node(n, i, &sum));
-    for (int32_t i = 0; i < n->ntensor; i++) TRY(check_tensor(n, i, &sum));
-    return 0;
+    struct arena tmp = {0};
+    int status = check_all(n, net_same_tables(&tmp, n), ARENA_ARRAY(&tmp, int64_t, n->ntensor + 1));
+    arena_fini(&tmp);
+    return status;
 }
 
 const uint16_t *

@@ -66,6 +66,9 @@ int32_t net_times(const struct net *n);
 int64_t net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end);
 /* E_PLAN when indices, sizes or costs are out of range: a negative or too large cost, a maker that is no node... */
 int net_check(const struct net *n);
+/* By tensor, the first whose tables of prices and of what is sent are the very same: who looks through tables looks
+ * through those of that one. A tensor that nobody reads stands for itself. In a. */
+const int32_t *net_same_tables(struct arena *a, const struct net *n);
 /* The form of a tensor whose forms are its node's candidates: k is k. In a. */
 const uint16_t *net_identity(struct arena *a);
 

@@ -2,6 +2,7 @@
 #pragma GCC optimize("O3")
 #include "sbp/reduce.h"
 
+#include "runtime/simd.h"
 #include "sbp/trail.h"
 #include "sbp/work.h"
 
@@ -182,7 +183,7 @@ out_leaf(struct work *w, int32_t v)
 }
 
 /* pay[i][j]: the least over v's values of what it costs, with value i of a and value j of b. */
-static void
+VECTOR static void
 pay_together(const struct cfn *c, int32_t v, int32_t ea, int32_t na, int32_t eb, int32_t nb, int64_t *restrict pay)
 {
     const struct cfn_var *x = &c->var[v];

@@ -35,14 +35,12 @@ bytes_sent(const struct net *n, const int32_t *choice)
     struct net sent = *n;
     sent.node = arena_dup(&tmp, n->node, sizeof *n->node * (size_t)n->nnode);
     sent.tensor = arena_dup(&tmp, n->tensor, sizeof *n->tensor * (size_t)n->ntensor);
-    int32_t most = 1;
+    int64_t most = 1;
     for (int32_t i = 0; i < n->nnode; i++) most = MAX(most, n->node[i].ncand);
+    for (int32_t i = 0; i < n->ntensor; i++) most = MAX(most, (int64_t)n->tensor[i].nfrom * n->tensor[i].nto);
     const int64_t *nothing = ARENA_ARRAY(&tmp, int64_t, most);
     for (int32_t i = 0; i < n->nnode; i++) sent.node[i].cost = nothing;
-    for (int32_t i = 0; i < n->ntensor; i++) {
-        struct net_tensor *t = &sent.tensor[i];
-        t->price = t->moved ? t->moved : ARENA_ARRAY(&tmp, int64_t, (int64_t)t->nfrom * t->nto + 1);
-    }
+    for (int32_t i = 0; i < n->ntensor; i++) sent.tensor[i].price = n->tensor[i].moved ? n->tensor[i].moved : nothing;
     int64_t sum = net_cost(&sent, choice);
     arena_fini(&tmp);
     return sum;
@@ -62,9 +60,10 @@ set_grain(struct pairs *p)
 {
     const struct net *n = p->of;
     int64_t grain = p->bytes;
+    const int32_t *same = net_same_tables(&p->arena, n);
     for (int32_t i = 0; i < n->ntensor; i++) {
         const struct net_tensor *t = &n->tensor[i];
-        for (int64_t k = 0; t->moved && k < (int64_t)t->nfrom * t->nto && grain > 1; k++)
+        for (int64_t k = 0; same[i] == i && t->moved && k < (int64_t)t->nfrom * t->nto && grain > 1; k++)
             if (t->price[k] < NET_NEVER && t->moved[k] <= p->bytes) grain = common_divisor(t->moved[k], grain);
     }
     while ((p->cost + 1) > MOST / (p->bytes / grain + 1)) grain *= 2; /* bytes are rounded: the true ones decide */

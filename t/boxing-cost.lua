@@ -115,6 +115,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     end
   end
   tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all of them at their least, at their most")
+  table.sort(lines)  -- pairs() has another order in every process: the seed alone must say what is damaged
   local whole, seed = table.concat(lines, "\n") .. "\n", tap.seed(1)
   math.randomseed(seed)
   local read, wrong = 0, nil
@@ -133,7 +134,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     if said ~= "fine\n" and not said:find(file, 1, true) then wrong = wrong or ("%q: %s"):format(text, said) end
   end
   tap.ok(not wrong, "damaged files are read or refused by name", wrong)
-  tap.ok(read > 2 and read < 50 or os.getenv("RILLE_LONG"), "some of them are read", read)
+  tap.ok(read > 0 and read < 60 or os.getenv("RILLE_LONG"), "some of them are read", read)
   os.remove(absurd)
 end
 

@@ -2,10 +2,18 @@
  *
  * On small meshes the hops of each candidate are carried out one after the
  * other and the whole is compared with the combined addends. Received bytes are
- * added up rank by rank. RILLE_LONG=1 draws twenty times as many pairs. */
+ * added up rank by rank. On four axes, where box_path goes on from what may be
+ * cheapest alone, the best is held to all ways over layouts in the mesh's order;
+ * that equal axes may stand for each other there, to all hops of small meshes.
+ * On fewer it is held to all ways that give no rank more, of shapes that ranks
+ * share unevenly.
+ * RILLE_LONG=1 draws twenty times as many pairs. */
 #include "boxing/path.h"
 #include "runtime/error.h"
 #include "t/tap.h"
+
+#include <math.h>
+#include <time.h>
 
 static struct atlas *atlas;
 static struct arena arena;
@@ -301,7 +309,214 @@ no_sequence_is_kinder(const struct place *p, const char *what)
     diag("%d layouts, %d sequences", n, nway);
 }
 
-/* ---- what wins ---- */
+/* ---- the cheapest of few axes, gone through whole ---- */
+
+enum { MANY = 64, EIGHT = 8 };
+static struct hop {
+    double ns; /* INFINITY: it makes something partial */
+    int64_t bytes, received[EIGHT];
+} hops[MANY][MANY];
+
+/* What all ways from a layout on have in common. */
+struct ends {
+    const struct layout *const *l;
+    int n, nrank, to;
+    double best;
+};
+
+static bool
+changes_one(const struct layout *x, const struct layout *y)
+{
+    int n = 0;
+    for (int a = 0; a < x->place->naxis; a++) n += x->sbp[a].kind != y->sbp[a].kind || x->sbp[a].axis != y->sbp[a].axis;
+    return n == 1;
+}
+
+/* Goes on from layout `at` in all ways that send the least bytes; left: what each rank may yet receive. */
+static void
+go_through(struct ends *e, int at, int nhop, double ns, int64_t bytes, const int64_t *left)
+{
+    for (int j = 0; j < e->n; j++) {
+        const struct hop *hop = &hops[at][j];
+        int64_t rest[EIGHT];
+        bool fair = true;
+        if (ns + hop->ns >= e->best || hop->bytes + hops[j][e->to].bytes > bytes) continue;
+        if (j != e->to && (nhop == 1 || !changes_one(e->l[at], e->l[j]))) continue;
+        for (int r = 0; r < e->nrank; r++) fair &= (rest[r] = left[r] - hop->received[r]) >= 0;
+        if (!fair) continue;
+        if (j == e->to)
+            e->best = ns + hop->ns;
+        else
+            go_through(e, j, nhop - 1, ns + hop->ns, bytes - hop->bytes, rest);
+    }
+}
+
+static bool is_hop(const struct layout *from, const struct layout *to);
+static double hop_ns(const struct type *t, const struct layout *from, const struct layout *to,
+                     const struct box_cost *c);
+
+static void
+fill_hops(const struct type *t, const struct layout *const *l, int n, const struct box_cost *c)
+{
+    memset(hops, 0, sizeof hops);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            hops[i][j].ns = INFINITY;
+            if (!is_hop(l[i], l[j])) continue;
+            hops[i][j].ns = hop_ns(t, l[i], l[j], c);
+            hops[i][j].bytes = count_received(t, l[i], l[j], hops[i][j].received);
+        }
+}
+
+/* The best way is as cheap as the best of all ways over the layouts of a list, of shapes that ranks share unevenly.
+ * step: one of so many pairs. */
+static void
+none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
+{
+    static const int64_t shape[][2] = {{4, 4}, {3, 5}, {10, 3}, {1, 7}, {1, 1}, {2, 6}, {5, 12}, {16, 3}};
+    static const struct box_cost costs[] = {{.alpha_ns = 150, .beta_ns_per_byte = 0.06, .hop_ns = 600},
+                                            {.alpha_ns = 50, .beta_ns_per_byte = 1, .gamma_ns_per_byte = 1}};
+    int before = nwrong, compared = 0;
+    for (size_t k = 0; k < countof(shape) * countof(costs); k++) {
+        struct type t = type_of(DT_F32, 2, shape[k / countof(costs)]);
+        const struct box_cost *c = &costs[k % countof(costs)];
+        fill_hops(&t, l, n, c);
+        for (int pair = (int)k % step; pair < n * n; pair += step) {
+            int i = pair / n, j = pair % n;
+            struct ends e = {l, n, p->nrank, j, INFINITY};
+            struct box_path *found;
+            if (hops[i][j].ns == INFINITY || (p->naxis > 2 && layout_has_partial(l[j]))) continue;
+            arena_reset(&arena);
+            go_through(&e, i, 2 * p->naxis, 0, hops[i][j].bytes, hops[i][j].received);
+            if (box_path(&arena, atlas, &t, l[i], l[j], c, &found)) diag("%s", err_text());
+            compared++;
+            if (found->candidate[0].ns > e.best * (1 + 1e-9)) complain("a cheaper way", &t, l[i], l[j], found);
+        }
+    }
+    ok(nwrong == before && compared > 0, "%s (%d pairs)", what, compared);
+}
+
+static void
+no_way_is_passed_over(const struct place *square, const struct place *six, const struct place *cube)
+{
+    const struct layout *l[MANY];
+    none_is_passed_over(square, l, every_layout(square, l), 1, "on 2 x 2 no way is cheaper that gives no rank more");
+    none_is_passed_over(six, l, every_layout(six, l), 1, "nor on 2 x 3");
+    for (int k = 0; k < MANY; k++) {
+        struct sbp sbp[MAX_AXIS] = {entry(k % 4, 2, RED_SUM), entry(k / 4 % 4, 2, RED_SUM), entry(k / 16, 2, RED_SUM)};
+        if (layout_new(atlas, cube, sbp, NULL, &l[k])) diag("%s", err_text());
+    }
+    none_is_passed_over(cube, l, MANY, getenv("RILLE_LONG") ? 1 : 7,
+                        "nor on 2 x 2 x 2, over layouts in its order to one without sums");
+}
+
+/* ---- the cheapest of many axes ---- */
+
+/* Layouts of one dimension on 2 x 2 x 2 x 2: number k has an entry for each digit of k to the base ENTRIES. */
+enum { AXES = 4, ENTRIES = 3, ALL = 81, HOPS = 8 };
+static const struct layout *all[ALL];
+static double direct[ALL][ALL]; /* what the direct exchange costs; 0: not asked yet */
+
+struct way {
+    double ns;
+    int before; /* the layout of the hop before */
+};
+
+/* A layout with one entry changed to S(0) or B; -1: it was that. */
+static int
+changed(int k, int axis, int to)
+{
+    static const int power[AXES] = {1, 3, 9, 27};
+    int was = k / power[axis] % ENTRIES;
+    return was == to ? -1 : k + (to - was) * power[axis];
+}
+
+/* Staging of a byte leaves no other way. */
+static double
+direct_ns(const struct type *t, const struct box_cost *c, int i, int j)
+{
+    struct box_cost alone = *c;
+    struct box_path *p;
+    if (direct[i][j] > 0) return direct[i][j];
+    alone.staging_bytes = 1;
+    if (box_path(&arena, atlas, t, all[i], all[j], &alone, &p)) diag("%s", err_text());
+    return direct[i][j] = p->candidate[0].ns;
+}
+
+/* One more hop from i, if j lies on a shortest way. */
+static void
+relax(const struct type *t, const struct box_cost *c, int from, int to, int i, int j, const struct way *at,
+      struct way *next)
+{
+    int64_t bytes = box_bytes(t, all[from], all[i]) + box_bytes(t, all[i], all[j]) + box_bytes(t, all[j], all[to]);
+    if (i == j || bytes > box_bytes(t, all[from], all[to])) return;
+    double ns = at[i].ns + direct_ns(t, c, i, j);
+    if (ns < next[j].ns) next[j] = (struct way){ns, i};
+}
+
+/* The cheapest way in at most HOPS hops, each but the last to a layout with one entry changed. */
+static struct box_candidate
+cheapest(const struct type *t, const struct box_cost *c, int from, int to)
+{
+    static struct way at[HOPS + 1][ALL];
+    int last = 1;
+    for (int k = 0; k <= HOPS; k++)
+        for (int i = 0; i < ALL; i++) at[k][i] = (struct way){INFINITY, -1};
+    at[0][from].ns = 0;
+    for (int k = 0; k < HOPS; k++)
+        for (int i = 0; i < ALL; i++) {
+            if (at[k][i].ns == INFINITY || i == to) continue;
+            for (int axis = 0; axis < AXES; axis++)
+                for (int e = 0; e < 2; e++)
+                    if (changed(i, axis, e) >= 0) relax(t, c, from, to, i, changed(i, axis, e), at[k], at[k + 1]);
+            relax(t, c, from, to, i, to, at[k], at[k + 1]);
+        }
+    for (int k = 1; k <= HOPS; k++)
+        if (at[k][to].ns < at[last][to].ns) last = k;
+    struct box_candidate way = {.nhop = last, .ns = at[last][to].ns, .bytes = box_bytes(t, all[from], all[to])};
+    way.hop = ARENA_ARRAY(&arena, struct box_hop, last);
+    for (int k = last, i = to; k > 0; i = at[k--][i].before)
+        way.hop[k - 1] = (struct box_hop){.from = all[at[k][i].before], .to = all[i]};
+    return way;
+}
+
+static void
+nothing_is_cheaper(int n)
+{
+    static const struct box_cost costs[] = {{.alpha_ns = 500, .beta_ns_per_byte = 10, .gamma_ns_per_byte = 3},
+                                            {.alpha_ns = 1e6, .beta_ns_per_byte = 0.1},
+                                            {.alpha_ns = 100, .beta_ns_per_byte = 1, .hop_ns = 300},
+                                            {.beta_ns_per_byte = 1, .copy_ns_per_byte = 1, .hop_ns = 1}};
+    int32_t rank[16];
+    for (int i = 0; i < 16; i++) rank[i] = i;
+    const struct place *p = place(AXES, (int32_t[]){2, 2, 2, 2}, rank);
+    for (int k = 0; k < ALL; k++) {
+        struct sbp sbp[MAX_AXIS];
+        for (int a = 0, rest = k; a < AXES; a++, rest /= ENTRIES) sbp[a] = entry(rest % ENTRIES, 1, RED_SUM);
+        if (layout_new(atlas, p, sbp, NULL, &all[k])) diag("%s", err_text());
+    }
+    for (size_t k = 0; k < countof(costs); k++) {
+        struct type t = type_of(DT_F32, 1, (int64_t[]){k % 2 ? 50 : 64});
+        int before = nwrong, compared = 0, longest = 0;
+        memset(direct, 0, sizeof direct);
+        for (int i = 0; i < n; i++) {
+            int from = (int)(next_random(&seed) % ALL), to = (int)(next_random(&seed) % ALL);
+            struct box_path *found;
+            arena_reset(&arena);
+            if (from == to) continue;
+            struct box_candidate way = cheapest(&t, &costs[k], from, to);
+            if (!sends_nobody_more(&t, all[from], all[to], &way)) continue;
+            if (box_path(&arena, atlas, &t, all[from], all[to], &costs[k], &found)) diag("%s", err_text());
+            compared++;
+            longest = MAX(longest, way.nhop);
+            if (found->candidate[0].ns > way.ns * (1 + 1e-9)) complain("a cheaper way", &t, all[from], all[to], found);
+        }
+        ok(nwrong == before && compared > n / 4, "no way is cheaper on 2 x 2 x 2 x 2 (costs %d: %d pairs, to %d hops)",
+           (int)k, compared, longest);
+    }
+}
+
+/* ---- axes of one size ---- */
 
 static const struct box_candidate *
 best(const struct type *t, const struct layout *from, const struct layout *to, const struct box_cost *c)
@@ -310,6 +525,78 @@ best(const struct type *t, const struct layout *from, const struct layout *to, c
     if (box_path(&arena, atlas, t, from, to, c, &p)) diag("%s", err_text());
     return &p->candidate[0];
 }
+
+/* The layout with what an axis has on the axis that swap names. */
+static const struct layout *
+swapped(const struct layout *l, const int *swap)
+{
+    struct sbp sbp[MAX_AXIS];
+    uint8_t order[MAX_AXIS];
+    const struct layout *out;
+    for (int i = 0; i < l->place->naxis; i++) {
+        sbp[swap[i]] = l->sbp[i];
+        order[i] = (uint8_t)swap[l->order[i]];
+    }
+    if (layout_new(atlas, l->place, sbp, order, &out)) diag("%s", err_text());
+    return out;
+}
+
+/* A hop of box_path makes nothing partial. */
+static bool
+is_hop(const struct layout *from, const struct layout *to)
+{
+    for (int a = 0; a < to->place->naxis; a++)
+        if (to->sbp[a].kind == SBP_P && from->sbp[a].kind != SBP_P) return false;
+    return from != to;
+}
+
+static double
+hop_ns(const struct type *t, const struct layout *from, const struct layout *to, const struct box_cost *c)
+{
+    struct box_cost alone = *c;
+    alone.staging_bytes = 1;
+    arena_reset(&arena);
+    return best(t, from, to, &alone)->ns;
+}
+
+/* All hops with each two axes of one size swapped: where parts are equal they cost the same. */
+static void
+equal_axes(int naxis, const int32_t *axis, const int64_t *shape)
+{
+    static const struct layout *list[1296];
+    static const struct box_cost costs[] = {
+        {.alpha_ns = 1}, {.beta_ns_per_byte = 1}, {.gamma_ns_per_byte = 1}, {.copy_ns_per_byte = 1}};
+    int32_t rank[64];
+    int n = 0, ncompared = 0, differ = 0;
+    for (int i = 0; i < 64; i++) rank[i] = i;
+    const struct place *p = place(naxis, axis, rank);
+    struct type t = type_of(DT_F32, 2, shape);
+    int nlayout = 1 << 2 * naxis, step = getenv("RILLE_LONG") ? 1 : naxis == 4 ? 97 : 3;
+    for (int k = 0; k < nlayout; k++) {
+        struct sbp sbp[MAX_AXIS];
+        for (int a = 0; a < naxis; a++) sbp[a] = entry(k >> 2 * a & 3, 2, RED_SUM);
+        if (layout_new(atlas, p, sbp, NULL, &list[n++])) diag("%s", err_text());
+    }
+    for (int k = 0; k < n * n; k += step)
+        for (int a = 0; a < naxis; a++)
+            for (int b = 0; b < a; b++) {
+                const struct layout *from = list[k / n], *to = list[k % n];
+                int swap[MAX_AXIS] = {0, 1, 2, 3, 4, 5};
+                if (axis[a] != axis[b] || !is_hop(from, to)) continue;
+                swap[a] = b;
+                swap[b] = a;
+                ncompared++;
+                for (size_t c = 0; c < countof(costs); c++)
+                    if (hop_ns(&t, from, to, &costs[c]) !=
+                        hop_ns(&t, swapped(from, swap), swapped(to, swap), &costs[c]))
+                        differ++;
+            }
+    ok(differ == 0 && ncompared > 0,
+       "on %d axes, the first of %d, a hop of %d x %d costs the same when equal axes are swapped (%d)", naxis,
+       (int)axis[0], (int)shape[0], (int)shape[1], ncompared);
+}
+
+/* ---- what wins ---- */
 
 static void
 what_wins(void)
@@ -330,6 +617,29 @@ what_wins(void)
     ok(b->nhop == 1, "where messages are free, one hop does it");
     b = best(&t, layout(p, "(S(0), S(1))"), layout(p, "(S(1), S(0))"), &cost);
     ok(b->nhop == 1 && !strcmp(b->hop[0].name, "all-to-all"), "a cyclic swap is never gathered");
+    int32_t rank[64];
+    for (int i = 0; i < 64; i++) rank[i] = i;
+    const struct place *six = place(6, (int32_t[]){2, 2, 2, 2, 2, 2}, rank);
+    t = type_of(DT_F32, 2, (int64_t[]){4096, 1024});
+    c = (struct box_cost){.alpha_ns = 150, .beta_ns_per_byte = 0.06, .gamma_ns_per_byte = 0.1, .hop_ns = 600};
+    clock_t begin = clock();
+    b = best(&t, layout(six, "(P, P, P, P, P, P)"), layout(six, "(B, B, B, B, B, B)"), &c);
+    ok(b->nhop == 1 && clock() - begin < 10 * CLOCKS_PER_SEC,
+       "an all-reduce over six axes is one hop, without a look at the 25,000 layouts on ways of as many bytes");
+    t = type_of(DT_F32, 2, (int64_t[]){64, 64});
+    begin = clock();
+    b = best(&t, layout(six, "(P, P, P, P, P, P)"), layout(six, "(B, B, B, B, B, B)"), &c);
+    ok(b->nhop == 9 && fabs(b->ns - 12862.16) < 1e-6 && clock() - begin < 2 * CLOCKS_PER_SEC,
+       "of a small sum nine hops are cheapest, found without a look at each of the 25,000 layouts");
+    static const int64_t uneven[][2] = {{10, 3}, {2, 3}, {12, 11}, {67, 10}, {1, 64}, {64, 65}};
+    begin = clock();
+    for (size_t k = 0; k < countof(uneven); k++) {
+        t = type_of(DT_F32, 2, uneven[k]);
+        b = best(&t, layout(six, "(P, P, P, P, P, P)"), layout(six, "(B, B, B, B, B, B)"), &c);
+        ok(b->nhop == (k < 4 ? 1 : 9), "of %d x %d %s", (int)uneven[k][0], (int)uneven[k][1],
+           k < 4 ? "any hops give some rank more" : "the dimension is cut that all ranks share evenly, in nine hops");
+    }
+    ok(clock() - begin < 3 * CLOCKS_PER_SEC, "neither takes a look at all ways until they end");
     struct box_path *refused;
     is_int(box_path(&arena, atlas, &t, layout(p, "(P, B)"), layout(p, "(P(max), B)"), &cost, &refused), E_SBP,
            "P -> P(max) is refused here too");
@@ -348,6 +658,8 @@ main(void)
     draw_pairs(square, square, 500 * n, "on 2 x 2");
     draw_pairs(six, six, 500 * n, "on 2 x 3");
     draw_pairs(cube, cube, 500 * n, "on 2 x 2 x 2");
+    draw_pairs(place(4, (int32_t[]){2, 2, 2, 2}, up), place(4, (int32_t[]){2, 2, 2, 2}, up), 50 * n,
+               "on 2 x 2 x 2 x 2");
     draw_pairs(line, place(1, (int32_t[]){4}, up + 4), 300 * n, "from 4 ranks to 4 others");
     draw_pairs(square, place(2, (int32_t[]){2, 2}, up + 2), 300 * n, "from 2 x 2 to 2 x 2 that overlap");
     draw_pairs(six, place(1, (int32_t[]){4}, up + 1), 300 * n, "from 2 x 3 to 4 of them");
@@ -355,6 +667,12 @@ main(void)
     no_sequence_is_kinder(line, "on 4 ranks no sequence that sends as little is kinder to its busiest rank");
     no_sequence_is_kinder(square, "nor on 2 x 2");
     no_sequence_is_kinder(six, "nor on 2 x 3");
+    no_way_is_passed_over(square, six, cube);
+    nothing_is_cheaper(60 * n);
+    equal_axes(2, (int32_t[]){3, 3}, (int64_t[]){9, 18});
+    equal_axes(3, (int32_t[]){2, 2, 2}, (int64_t[]){16, 8});
+    equal_axes(3, (int32_t[]){2, 3, 2}, (int64_t[]){12, 24});
+    equal_axes(4, (int32_t[]){2, 2, 2, 2}, (int64_t[]){16, 32});
     what_wins();
     arena_fini(&arena);
     atlas_free(&atlas);

@@ -142,7 +142,7 @@ do
   local least, e = 1, step:explain()
   for _, op in ipairs(e.ops) do least = math.min(least, op.candidates[1].share) end
   tap.ok(least == 1 / 8 and e.bytes == 0, "what is cut three ways stays so in a long program, its work an eighth", least)
-  for _, mesh in ipairs{{2, 2, 2, 2}, {16, 16, 16, 24}, {2, 2, 2, 2, 2, 2}} do
+  for _, mesh in ipairs{{2, 2, 2, 2}, {16, 16, 16, 24}, {10, 10, 10, 10, 10}, {2, 2, 2, 2, 2, 2}, {12, 8, 8, 8, 8, 2}} do
     local e = rille.whatif(chain(400), {mesh = mesh})
     tap.ok(e.cost > 0 and e.bound <= e.cost, table.concat(mesh, " x ") .. ": whatif finds a plan and a bound")
   end

@@ -287,28 +287,61 @@ root_node(struct planner *w, int32_t k)
 
 /* ---- tensors ---- */
 
-/* Which of the distinct layouts each candidate has. */
+/* Where a layout stands in the list at hand, from 1; 0: nowhere. */
+static int32_t *
+listed(struct planner *w, const struct layout *l)
+{
+    if (l->id >= w->nlisted) {
+        int32_t was = w->nlisted;
+        w->nlisted = 2 * l->id + 1;
+        w->listed = arena_extend(&w->a->arena, w->listed, sizeof *w->listed * (size_t)was,
+                                 sizeof *w->listed * (size_t)w->nlisted);
+    }
+    return &w->listed[l->id];
+}
+
+/* Which of the distinct layouts each candidate has; new ones come at the end of the list. */
 static const uint16_t *
 forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int32_t stride, const struct layout **list,
       int32_t *n)
 {
     struct arena tmp = {0};
     uint16_t *f = ARENA_ARRAY(&tmp, uint16_t, ncand);
-    for (int32_t k = 0; k < ncand; k++) f[k] = index_of(list, n, layout[(int64_t)k * stride]);
+    for (int32_t k = 0; k < *n; k++) *listed(w, list[k]) = k + 1;
+    for (int32_t k = 0; k < ncand; k++) {
+        const struct layout *l = layout[(int64_t)k * stride];
+        int32_t *at = listed(w, l);
+        if (*at == 0) {
+            list[(*n)++] = l;
+            *at = *n;
+        }
+        f[k] = (uint16_t)(*at - 1);
+    }
+    for (int32_t k = 0; k < *n; k++) *listed(w, list[k]) = 0;
     const uint16_t *kept = hash_keep(&w->kept, f, sizeof *f * (size_t)ncand);
     arena_fini(&tmp);
     return kept;
 }
 
-/* What moving a value takes beside it. A new version of a variable that does not lie as the variable takes its own
- * bytes, and its move none; what a chain would have held without a register takes one. */
+/* What moving a value takes beside it, which takes `own` where it lies and `moved` where it goes; sent: by the move. A
+ * new version of a variable that does not lie as the variable takes its own bytes, and its move none; what a chain
+ * would have held without a register takes one. */
 static int64_t
-copy_bytes(const struct value *v, const struct layout *from, const struct layout *to)
+copy_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
+           int64_t sent)
 {
     if (from == to) return 0;
-    int64_t own = v->holds == HOLDS_INNER ? assign_register(&v->type, from) : 0;
-    if (layout_same_boxes(from, to, &v->type)) return own;
-    return own + assign_register(&v->type, v->holds == HOLDS_OVER ? from : to);
+    int64_t inner = v->holds == HOLDS_INNER ? own : 0;
+    if (box_renames(&v->type, from, to, sent)) return inner; /* another name costs nothing */
+    return inner + (v->holds == HOLDS_OVER ? own : moved);
+}
+
+static int64_t *
+largest_parts(struct arena *a, const struct type *t, const struct layout **layout, int32_t n)
+{
+    int64_t *bytes = ARENA_ARRAY(a, int64_t, n);
+    for (int32_t k = 0; k < n; k++) bytes[k] = assign_part(t, layout[k]);
+    return bytes;
 }
 
 struct price_key {
@@ -317,7 +350,7 @@ struct price_key {
     int32_t nfrom, nto, holds, asked;
 };
 
-static const struct priced *
+static struct priced *
 prices(struct planner *w, const struct value *v, const struct layout **from, int32_t nfrom, const struct layout **to,
        int32_t nto)
 {
@@ -345,13 +378,18 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
         int64_t *price = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto), sent;
         int64_t *moved = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
         int64_t *copy = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
-        for (int32_t f = 0; f < nfrom; f++)
+        const int64_t *own = largest_parts(&tmp, &v->type, from, nfrom),
+                      *there = largest_parts(&tmp, &v->type, to, nto);
+        for (int32_t f = 0; f < nfrom; f++) {
+            struct pair_row *row = pairs_from(&w->pairs, &v->type, v->asked, from[f]);
             for (int32_t t = 0; t < nto; t++) {
-                int64_t one = assign_price(&v->type, from[f], to[t], v->asked, &w->p->cost, w->o->links, &sent);
+                int64_t one = pairs_price(&w->pairs, row, to[t], there[t], &sent);
                 price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
                 moved[(int64_t)f * nto + t] = sent >= NET_NEVER / v->times ? NET_NEVER : sent * v->times;
-                copy[(int64_t)f * nto + t] = copy_bytes(v, from[f], to[t]);
+                copy[(int64_t)f * nto + t] =
+                    copy_bytes(v, from[f], to[t], assign_aligned(own[f]), assign_aligned(there[t]), one);
             }
+        }
         p = ARENA_NEW(&w->a->arena, struct priced);
         *p = (struct priced){.bytes = bytes, .price = price, .moved = moved, .copy = copy};
         p->key = arena_dup(&w->a->arena, key, bytes);
@@ -407,43 +445,58 @@ end_before(struct planner *w, struct value *v)
     arena_fini(&tmp);
 }
 
+/* Which of the forms that a tensor comes in are sums that may be made early, and what each of the two tensors holds. */
+static const struct early *
+early_of(struct planner *w, const struct net_tensor *t, const struct type *type, const struct layout **from,
+         const struct layout **to)
+{
+    struct early *e = ARENA_NEW(&w->a->arena, struct early);
+    struct arena tmp = {0};
+    int32_t n = t->nfrom * t->nto;
+    bool *early = ARENA_ARRAY(&tmp, bool, t->nto + 1);
+    int64_t *bytes[] = {ARENA_ARRAY(&tmp, int64_t, t->nfrom), ARENA_ARRAY(&tmp, int64_t, t->nfrom)};
+    int64_t *copy[] = {ARENA_ARRAY(&tmp, int64_t, n + 1), ARENA_ARRAY(&tmp, int64_t, n + 1)};
+    for (int32_t f = 0; f < t->nfrom; f++) {
+        bool may = false;
+        for (int32_t g = 0; g < t->nto; g++) may |= early[g] = hops_early_fits(type, from[f], to[g]);
+        e->any = e->any || may;
+        bytes[may][f] = t->bytes[f];
+        for (int32_t g = 0, at = f * t->nto; g < t->nto; g++, at++) {
+            copy[early[g]][at] = t->copy[at];
+            if (may && !early[g]) copy[1][at] = t->bytes[f];
+        }
+    }
+    for (int k = 0; k < 2 && e->any; k++) {
+        e->bytes[k] = hash_keep(&w->kept, bytes[k], sizeof *bytes[k] * (size_t)t->nfrom);
+        e->copy[k] = hash_keep(&w->kept, copy[k], sizeof *copy[k] * (size_t)n);
+    }
+    if (e->any) e->nothing = nothing(w, n);
+    arena_fini(&tmp);
+    return e;
+}
+
 /* What is owed is made whole right behind its addends, if its only reader wants it much later (hops_early): of forms of
  * which that may be so, another tensor tells what is held. The sum is there from the moves of the next step on. */
 static void
-sum_early(struct planner *w, struct net_tensor *t, const struct value *v, const struct layout **from,
+sum_early(struct planner *w, struct net_tensor *t, const struct value *v, struct priced *p, const struct layout **from,
           const struct layout **to)
 {
-    int32_t soon = v->born + 1, n = t->nfrom * t->nto;
+    int32_t soon = v->born + 1;
     if (!v->early || v->holds != HOLDS_REGISTER || t->nuse != 1 || t->use->begin <= soon) return;
-    struct arena tmp = {0};
-    int64_t *bytes[] = {ARENA_ARRAY(&tmp, int64_t, t->nfrom), ARENA_ARRAY(&tmp, int64_t, t->nfrom)};
-    int64_t *copy[] = {ARENA_ARRAY(&tmp, int64_t, n + 1), ARENA_ARRAY(&tmp, int64_t, n + 1)};
-    bool any = false;
-    for (int32_t f = 0; f < t->nfrom; f++) {
-        bool may = false;
-        for (int32_t g = 0; g < t->nto; g++) may = may || hops_early_fits(&v->type, from[f], to[g]);
-        any = any || may;
-        bytes[may][f] = t->bytes[f];
-        for (int32_t g = 0, at = f * t->nto; g < t->nto; g++, at++) {
-            bool early = may && hops_early_fits(&v->type, from[f], to[g]);
-            copy[early][at] = t->copy[at];
-            if (may && !early) copy[1][at] = t->bytes[f];
-        }
-    }
+    if (!p->early) p->early = early_of(w, t, &v->type, from, to);
+    if (!p->early->any) return;
     struct net_tensor sum = *t;
-    struct net_use *use = any ? arena_dup(&w->a->arena, t->use, sizeof *use) : NULL;
-    for (int k = 0; k < 2 && any; k++) {
-        struct net_tensor *of = k ? &sum : t;
-        of->bytes = hash_keep(&w->kept, bytes[k], sizeof *bytes[k] * (size_t)t->nfrom);
-        of->copy = hash_keep(&w->kept, copy[k], sizeof *copy[k] * (size_t)n);
-    }
-    if (any) use->begin = soon;
+    struct net_use *use = arena_dup(&w->a->arena, t->use, sizeof *use);
+    t->bytes = p->early->bytes[0];
+    t->copy = p->early->copy[0];
+    use->begin = soon;
     sum.use = use;
-    sum.dies = soon + 1;
-    if (any) sum.price = nothing(w, n);
+    sum.bytes = p->early->bytes[1];
+    sum.copy = p->early->copy[1];
+    sum.price = p->early->nothing;
     sum.moved = NULL;
-    if (any) w->a->net.tensor[w->a->net.ntensor++] = sum;
-    arena_fini(&tmp);
+    sum.dies = soon + 1;
+    w->a->net.tensor[w->a->net.ntensor++] = sum;
 }
 
 static void
@@ -471,8 +524,9 @@ tensor_of(struct planner *w, struct value *v)
         u->form = forms(w, n->node[r->node].ncand, r->layout, r->stride, to, &t->nto);
     }
     t->use = use;
+    struct priced *p = NULL;
     if (t->nuse) {
-        const struct priced *p = prices(w, v, from, t->nfrom, to, t->nto);
+        p = prices(w, v, from, t->nfrom, to, t->nto);
         t->price = p->price;
         t->moved = p->moved;
         t->copy = p->copy;
@@ -486,7 +540,7 @@ tensor_of(struct planner *w, struct value *v)
         others->born = n->round_begin;
         others->dies = n->round_end;
     }
-    sum_early(w, t, v, from, to);
+    sum_early(w, t, v, p, from, to);
     arena_fini(&tmp);
 }
 
@@ -622,8 +676,15 @@ begin(struct program *p, struct atlas *at, const struct assign_options *o, struc
     a->mode = o->mode;
     if (o->links) a->links = arena_dup(&a->arena, o->links, sizeof *o->links);
     w->kept.arena = w->priced.arena = &a->arena;
+    struct arena tmp = {0};
+    struct hash_table known = {.arena = &tmp};
+    struct assign_prices prices = {.cost = &p->cost, .links = o->links, .known = &known};
+    pairs_begin(&w->pairs, &tmp, &prices);
     candidates_begin(&w->cand, &a->arena, at, p);
-    return build(w);
+    int status = build(w);
+    w->pairs = (struct pairs){0};
+    arena_fini(&tmp);
+    return status;
 }
 
 int

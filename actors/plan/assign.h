@@ -91,12 +91,22 @@ struct assigned {
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
 void assigned_free(struct assigned **a);
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
+/* What moves cost where; one thread. */
+struct assign_prices {
+    const struct box_cost *cost;
+    const struct assign_links *links; /* NULL: all axes alike */
+    struct hash_table *known;         /* of box_bytes_known; or NULL */
+};
 /* Returns what moving t takes, in whole nanoseconds; NET_NEVER: no plan may do it. asked: the user wrote the move, so
  * it may make a partial value of one that is not. *bytes: over all ranks. */
-int64_t assign_price(const struct type *t, const struct layout *from, const struct layout *to, bool asked,
-                     const struct box_cost *cost, const struct assign_links *links, int64_t *bytes);
+int64_t assign_price(const struct assign_prices *p, const struct type *t, const struct layout *from,
+                     const struct layout *to, bool asked, int64_t *bytes);
+/* The same for who prices many moves to one layout and knows what a part is there: assign_part(t, to). */
+int64_t assign_price_part(const struct assign_prices *p, const struct type *t, const struct layout *from,
+                          const struct layout *to, int64_t part, bool asked, int64_t *bytes);
 /* Bytes of a tensor on the fullest rank; and what they take there as a register, which begins at such an address. */
 int64_t assign_part(const struct type *t, const struct layout *l);
+int64_t assign_aligned(int64_t part);
 int64_t assign_register(const struct type *t, const struct layout *l);
 /* Returns the mesh axis of the slowest links over which such a move goes (of equals the first); -1: over none. */
 int assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links);

@@ -295,6 +295,19 @@ with_now(struct candidates *c, struct call *call, const struct layout *const *no
     return status;
 }
 
+/* May it be as it is now? A step that was traced on another mesh need not be legal here. */
+static bool
+now_is_legal(const struct candidates *c, const struct prog_node *n, struct call *call, const struct layout *const *now)
+{
+    struct arena tmp = {0};
+    struct rule rule;
+    bool is = !c->program->dry_run || n->op->flags & OP_MOVE ||
+              (!call_infer(&tmp, call, &rule) && !sig_check(&tmp, call, &rule, now));
+    if (!is) err_clear();
+    arena_fini(&tmp);
+    return is;
+}
+
 int
 candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now)
 {
@@ -309,7 +322,10 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     traced(n, layout);
     for (*now = 0; !status && *now < l->n; ++*now)
         if (!memcmp(l->candidate[*now].layout, layout, sizeof *layout * (size_t)l->nlayout)) break;
-    if (!status && *now == l->n) status = with_now(c, &call, layout, &l);
+    bool legal = status || *now < l->n || now_is_legal(c, n, &call, layout);
+    if (!status && *now == l->n && legal) status = with_now(c, &call, layout, &l);
+    if (!legal && l->n == 0) status = fail(E_PLAN, "%s: no layouts of it are legal on this mesh", n->name);
+    if (!legal) *now = 0;
     arena_fini(&tmp);
     *out = l;
     return status;

@@ -46,13 +46,14 @@ fusible(const struct prog_node *n)
            device_kind(kind)->flags & FUSES;
 }
 
-/* Machines that compile texts have kernels for chains without one; their library of products does what follows too. */
+/* Machines that compile texts have kernels for chains without a product; their library of products does what follows
+ * too, and their kernels of lines write what they compute in the dtype that follows. */
 static bool
 leads(const struct prog_node *n)
 {
     unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
-    return n->op->flags & OP_LEADS && n->nout == 1 && !n->accumulate && flags & FUSES &&
-           (flags & MULTIPLIES || !(flags & COMPILES));
+    bool here = n->op->product ? flags & MULTIPLIES || !(flags & COMPILES) : flags & COMPILES;
+    return n->op->flags & OP_LEADS && n->nout == 1 && !n->accumulate && flags & FUSES && here;
 }
 
 /* Is it computed where a product left its result? Of a piece it is not: a chain does not know which rows of the batch
@@ -210,10 +211,17 @@ static bool
 is_followed(const struct fusion *l, const int32_t *member, int n)
 {
     const struct prog_node *first = &l->program->node[member[0]], *last = &l->program->node[member[n - 1]];
-    if (n != 2 || !leads(first) || !follows(last)) return false;
+    if (n != 2 || !leads(first) || !first->op->product || !follows(last)) return false;
     for (int k = 1; k < last->nin; k++)
         if (is_member(member, 1, last->in[k])) return false;
     return true;
+}
+
+/* What a call along lines leads: the dtype in which it writes its result, and no more. */
+static bool
+is_stored(const struct fusion *l, const int32_t *member, int n)
+{
+    return n == 2 && call_follow(program_call(l->program, &l->program->node[member[1]], l->arena)) == FOLLOW_CAST;
 }
 
 /* One product at most leads a chain, and reads nothing of it. */
@@ -224,6 +232,7 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     for (int i = 0; i < n; i++) {
         const struct prog_node *m = &l->program->node[member[i]];
         if (fusible(m)) continue;
+        if (!m->op->product && (i > 0 || !is_stored(l, member, n))) return false;
         for (int k = 0; k < m->nin; k++)
             if (is_member(member, n, m->in[k])) return false;
         nlead++;
@@ -408,8 +417,8 @@ static bool
 adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {
     const struct prog_node *n = &l->program->node[i];
-    return leads(n) && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 && sum->type[0].dtype == DT_F32 &&
-           n->layout[0] == sum->layout[0];
+    return leads(n) && n->op->product && l->group[i] == i && n->piece && n->type[0].dtype == DT_F32 &&
+           sum->type[0].dtype == DT_F32 && n->layout[0] == sum->layout[0];
 }
 
 static void

@@ -46,12 +46,13 @@ laid_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struc
 {
     const struct view *dense = v->part[own].view;
     int32_t reader = viewer_of(l, node, out);
-    if (reader < 0 || view_numel(dense) == 0 || device_kind(v->layout->place->kind)->flags & COMPILES) return dense;
+    if (reader < 0 || view_numel(dense) == 0) return dense;
     const struct prog_node *r = &l->program->node[reader];
     struct call *c = program_call(l->program, r, &l->tmp);
     struct view lies = *dense, operand = part_placed(v, own);
     struct view shown = part_local(r->layout[0], &r->type[0], v->mine->pos[own]);
     int64_t skip = 0;
     if (r->op->view(c, &operand, &shown, &skip) || skip != 0 || !turn_strides(&lies, &shown)) return dense;
+    if (device_kind(v->layout->place->kind)->flags & COMPILES && lies.stride[lies.ndim - 1] != 1) return dense;
     return intern_view(l, &lies);
 }

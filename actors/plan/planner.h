@@ -6,6 +6,7 @@
 
 #include "actors/plan/assign.h"
 #include "actors/plan/candidate.h"
+#include "actors/plan/pairs.h"
 #include "actors/plan/rewrite.h"
 #include "actors/plan/stage.h"
 #include "runtime/hash.h"
@@ -56,10 +57,15 @@ struct value {
     struct value *partly; /* as those read it; NULL: none does */
     struct reader *reader, **end;
 };
+struct early { /* sums made right behind their addends: what two tensors hold, the addends' and the sums' */
+    bool any;  /* may be made so */
+    const int64_t *bytes[2], *copy[2], *nothing;
+};
 struct priced {
     size_t bytes;
     const void *key;
     const int64_t *price, *moved, *copy; /* what moving costs, what it sends, and what it takes */
+    const struct early *early;           /* of a value that holds a register; NULL: nobody asked yet */
 };
 struct planner {
     struct program *p;
@@ -77,6 +83,8 @@ struct planner {
     bool in_pieces;                     /* it is made once a piece */
     const int32_t *credit;              /* by moment, by moment: registers between them; NULL: one */
     struct hash_table kept, priced;     /* arrays by content; what moving costs */
+    int32_t *listed, nlisted;           /* by number of a layout: where it stands in the list of forms at hand */
+    struct pairs pairs;                 /* while the net is made */
 };
 
 static inline struct value *

@@ -71,33 +71,40 @@ assign_axis(const struct layout *from, const struct layout *to, const struct ass
 /* What a rank receives is the mean of box_bytes, which is exact over all ranks and the most where parts are equal. It
  * waits for the slowest axis that takes part. */
 static double
-sending(const struct layout *from, const struct layout *to, double bytes, const struct box_cost *cost,
-        const struct assign_links *links)
+sending(const struct layout *from, const struct layout *to, double bytes, const struct assign_prices *p)
 {
+    const struct assign_links *links = p->links;
     int slow = assign_axis(from, to, links);
-    double alpha = 0, beta = !links ? cost->beta_ns_per_byte : slow < 0 ? 0 : links->beta_ns_per_byte[slow];
+    double alpha = 0, beta = !links ? p->cost->beta_ns_per_byte : slow < 0 ? 0 : links->beta_ns_per_byte[slow];
     for (int a = 0; a < to->place->naxis; a++)
-        if (!axis_stays(from, to, a)) alpha += (links ? links->alpha_ns[a] : cost->alpha_ns) * (to->place->axis[a] - 1);
+        if (!axis_stays(from, to, a))
+            alpha += (links ? links->alpha_ns[a] : p->cost->alpha_ns) * (to->place->axis[a] - 1);
     return alpha + beta * bytes / to->place->nrank;
 }
 
 int64_t
-assign_price(const struct type *t, const struct layout *from, const struct layout *to, bool asked,
-             const struct box_cost *cost, const struct assign_links *links, int64_t *bytes)
+assign_price_part(const struct assign_prices *p, const struct type *t, const struct layout *from,
+                  const struct layout *to, int64_t part, bool asked, int64_t *bytes)
 {
     *bytes = 0;
     if (from == to) return 0;
     if (!asked && !may_move(from, to)) return NET_NEVER;
-    if (layout_same_boxes(from, to, t)) return 0; /* another name of the same bytes */
-    int64_t all = box_bytes(t, from, to);
+    int64_t all = box_bytes_known(t, from, to, p->known);
     if (all == INT64_MAX) return NET_NEVER;
+    if (box_renames(t, from, to, all)) return 0; /* another name of the same bytes */
     *bytes = all;
-    struct type local = layout_shard(to, t, 0);
-    double own = (double)type_bytes(&local), ns = cost->hop_ns + cost->copy_ns_per_byte * own;
+    double own = (double)part, ns = p->cost->hop_ns + p->cost->copy_ns_per_byte * own;
     if (layout_partial(from) != RED_NONE && layout_partial(to) == RED_NONE)
-        ns += cost->gamma_ns_per_byte * (own + (double)all / to->place->nrank);
-    if (all > 0) ns += sending(from, to, (double)all, cost, links);
+        ns += p->cost->gamma_ns_per_byte * (own + (double)all / to->place->nrank);
+    if (all > 0) ns += sending(from, to, (double)all, p);
     return ns >= 1e17 ? NET_NEVER : (int64_t)ceil(ns);
+}
+
+int64_t
+assign_price(const struct assign_prices *p, const struct type *t, const struct layout *from, const struct layout *to,
+             bool asked, int64_t *bytes)
+{
+    return assign_price_part(p, t, from, to, assign_part(t, to), asked, bytes);
 }
 
 int64_t
@@ -108,8 +115,14 @@ assign_part(const struct type *t, const struct layout *l)
 }
 
 int64_t
-assign_register(const struct type *t, const struct layout *l)
+assign_aligned(int64_t part)
 {
     enum { ALIGN = 64 };
-    return (assign_part(t, l) + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
+    return (part + ALIGN - 1) & ~(int64_t)(ALIGN - 1);
+}
+
+int64_t
+assign_register(const struct type *t, const struct layout *l)
+{
+    return assign_aligned(assign_part(t, l));
 }

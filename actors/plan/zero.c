@@ -36,7 +36,8 @@ axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_
         struct type type = ref_type(p, n->in[k]);
         if (!n->want[k] || !shape_equal(&type, &n->type[0]) || rewrite_updated(p, n->in[k], root_leaf) >= 0) continue;
         const struct layout *l = ref_layout(p, rewrite_source(p, n->in[k]));
-        for (int a = 0; a < l->place->naxis; a++) axes |= (uint32_t)(l->sbp[a].kind == SBP_P) << a;
+        for (int a = 0; a < l->place->naxis; a++)
+            if (l->sbp[a].kind == SBP_P) axes |= UINT32_C(1) << a;
     }
     return axes ? axes : UINT32_MAX;
 }

@@ -6,6 +6,7 @@
 #include "actors/session/session.h"
 #include "actors/cluster/controller.h"
 #include "actors/plan/legs.h"
+#include "actors/session/alternatives.h"
 #include "actors/session/face.h"
 #include "actors/session/meet.h"
 #include "actors/session/planned.h"
@@ -23,11 +24,6 @@ struct way { /* of a move that was told */
     const struct layout *from, *to;
     const struct rille_explain_boxing *found;
 };
-struct sent { /* by a move that a candidate would need; 0: by none */
-    struct type type;
-    const struct layout *from, *to;
-    int64_t bytes;
-};
 struct teller {
     struct rille_session *s;
     const struct program *p;
@@ -37,7 +33,8 @@ struct teller {
     /* moves already told: (value, target layout) */
     struct ref *moved;
     const struct layout **moved_to;
-    struct hash_table ways, sents;
+    struct hash_table ways;
+    struct alternatives alternatives;
     struct assigned *planned; /* of a planned step, or NULL */
     bool *called;             /* by call: its ways were told */
     struct meet meet;
@@ -48,7 +45,8 @@ static void
 begin(struct teller *t)
 {
     const struct cluster *c = t->s->cluster;
-    t->ways.arena = t->sents.arena = t->a;
+    t->ways.arena = t->a;
+    alternatives_begin(&t->alternatives, t->s, t->p, t->planned, t->a);
     if (c && cluster_memories(c) > 1) mines_init(&t->mines, cluster_map(c, cluster_home(c)), t->a);
 }
 
@@ -56,18 +54,6 @@ static const char *
 text_of(struct teller *t, const struct layout *l)
 {
     return rille_layout_text(t->s, (const struct rille_layout *)l);
-}
-
-/* Layouts as text, without those of numbers and absent operands. */
-static const char **
-texts(struct teller *t, int n, const struct layout *const *l, int *count)
-{
-    const char **out = ARENA_ARRAY(t->a, const char *, n + 1);
-    int k = 0;
-    for (int i = 0; i < n; i++)
-        if (l[i]) out[k++] = text_of(t, l[i]);
-    if (count) *count = k;
-    return out;
 }
 
 static char *
@@ -137,75 +123,16 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, choice.ncandidate + 1);
     for (int k = 0; k < choice.ncandidate; k++) {
         const struct sig_candidate *s = &choice.candidate[k];
-        op->candidates[k] = (struct rille_explain_candidate){.inputs = texts(t, n->nin, s->layout, NULL),
-                                                             .outputs = texts(t, n->nout, s->layout + n->nin, NULL),
-                                                             .bytes = s->bytes,
-                                                             .owed = s->owed,
-                                                             .regret = -1,
-                                                             .regret_high = -1,
-                                                             .share = sig_share(&c, &rule, s->layout)};
+        op->candidates[k] = (struct rille_explain_candidate){
+            .inputs = alternatives_texts(&t->alternatives, n->nin, s->layout, NULL),
+            .outputs = alternatives_texts(&t->alternatives, n->nout, s->layout + n->nin, NULL),
+            .bytes = s->bytes,
+            .owed = s->owed,
+            .regret = -1,
+            .regret_high = -1,
+            .share = sig_share(&c, &rule, s->layout)};
     }
     return 0;
-}
-
-/* Layers repeat each other, and so do candidates: each move is reckoned once. */
-static int64_t
-bytes_sent(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to)
-{
-    uint64_t hash = layout_hash_move(type, from, to);
-    uint32_t at = 0;
-    for (const struct sent *x; (x = hash_next(&t->sents, hash, &at));)
-        if (x->from == from && x->to == to && type_equal(&x->type, type)) return x->bytes;
-    struct sent *made = ARENA_NEW(t->a, struct sent);
-    *made = (struct sent){.type = *type, .from = from, .to = to};
-    if (assign_price(type, from, to, false, &t->s->cost, NULL, &made->bytes) >= NET_NEVER) made->bytes = 0;
-    hash_add(&t->sents, hash, made);
-    return made->bytes;
-}
-
-static int64_t
-moved_by(struct teller *t, const struct prog_node *n, const struct assign_candidate *c)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < n->nin; i++) {
-        struct type type = ref_type(t->p, n->in[i]);
-        const struct layout *has = ref_layout(t->p, n->in[i]);
-        if (has && c->layout[i]) sum += bytes_sent(t, &type, has, c->layout[i]);
-    }
-    return sum;
-}
-
-static bool
-is_better(const struct rille_explain_candidate *x, const struct rille_explain_candidate *y)
-{
-    return x->regret != y->regret ? x->regret < y->regret : x->regret_high < y->regret_high;
-}
-
-/* A planned step: the candidates that the planner had, the chosen one in front, then by regret. */
-static void
-tell_planned(struct teller *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op)
-{
-    const struct assigned *a = t->planned;
-    int32_t count = a->net.node[node].ncand, k = 0, first = 0;
-    op->candidates = ARENA_ARRAY(t->a, struct rille_explain_candidate, count + 1);
-    for (int32_t i = 0; i < count; i++) {
-        const struct assign_candidate *c = &a->candidate[node][i];
-        int64_t low = a->regret[node][i], high = a->regret_high[node][i];
-        if (low >= NET_NEVER) continue;
-        struct rille_explain_candidate x = {.inputs = texts(t, n->nin, c->layout, NULL),
-                                            .outputs = texts(t, n->nout, c->layout + n->nin, NULL),
-                                            .bytes = moved_by(t, n, c),
-                                            .regret = low,
-                                            .regret_high = high >= NET_NEVER ? INT64_MAX : high,
-                                            .share = c->share};
-        bool chosen = i == a->solved.choice[node];
-        int32_t at = k++;
-        for (; at > (chosen ? 0 : first) && (chosen || is_better(&x, &op->candidates[at - 1])); at--)
-            op->candidates[at] = op->candidates[at - 1];
-        op->candidates[at] = x;
-        first += chosen;
-    }
-    op->ncandidate = k;
 }
 
 /* Dimension d of what a rank holds at most: parts are balanced. */
@@ -256,13 +183,13 @@ tell_op(struct teller *t, const struct prog_node *n)
     struct rille_explain_op *op = &t->e->ops[t->e->nop++];
     op->name = n->op->name;
     op->line = line_text(t, &n->line);
-    op->inputs = texts(t, n->nin, n->want, &op->ninput);
-    op->outputs = texts(t, n->nout, n->layout, &op->noutput);
+    op->inputs = alternatives_texts(&t->alternatives, n->nin, n->want, &op->ninput);
+    op->outputs = alternatives_texts(&t->alternatives, n->nout, n->layout, &op->noutput);
     tell_results(t, n, op);
     tell_call(t, n, op);
     int32_t i = (int32_t)(n - t->p->node), node = t->planned && i < t->planned->nprog ? t->planned->node[i] : -1;
     if (node < 0 || !t->planned->candidate[node]) return tell_candidates(t, n, op);
-    tell_planned(t, node, n, op);
+    alternatives_tell(&t->alternatives, node, n, op);
     return 0;
 }
 
@@ -285,14 +212,21 @@ one_space(const struct place *from, const struct place *to)
 }
 
 /* Meshes that one does not have may be large: of more than SPELT ranks the steps are left out, of more than WALKED what
- * each receives, too, which takes going through all of them. */
+ * each receives, too, which takes going through all of them. Ways over many axes are many: each that is not of the few
+ * counts as twice the ranks. */
 enum { SPELT = 8, WALKED = 64 };
+
+static int32_t
+looked_at(const struct place *p)
+{
+    return p->nrank << MAX(0, box_long_axes(p) - BOX_FEW_AXES);
+}
 
 static bool
 is_larger(const struct rille_explain_boxing *x, int n)
 {
     const struct place *from = (const struct place *)x->from_place, *to = (const struct place *)x->to_place;
-    return to->kind == DEV_META && MAX(from->nrank, to->nrank) > n;
+    return to->kind == DEV_META && MAX(looked_at(from), looked_at(to)) > n;
 }
 
 /* Ranks that follow each other and receive the same are one line. */
@@ -564,7 +498,8 @@ tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const st
     x->from = b->from;
     x->to = b->to;
     x->bytes = b->bytes * b->times;
-    x->ns = assign_price(type, from, to, n->asked, &t->s->cost, t->planned->links, &bytes) * b->times;
+    struct assign_prices prices = {.cost = &t->s->cost, .links = t->planned->links};
+    x->ns = assign_price(&prices, type, from, to, n->asked, &bytes) * b->times;
     t->e->nmeeting++;
 }
 
@@ -702,6 +637,7 @@ explain_program(struct rille_session *s, const struct program *p, struct assigne
         status = tell_moves(&t, &p->node[i]);
         if (!status) status = tell_op(&t, &p->node[i]);
     }
+    alternatives_end(&t.alternatives);
     if (planned) tell_plan(&t);
     print_all(&t);
     t.e->text = t.text.text;

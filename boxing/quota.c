@@ -1,0 +1,147 @@
+/* quota.c - what ranks receive at least from a layout on.
+ *
+ * A rank receives each element that it wants and does not have, and each that is not
+ * whole: once, whoever adds it up. Ranks that hold addends of one tile receive more
+ * together. Of p addends p - 1 go to another that holds one before anyone has the sum,
+ * the others that want it receive it then; that an outsider adds them up sends more over
+ * all ranks. So where tiles are uneven, what the ranks of one own is seen at the first
+ * hop that cuts it otherwise than the direct exchange. */
+#include "boxing/quota.h"
+
+#include "boxing/grid.h"
+#include "runtime/sorted.h"
+
+/* What may have been received when a way is at a layout. */
+struct room {
+    const struct layout *at;
+    int64_t *alone;    /* by index of rank */
+    int32_t *tile;     /* by index of rank: the corner of its tile, -1: it has none; NULL: tiles are not looked at */
+    int64_t *together; /* by corner */
+};
+
+static int64_t
+common(const struct quota *q, const struct box *a, const struct box *b)
+{
+    struct box both;
+    return box_intersect(a, b, q->type->ndim, &both) ? box_numel(&both, q->type->ndim) : 0;
+}
+
+/* Bytes that a rank is yet to receive: where the end is partial none, an addend may be nothing. */
+static int64_t
+left_alone(const struct quota *q, const struct layout *at, int32_t rank)
+{
+    struct box want, has;
+    int from = place_find(at->place, rank), to = place_find(q->to->place, rank);
+    if (to < 0 || layout_partial(q->to) != RED_NONE) return 0;
+    layout_box(q->to, q->type, to, &want);
+    int64_t n = box_numel(&want, q->type->ndim);
+    if (from >= 0 && layout_partial(at) == RED_NONE) {
+        layout_box(at, q->type, from, &has);
+        n -= common(q, &want, &has);
+    }
+    return n * (int64_t)dtype_bytes((enum dtype)q->type->dtype);
+}
+
+/* Transmissions for an element whose p addends, each at r ranks of a tile, go to groups of m of these ranks at least. A
+ * group that gets k of them adds them up, k - 1, and tells those who have not done so; of one it is told who lacks it.
+ */
+static int64_t
+least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
+{
+    int64_t all = p + m - 2, n = MIN(p, ngroup);
+    for (int64_t k = 2; k <= n && m; k++) all = MIN(all, p + k * (m - r - 1));
+    return m ? MAX(all, 0) : 0;
+}
+
+/* A mesh position: the tile of which its rank has an addend, the tile of which it wants one, for which group; by their
+ * corners, -1: none. */
+struct claim {
+    int32_t has, wants, group;
+};
+
+static void
+claims_of(const struct grid *g, const struct grid *h, struct claim *claim)
+{
+    for (int32_t i = 0; i < g->layout->place->nrank; i++) {
+        int32_t to = grid_other(g, h, i);
+        struct spot at = to < 0 ? (struct spot){-1, 0, 0} : grid_spot(h, to);
+        claim[i] = (struct claim){grid_spot(g, i).corner, at.corner, at.addend};
+    }
+}
+
+/* Ranks that have and want what this position's does: the fewest in a group; -1: a position before it is one of them.
+ */
+static int32_t
+smallest_group(const struct grid *g, const struct grid *h, const struct claim *claim, int32_t pos)
+{
+    int32_t member[QUOTA_TILES] = {0}, least = INT32_MAX;
+    if (h->naddend > QUOTA_TILES) return 0;
+    for (int32_t i = 0; i < g->layout->place->nrank; i++) {
+        if (claim[i].has != claim[pos].has || claim[i].wants != claim[pos].wants) continue;
+        if (i < pos) return -1;
+        member[claim[i].group]++;
+    }
+    for (int32_t i = 0; i < h->naddend; i++) least = MIN(least, member[i]);
+    return least;
+}
+
+/* Bytes that such ranks receive at least together, beside what each receives alone. */
+static int64_t
+left_to_add(const struct quota *q, const struct grid *g, const struct grid *h, const struct claim *at, int32_t members)
+{
+    struct box want, has;
+    layout_box(g->layout, q->type, at->has, &has);
+    layout_box(h->layout, q->type, at->wants, &want);
+    int64_t n = common(q, &want, &has), outside = box_numel(&want, q->type->ndim) - n;
+    if (h->naddend == 1) return n * ((g->naddend - 1) * g->width - h->width);
+    return (n * least_sent(g->naddend, g->nreplica, h->naddend, members) + outside * members) * g->width;
+}
+
+static void
+count_tiles(struct quota *q, struct room *r)
+{
+    struct grid g = grid_of(r->at, q->type), h = grid_of(q->to, q->type);
+    struct claim claim[QUOTA_TILES];
+    claims_of(&g, &h, claim);
+    r->tile = ARENA_ARRAY(q->arena, int32_t, q->nrank);
+    r->together = ARENA_ARRAY(q->arena, int64_t, g.layout->place->nrank);
+    for (int32_t i = 0; i < q->nrank; i++) {
+        int32_t pos = place_find(r->at->place, q->rank[i]);
+        r->tile[i] = pos < 0 ? -1 : claim[pos].has;
+        if (pos < 0) continue;
+        int64_t *together = &r->together[claim[pos].has];
+        *together += r->alone[i];
+        int32_t members = claim[pos].wants < 0 ? -1 : smallest_group(&g, &h, claim, pos);
+        if (members >= 0) *together -= left_to_add(q, &g, &h, &claim[pos], members);
+    }
+}
+
+static const struct room *
+room_at(struct quota *q, const struct layout *at)
+{
+    uint32_t next = 0;
+    struct room *r;
+    while ((r = hash_next(&q->room, hash_address(at), &next)))
+        if (r->at == at) return r;
+    r = ARENA_NEW(q->arena, struct room);
+    *r = (struct room){.at = at, .alone = arena_dup(q->arena, q->most, sizeof *q->most * (size_t)q->nrank)};
+    hash_add(&q->room, hash_address(at), r);
+    if (at == q->to) return r;
+    for (int32_t i = 0; i < q->nrank; i++) r->alone[i] -= left_alone(q, at, q->rank[i]);
+    if (layout_partial(at) != RED_NONE && at->place->nrank <= QUOTA_TILES) count_tiles(q, r);
+    return r;
+}
+
+bool
+quota_lasts(struct quota *q, const struct layout *at, const int64_t *received)
+{
+    const struct room *r = room_at(q, at);
+    int64_t together[QUOTA_TILES] = {0};
+    for (int32_t i = 0; i < q->nrank; i++) {
+        if (received[i] > r->alone[i]) return false;
+        if (r->tile && r->tile[i] >= 0) together[r->tile[i]] += received[i];
+    }
+    for (int32_t i = 0; r->tile && i < at->place->nrank; i++)
+        if (together[i] > r->together[i]) return false;
+    return true;
+}
