@@ -1,11 +1,11 @@
 /* cuda_graph.c - what a thread launches again and again is one CUDA graph.
  *
- * A thread that gathers puts what it launches on a tape - kernels with the bytes of their arguments, products with
- * their addresses - until it waits, or notes or follows an event: that is a run of launches. Tapes are compared byte by
- * byte, so a graph stands for exactly what it was made of, whoever launches it: other buffers, another piece, another
- * random number make another tape. One that comes the second time is captured, from then on it is one launch; one that
- * never does, or that CUDA will not have, is launched piece by piece. A thread keeps KEPT tapes, and forgets the one
- * that it has not seen for longest. Everything here is the thread's own, but for the counts. */
+ * A thread that gathers puts what it launches on a tape - kernels with the bytes of their arguments, what libraries
+ * compute with its addresses - until it waits, or notes or follows an event: that is a run of launches. Tapes are
+ * compared byte by byte, so a graph stands for exactly what it was made of, whoever launches it: other buffers, another
+ * piece, another random number make another tape. One that comes the second time is captured, from then on it is one
+ * launch; one that never does, or that CUDA will not have, is launched piece by piece. A thread keeps KEPT tapes, and
+ * forgets the one that it has not seen for longest. Everything here is the thread's own, but for the counts. */
 #include "runtime/arena.h"
 #include "runtime/device_cuda.h"
 #include "runtime/error.h"
@@ -19,7 +19,8 @@ enum { KEPT = 64, LEAST = 3 /* launches that are worth a graph */, MOST = 1 << 1
 
 struct launch {
     size_t bytes; /* of this and what follows it, a multiple of 16 */
-    void *kernel; /* NULL: a product, of `way` */
+    void *kernel; /* NULL: what a library computes, in this way: */
+    cuda_way_fn *by;
     const void *way;
     int64_t blocks, threads;
     size_t argument_bytes;
@@ -56,7 +57,7 @@ launch_now(int gpu, const struct launch *l)
 {
     const struct cuda_plugin *p = cuda_opened();
     return l->kernel ? p->launch(gpu, l->kernel, l->blocks, (int)l->threads, l->argument, l->argument_bytes)
-                     : p->multiply(gpu, l->way, &l->at);
+                     : l->by(gpu, l->way, &l->at);
 }
 
 static const char *
@@ -208,14 +209,15 @@ cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void
 }
 
 int
-cuda_graph_product(int gpu, const void *way, const struct cuda_factors *at)
+cuda_graph_way(int gpu, cuda_way_fn *by, const void *way, const struct cuda_factors *at)
 {
     TRY(cuda_note(NULL));
     struct launch *l = add(gpu, 0);
     if (!l) {
         TRY(cuda_graph_launch());
-        return cuda_note(cuda_opened()->multiply(gpu, way, at));
+        return cuda_note(by(gpu, way, at));
     }
+    l->by = by;
     l->way = way;
     l->at = *at;
     return 0;

@@ -141,6 +141,14 @@ may_write(const char *folder)
     return f;
 }
 
+/* "; products by cuBLASLt 13.0", or why not. */
+static void
+add_library(struct str *text, const char *what, const char *(*library)(const char **why))
+{
+    const char *why, *name = library(&why);
+    str_addf(text, name ? "; %s by %s" : "; no library of %s: %s", what, name ? name : why);
+}
+
 void
 cuda_kernel_about(struct str *text)
 {
@@ -155,6 +163,8 @@ cuda_kernel_about(struct str *text)
         str_addf(text, "%s, kept in %s", compiler, str_text(&folder));
     else
         str_addf(text, "%s, not kept: %s cannot be written: %s", compiler, str_text(&folder), strerror(errno));
+    add_library(text, "products", cuda_opened()->library);
+    add_library(text, "convolutions", cuda_opened()->convolver);
     str_free(&folder);
 }
 

@@ -24,6 +24,7 @@ enum device_flags {
     ROLES = 32,      /* a device has a stream of each role (stream.h), else, where there are streams, one for all */
     MULTIPLIES = 64, /* a library may compute products of matrices for it (kernels/cuda) */
     COLLECTS = 128,  /* a library makes collectives among its devices (communicator.h); it has ROLES too */
+    CONVOLVES = 256, /* a library may compute convolutions for it (kernels/cuda) */
 };
 
 struct stream;

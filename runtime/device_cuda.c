@@ -159,6 +159,7 @@ choose(const struct cuda_choice *c)
     const char *why;
     if (plugin->compiler(&why)) abilities |= COMPILES;
     if (plugin->library(&why)) abilities |= MULTIPLIES;
+    if (plugin->convolver(&why)) abilities |= CONVOLVES;
     device_cuda.flags |= abilities;
     if (c->nccl) device_cuda.flags |= COLLECTS;
     device_cuda.missing = NULL;
@@ -192,19 +193,26 @@ cuda_abilities(void)
     return abilities;
 }
 
+static const struct {
+    unsigned ability;
+    const char *text;
+} ability_text[] = {{COMPILES, "compile kernels"},
+                    {MULTIPLIES, "have a library of products"},
+                    {CONVOLVES, "have a library of convolutions"}};
+enum { ABILITIES = COMPILES | MULTIPLIES | CONVOLVES };
+
 static int
 join(unsigned wanted, int at, int n)
 {
     if (n != choice.n)
         return fail(E_PLACE, "the cluster counts %d devices of kind cuda in this process, and it has %d", n, choice.n);
-    if (n && wanted & ~abilities)
-        return fail(E_PLACE, "the cluster's devices of kind cuda %s%s%s, and those of this process cannot",
-                    wanted & ~abilities & COMPILES ? "compile kernels" : "",
-                    wanted & ~abilities & COMPILES && wanted & ~abilities & MULTIPLIES ? ", " : "",
-                    wanted & ~abilities & MULTIPLIES ? "have a library of products" : "");
+    for (size_t i = 0; n && i < countof(ability_text); i++)
+        if (wanted & ~abilities & ability_text[i].ability)
+            return fail(E_PLACE, "the cluster's devices of kind cuda %s, and those of this process cannot",
+                        ability_text[i].text);
     first = at;
     elsewhere = n == 0;
-    device_cuda.flags = (device_cuda.flags & ~(unsigned)(COMPILES | MULTIPLIES)) | wanted;
+    device_cuda.flags = (device_cuda.flags & ~(unsigned)ABILITIES) | wanted;
     device_cuda.variants = DEV_CPU;
     device_cuda.missing = NULL;
     return 0;
@@ -214,7 +222,7 @@ int
 cuda_join(unsigned wanted, int at, int n)
 {
     pthread_mutex_lock(&lock);
-    int status = join(wanted & (COMPILES | MULTIPLIES), at, n);
+    int status = join(wanted & ABILITIES, at, n);
     pthread_mutex_unlock(&lock);
     return status;
 }

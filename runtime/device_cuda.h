@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 10 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 11 }; /* of the record: another means another build */
 
 struct cuda_gpu {
     char name[256];
@@ -41,12 +41,30 @@ struct cuda_product {
     int64_t m, n, k, batch;
     struct cuda_matrix x, w, y;
 };
+
+/* A convolution, or the gradient of one: y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding,
+ * ...] w[o, c, p, q], where what lies outside of x is 0. Where x has more channels than w, these are groups of them,
+ * and o of as many. Sums and words are those of products. */
+enum cuda_makes { CUDA_MAKES_Y, CUDA_MAKES_X, CUDA_MAKES_W }; /* of its factors, the two others, in the order x, w, y */
+struct cuda_image {
+    int64_t size[4], stride[4]; /* no size is 0; strides in elements, one is 1, no two elements share memory */
+};
+struct cuda_convolution {
+    int64_t makes;    /* enum cuda_makes */
+    int64_t from, to; /* enum cuda_real: of the factors; of the result */
+    int64_t tf32;     /* 1: factors, of f32, may be rounded to TF32 */
+    int64_t stride[2], padding[2], dilation[2];
+    struct cuda_image x, w, y;
+};
+
 /* Addresses of a run, multiples of CUDA_PRODUCT_ALIGN; of scratch of CUDA_SCRATCH_ALIGN. */
 enum { CUDA_PRODUCT_ALIGN = 16, CUDA_SCRATCH_ALIGN = 256 };
 struct cuda_factors {
-    const void *x, *w, *bias;
+    const void *x, *w, *bias; /* of a convolution x and w are its factors, y is its result; it has no others */
     void *aux, *y, *scratch;
 };
+/* Launches what has this way. */
+typedef const char *cuda_way_fn(int gpu, const void *way, const struct cuda_factors *at);
 
 /* A seat's part in a collective (communicator.h): `in` and `out` lie dense, elsewhere. numel: of a block; of a part,
  * where all is reduced. */
@@ -83,7 +101,7 @@ struct cuda_plugin {
     /* The way in which it computes one on that GPU, kept for the process, and the scratch that takes; the same way for
      * the same product. NULL: it has none. */
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
-    const char *(*multiply)(int gpu, const void *way, const struct cuda_factors *at); /* launches */
+    cuda_way_fn *multiply;
     const char *(*settle)(int gpu);
     /* Events, of struct device_events. */
     const char *(*event)(int gpu, void **out);
@@ -113,6 +131,10 @@ struct cuda_plugin {
     void *(*captured)(int gpu);
     const char *(*replay)(int gpu, void *graph);
     void (*discard)(int gpu, void *graph);
+    /* Of convolutions, as library, product and multiply are of products. */
+    const char *(*convolver)(const char **why);
+    void *(*convolution)(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
+    cuda_way_fn *convolve;
 };
 
 /* Which devices a process names: the i-th is a 1/parts of a GPU. */
@@ -134,7 +156,7 @@ int cuda_parse(const char *text, bool here, struct cuda_choice *c);
 int cuda_choose(const struct cuda_choice *c);
 /* The GPU of a device of this process. E_PLACE: there is no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
-/* What the devices of this process can: COMPILES and MULTIPLIES, once they are chosen. */
+/* What the devices of this process can: COMPILES, MULTIPLIES and CONVOLVES, once they are chosen. */
 unsigned cuda_abilities(void);
 /* From now on devices of the kind count through the processes of a cluster: this one has n of them from `first` on, all
  * that it has chosen, or none; its plans are made for what all of them can. A process that has none launches nothing,
@@ -150,7 +172,8 @@ void cuda_unpin(void *p); /* before it is given back, pinned or not */
 
 struct cuda_kernel;
 struct str;
-/* Adds who compiles kernels and where they are kept, or why not; once devices are chosen. The session's thread. */
+/* Adds who compiles kernels and where they are kept, or why not, and which libraries compute what; once devices are
+ * chosen. The session's thread. */
 void cuda_kernel_about(struct str *text);
 /* The kernel `name` of prologue + text; a name stands for its text. The session's thread or a device's. E_KERNEL. */
 int cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out);
@@ -158,14 +181,15 @@ int cuda_kernel_get(const char *name, const char *prologue, const char *text, st
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                     size_t bytes);
 
-/* ---- products by a library: cuda_product.c asks it once for each product, and keeps what it said ---- */
+/* ---- products and convolutions by libraries: cuda_product.c asks once for each, and keeps what they said ---- */
 
 struct cuda_way;
 /* *out NULL: on some GPU of the process the library has no way, or there is no library. The session's thread. */
 void cuda_product_get(const struct cuda_product *p, struct cuda_way **out);
-size_t cuda_product_scratch(const struct cuda_way *w);
+void cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out);
+size_t cuda_way_scratch(const struct cuda_way *w);
 /* Launches it. E_KERNEL: the device is broken. */
-int cuda_product_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
+int cuda_way_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
 
 /* ---- runs of launches that come again: cuda_graph.c ---- */
 
@@ -176,7 +200,7 @@ void cuda_graph_gather(bool on);
 int cuda_graph_launch(void);
 /* Launch, or gather. E_KERNEL. */
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
-int cuda_graph_product(int gpu, const void *way, const struct cuda_factors *at);
+int cuda_graph_way(int gpu, cuda_way_fn *by, const void *way, const struct cuda_factors *at);
 struct cuda_graph_count {
     int64_t graphs, replays; /* that this process made; how often one was launched */
 };

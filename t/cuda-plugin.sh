@@ -150,22 +150,25 @@ ok "and what was compiled is found on disk" prints held=0 $'32\tright' "${carrie
 
 training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
   rille.manual_seed(3)
-  local net = nn.Sequential(nn.Linear(6, 16), nn.GELU({approximate = "tanh"}), nn.Linear(16, 5)):to(TYPE):to_global{placement = p, sbp = "B"}
+  local layers = IMAGES and {nn.Conv2d(2, 8, 3, {padding = 1}), nn.GELU(), nn.Conv2d(8, 8, {3, 2}, {stride = 2, groups = 4, padding = {1, 0}}),
+    nn.ReLU(), nn.Conv2d(8, 5, 2, {dilation = {1, 2}})} or {nn.Linear(6, 16), nn.GELU({approximate = "tanh"}), nn.Linear(16, 5)}
+  local net = nn.Sequential(table.unpack(layers)):to(TYPE):to_global{placement = p, sbp = "B"}
   local opt = rille.optim.SGD(net:parameters(), {lr = 0.05})
-  local x = rille.randn(12, 6):to(TYPE):to_global{placement = p, sbp = "S(0)"}
+  local x = rille.randn(IMAGES and {12, 2, 5, 6} or {12, 6}):to(TYPE):to_global{placement = p, sbp = "S(0)"}
   local labels = (rille.arange(12) % 5):to_global{placement = p, sbp = "S(0)"}
   local step = rille.graph(function(x, labels)
-    local loss = net(x):to("f32"):cross_entropy(labels)
+    local y = net(x):to("f32")
+    local loss = (IMAGES and y:mean({2, 3}) or y):cross_entropy(labels)
     loss:backward() opt:step() opt:zero_grad()
     return loss
   end)
   for i = 1, 3 do print(string.format("%.5f", step(x, labels):item())) end'
-# trains WRONG TYPE: on two GPUs as on a cpu, but for the last digits; what the toolkit was told is in $dir/told.
+# trains WRONG TYPE [PROGRAM]: on two GPUs as on a cpu, but for the last digits; what the toolkit was told is in $dir/told.
 trains() {
-  local near=0.0001 want; [ "$2" = bf16 ] && near=0.03
+  local near=0.0001 want program=${3:-$training}; [[ $2 = *16 ]] && near=0.03
   rm -f "$dir/told"
-  want=$("$own" -d cpu:1 -e "KIND, RANKS, TYPE = 'cpu', {0}, '$2' $training")
-  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 60 "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, '$2' $training" | paste - <(echo "$want") |
+  want=$("$own" -d cpu:1 -e "KIND, RANKS, TYPE = 'cpu', {0}, '$2' $program")
+  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 60 "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, '$2' $program" | paste - <(echo "$want") |
     tee /dev/stderr | awk -v near=$near '{ d = $1 - $2 } NF != 2 || d > near * $2 || -d > near * $2 { exit 1 } END { exit NR != 3 }'
 }
 for type in f32 bf16 f64; do
@@ -220,8 +223,9 @@ halves='local x = (rille.arange(40) / 7):to("bf16"):to_global{placement = rille.
 ok "a chain of halves has the bits of its steps" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
 # 1 + 2^-12 is 1 to TF32: 4,096 of them tell. Forward, as a factor of a gradient, in a step traced meanwhile, and afterwards.
 tf32='local at = {placement = rille.placement(KIND, {0}), sbp = "B", requires_grad = true}
-  local x, w = rille.full({1, 4096}, 1 + 2^-12, at), rille.full({4096, 1}, 1, at)
-  local function both(x) return x:matmul(w), rille.grad(x:matmul(w):sum(), w):max() end
+  local x, w = rille.full(X or {1, 4096}, 1 + 2^-12, at), rille.full(W or {4096, 1}, 1, at)
+  local function product(x) return X and x:conv2d(w) or x:matmul(w) end
+  local function both(x) return product(x), rille.grad(product(x):sum(), w):max() end
   local whole, was = rille.graph(both), rille.allow_tf32(true)
   local short = rille.graph(both)
   for _, f in ipairs{both, short} do local y, g = f(x) print(y:item(), g:item()) end
@@ -236,6 +240,36 @@ names='local x = rille.randn(4, 8):to_global{placement = rille.placement("cuda",
   local step = rille.graph(function(x) return x:matmul(x:transpose(0, 1)) end)
   step(x) print(tostring(step:plan{physical = true}):find("cublaslt, scratch", 1, true) ~= nil)'
 ok "a plan names the library" prints "" true "$names" cuda:0
+
+shown='local x = (rille.arange(48) % 7 - 3):to("f32"):reshape({6, 8}):to_global{placement = rille.placement(KIND, {0}), sbp = "B"}
+  local step = rille.graph(function(x) local y = x:matmul(x:transpose(0, 1)) return y, y:relu() * 2 + 1, (y:softmax(1) * 64):round() end)
+  for _, y in ipairs{step(x)} do print(y:sum():item(), y:max():item(), y:min():item()) end'
+"$rille" -d cpu:1 -e "KIND = 'cpu' $shown" >"$dir/shown"
+ok "a product that others read too is not written over by what follows" prints "" "$(cat "$dir/shown")" "KIND = 'cuda' $shown" cuda:0
+
+# ---- convolutions by cuDNN
+
+convolving="IMAGES = true $training"
+for type in f32 bf16 f16 f64; do
+  ok "a network of $type trains with the convolutions of a library" trains "" $type "$convolving"
+  case $type in f32) want="w engine 7|x engine 7|y engine 7" ;; f64) want="w engine 6|x engine 6|y engine 6" ;; *) want="x engine 6|y engine 6" ;; esac
+  is "by the best engine that may be: $want" "$(told 'convolve gpu \d \K.*' 2>/dev/null | cut -d' ' -f2- | paste -sd'|')" "$want"
+done
+ok "without an engine for any convolution kernels compute them" trains noengine f32 "$convolving"
+is "and the library nothing" "$(grep -c convolve "$dir/told")" 0
+ok "RILLE_CHECK=ref holds convolutions to the references" env RILLE_CHECK=ref LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, 'f32' $convolving"
+odd='local p = rille.placement(KIND, {0})
+  local x = rille.arange(40):to("f32"):to_global{placement = p, sbp = "B"}
+  print(x:slice(0, 1, 37):reshape({1, 1, 6, 6}):conv2d(x:slice(0, 4, 40):reshape({4, 1, 3, 3})):sum():item())'
+ok "an image that begins where the library may not is a kernel's" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $odd")" "KIND = 'cuda' $odd" cuda:0
+ok "TF32 is for convolutions what it is for products" prints "" \
+  "$rounded"$'\n'"$rounded"$'\n'"$modes"$'\n'"$exact"$'\n'"$rounded"$'\n'"$exact" "KIND, X, W = 'cuda', {1, 4096, 1, 1}, {1, 4096, 1, 1} $tf32" cuda:0
+names='local x = rille.randn(1, 2, 4, 4):to_global{placement = rille.placement("cuda", {0}), sbp = "B"}
+  local step = rille.graph(function(x) return x:conv2d(x) end)
+  step(x) print(tostring(step:plan{physical = true}):find("cudnn, scratch", 1, true) ~= nil)'
+ok "a plan names the library" prints "" true "$names" cuda:0
+told_of() { FAKE_CUDA= "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qE "kernels of GPUs .*; products by cuBLASLt [0-9.]+; convolutions by cuDNN 9\.19$"; }
+ok "and so does the doctor, of both" told_of
 
 # ---- runs of launches that come again: graphs
 
@@ -269,6 +303,8 @@ PLACES
 
 mkdir -p "$dir/t/bin"
 cp "$build/t/bin/cuda-kernels" "$dir/t/bin" # it looks for the plug-in two folders above
+cp "$build/t/bin/cuda-convolutions" "$dir/t/bin"
+ok "t/cuda-convolutions gpu has the library compute them" env FAKE_CUDA=gpus=1,memory=4000000000 timeout 300 "$dir/t/bin/cuda-convolutions" gpu
 for op in gelu softmax embedding; do
   ok "t/cuda-kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout 300 "$dir/t/bin/cuda-kernels" gpu
 done

@@ -100,6 +100,28 @@ if command -v c++ >/dev/null; then
     print(table.concat(how, " "), worst < 1)'
   ok "attention of halves is one operator, that of others is products" prints $'attention_softmax attention_softmax attention attention\ttrue' \
     env RILLE_CACHE="$dir/moves" "$rille" -d cpu:1,cuda:0 -e "$attends"
+  stored='local seen, how = {}, nil
+    for _, kind in ipairs{"cpu", "cuda"} do
+      rille.manual_seed(4)
+      local x = rille.randn({40, 64}, {placement = rille.placement(kind, {0})})
+      local step = rille.graph(function(x) return x:layer_norm():to("bf16"), x:softmax(1):to("f16"), x:softmax(1):to("bf16"):to("f32") + x end)
+      seen[kind] = {}
+      for i, y in ipairs{step(x)} do
+        local w = (rille.arange(40 * 64, {placement = y.placement}):to("f64") * 0.37):sin():reshape({40, 64})
+        seen[kind][i] = (y:to("f64") * w):sum():item()
+      end
+      how = tostring(step:plan{physical = true})
+    end
+    local _, n = how:gsub("layer_norm%+cast +cuda", "")
+    local _, m = how:gsub("softmax%+cast +cuda", "")
+    local far = 0
+    for i, y in ipairs(seen.cuda) do far = math.max(far, math.abs(y - seen.cpu[i])) end
+    print(n, m, far < 0.02)'
+  ok "a cast that follows a norm or a softmax is how it is stored" prints $'1\t1\ttrue' env RILLE_CACHE="$dir/moves" "$rille" -d cpu:1,cuda:0 -e "$stored"
+  turned='local step = rille.graph(function(q) return rille.scaled_dot_product_attention(q, q, q):transpose(1, 2):reshape{2 * 20, 32}:sum(0) end)
+    local q = rille.randn({2, 4, 20, 8}, {placement = rille.placement("cuda", {0})}):to("bf16")
+    step(q) print(tostring(step:plan{physical = true}):find("copy") == nil)'
+  ok "heads are turned back without a copy" prints true env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0 -e "$turned"
   ok "squares of norms may be larger than floats" prints $'1.0\t-1.0' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0 -e '
     local x = rille.tensor({{1e25, -1e25, 1e25, -1e25}})
     print(x:rms_norm():max():item(), x:layer_norm():min():item())'
@@ -117,7 +139,7 @@ if command -v c++ >/dev/null; then
     ok "$what in place of a kernel is passed over" prints "$want_kernels" timeout 60 "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   done
   ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
-  about() { local want=$1; shift; env "$@" "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qxE " *kernels of GPUs +$want"; }
+  about() { local want=$1; shift; env "$@" "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qxE " *kernels of GPUs +$want; no library of products: .*; no library of convolutions: .*"; }
   ok "the doctor tells that one" about "c\\+\\+, not kept: /dev/null/x cannot be written: Not a directory" RILLE_CACHE=/dev/null/x
   ok "one that can be" about "c\\+\\+, kept in $dir/new/folder" RILLE_CACHE="$dir/new/folder"
   ok "and that nothing is to be kept" about "c\\+\\+, not kept" RILLE_CACHE=

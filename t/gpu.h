@@ -6,8 +6,10 @@
 
 #include "runtime/device_cuda.h"
 #include "runtime/file.h"
+#include "runtime/str.h"
 #include "t/trial.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +19,21 @@ enum { GPU_SLAB = 32 << 20, GPU_ALIGN = 256 };
 static const struct cuda_plugin *gpu_plugin; /* NULL: there is no GPU in this test */
 static struct cuda_gpu gpu_is;
 static char gpu_folder[] = "/tmp/rille-gpu-XXXXXX"; /* of what was compiled */
+
+/* The plug-in that lies beside the program whose test this is; NULL: there is none. self: argv[0]. */
+typedef const struct cuda_plugin *gpu_plugin_fn(void);
+static inline gpu_plugin_fn *
+gpu_plugin_of(const char *self)
+{
+    struct str path = {0};
+    gpu_plugin_fn *get = NULL;
+    const char *end = strrchr(self, '/');
+    str_addf(&path, "%.*s/../../librille-cuda.so", end ? (int)(end - self) : 1, end ? self : ".");
+    void *file = dlopen(str_text(&path), RTLD_NOW);
+    if (file) *(void **)&get = dlsym(file, "rille_cuda_plugin");
+    str_free(&path);
+    return get;
+}
 
 /* Errors of a GPU are for ever. */
 static inline void

@@ -120,6 +120,25 @@ choose_values(struct trial *t, int k, uint64_t *random)
     }
 }
 
+/* The sample with another dtype for f32; false: it has no f32, or the call does not take it. */
+static inline bool
+trial_retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
+{
+    struct sample s;
+    struct arena a = {0};
+    struct rule rule;
+    size_t n = 0;
+    if (!strstr(text, "f32")) return false;
+    while (*text && n + 8 < capacity) {
+        bool here = !strncmp(text, "f32", 3);
+        n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
+        text += here ? 3 : 1;
+    }
+    bool good = sample_read(op, to, &s) && (op->rule || op->make_rule) && !call_infer(&a, &s.call, &rule);
+    arena_fini(&a);
+    return good;
+}
+
 static const struct type source_shape = {.ndim = 2, .dim = {5, 7}};
 
 /* False when the call has no types: the sample is of a composite. */

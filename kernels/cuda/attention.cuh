@@ -162,51 +162,50 @@ template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
 {
-    enum { UNIT = 8, UNITS = WIDE / UNIT };
-    for (int u = threadIdx.x; u < N * UNITS; u += 32 * WARPS) {
-        const int r = u / UNITS, c = u % UNITS * UNIT;
-        if (!x.whole) {
-            for (int i = 0; i < UNIT; i++) tile[r][c + i] = x.at(first + r, c + i);
-            continue;
+    enum { UNIT = 8, UNITS = WIDE / UNIT, THREADS = 32 * WARPS, TURNS = (N * UNITS + THREADS - 1) / THREADS };
+    if (!x.whole) {
+#pragma unroll 1
+        for (int u = threadIdx.x; u < N * WIDE; u += 32 * WARPS) {
+            const int r = u / WIDE, c = u % WIDE;
+            tile[r][column_in<PITCH>(r, c)] = x.at(first + r, c);
         }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < TURNS; i++) {
+        const int u = threadIdx.x + i * THREADS, r = u / UNITS, c = u % UNITS * UNIT;
+        if (N * UNITS % THREADS && u >= N * UNITS) break;
         const bool there = first + r < x.count && c < x.size;
         const T *from = there ? x.data + (first + r) * x.stride + c : x.data;
 #if MATRICES
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                      :
-                     : "r"((uint32_t)__cvta_generic_to_shared(&tile[r][c])), "l"(from), "r"(there ? 16 : 0)
+                     : "r"((uint32_t)__cvta_generic_to_shared(&tile[r][column_in<PITCH>(r, c)])), "l"(from), "r"(there ? 16 : 0)
                      : "memory");
 #else
-        for (int i = 0; i < UNIT; i++) tile[r][c + i] = there ? from[i] : T();
+        for (int k = 0; k < UNIT; k++) tile[r][column_in<PITCH>(r, c + k)] = there ? from[k] : T();
 #endif
     }
 }
+/* Rows first.. of two matrices, where they are before `end`. */
+template <int N, int D, int W, class T, int PITCH, int PITCH_Y>
 DEVICE void
-tiles_begun() /* those since the last call are a group */
-{
-#if MATRICES
-    asm volatile("cp.async.commit_group;" : : : "memory");
-#endif
-}
-/* A group: rows first.. of two matrices, where they are before `end`. */
-template <int N, int D, int W, class T>
-DEVICE void
-tiles_bring(T (*xs)[D + 8], const rows<T> &x, T (*ys)[W + 8], const rows<T> &y, int first, int end)
+tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y, int first, int end)
 {
     if (first < end) {
         tile_bring<N, D>(xs, x, first);
         tile_bring<N, W>(ys, y, first);
     }
-    tiles_begun();
 }
-/* All groups but the last LATER are there, for all threads. */
-template <int LATER>
+/* What was brought is there, for all threads; nobody reads the tiles before any more. Nothing is brought meanwhile: what
+ * tells products of warpgroups would wait for that too. */
 DEVICE void
 tiles_wait()
 {
 #if MATRICES
-    asm volatile("cp.async.wait_group %0;" : : "n"(LATER) : "memory");
+    asm volatile("cp.async.wait_all;" : : : "memory");
 #endif
+    tell_groups();
     __syncthreads();
 }
 
@@ -218,11 +217,12 @@ tile_clean(T (*tile)[PITCH])
 {
     bool odd = false;
     for (int u = threadIdx.x; u < N * WIDE; u += 32 * WARPS) {
-        T *at = &tile[u / WIDE][u % WIDE];
+        T *at = &tile[u / WIDE][u % WIDE]; /* in whatever order a row has them */
         if (is_real(*at)) continue;
         *at = T();
         odd = true;
     }
+    tell_groups();
     return __syncthreads_or(odd);
 }
 /* Then the sums of those rows that do see it, sees(row, n) of `sum`'s and of the tile, get it again. */
@@ -272,14 +272,18 @@ add_scores(float (&sum)[N / 8][4], const uint32_t (&x)[4], T (*tile)[PITCH], int
         multiply_add(sum[2 * n + 1], x, y[1], T());
     }
 }
-/* sum = x y^T: x 16 x WIDE as left factors. */
+/* sum = x y^T: x 16 x WIDE as left factors. It, and what is weighed, is there behind scores_wait. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 scores_of(float (&sum)[N / 8][4], const uint32_t (&x)[WIDE / 16][4], T (*tile)[PITCH])
 {
-    clear(sum);
+    if constexpr (PITCH == GROUP) {
+        group_multiply<false>(sum, x, tile, false);
+    } else {
+        clear(sum);
 #pragma unroll
-    for (int k = 0; k < WIDE / 16; k++) add_scores<N>(sum, x[k], tile, 16 * k);
+        for (int k = 0; k < WIDE / 16; k++) add_scores<N>(sum, x[k], tile, 16 * k);
+    }
 }
 /* The same, of rows r.. in memory, where there are not registers for all of x. */
 template <int N, int WIDE, class T, int PITCH>
@@ -299,18 +303,33 @@ template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 add_weighed(float (&sum)[WIDE / 8][4], const float (&w)[N / 8][4], T (*tile)[PITCH])
 {
+    if constexpr (PITCH == GROUP) {
+        uint32_t left[N / 16][4];
 #pragma unroll
-    for (int n = 0; n < N / 16; n++) {
-        uint32_t left[4];
-        left_of<T>(w[2 * n], w[2 * n + 1], left);
+        for (int n = 0; n < N / 16; n++) left_of<T>(w[2 * n], w[2 * n + 1], left[n]);
+        group_multiply<true>(sum, left, tile, true);
+    } else {
 #pragma unroll
-        for (int j = 0; j < WIDE / 16; j++) {
-            uint32_t y[2][2];
-            right_along(tile, 16 * n, 16 * j, y);
-            multiply_add(sum[2 * j], left, y[0], T());
-            multiply_add(sum[2 * j + 1], left, y[1], T());
+        for (int n = 0; n < N / 16; n++) {
+            uint32_t left[4];
+            left_of<T>(w[2 * n], w[2 * n + 1], left);
+#pragma unroll
+            for (int j = 0; j < WIDE / 16; j++) {
+                uint32_t y[2][2];
+                right_along(tile, 16 * n, 16 * j, y);
+                multiply_add(sum[2 * j], left, y[0], T());
+                multiply_add(sum[2 * j + 1], left, y[1], T());
+            }
         }
     }
+}
+/* All but the last LATER of these are there: of `sum` it is known to readers. */
+template <int LATER, int N>
+DEVICE void
+scores_wait(float (&sum)[N][4])
+{
+    groups_wait<LATER>();
+    are_there(sum);
 }
 /* ---- a block of queries: what it is of, and its scores ---- */
 
@@ -335,6 +354,23 @@ template <class Call> struct queries_at {
     {
         return key < nseen && (!Call::CAUSAL || key <= call.place() + own + row);
     }
+    /* Behind the last key that a row sees. */
+    METHOD int behind(int row) const
+    {
+        const int64_t seen = Call::CAUSAL ? call.place() + own + row + 1 : nseen;
+        return (int)(seen < nseen ? seen : nseen);
+    }
+    /* Scores of keys from `from` on that are not seen become `hidden`. */
+    template <int N> METHOD void hide(float (&s)[N / 8][4], int from, float hidden) const
+    {
+        const int end[2] = {behind(row_of(0)) - from - column_of(0), behind(row_of(2)) - from - column_of(0)};
+        seldom();
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (8 * n + i % 2 >= end[i / 2]) s[n][i] = hidden;
+    }
     /* Do all queries of the block see all keys of a tile? */
     METHOD bool is_whole(int from, int n) const { return from + n <= nseen && !is_edge(from + n); }
     /* Scores times call.factor() become logarithms to base 2 of weights, of keys from `from` on. */
@@ -350,13 +386,7 @@ template <class Call> struct queries_at {
                     if (Call::MASKED && key < nseen && own + row < call.queries())
                         s[n][i] += call.mask(head, own + row, key);
                 }
-        if (whole) return;
-        seldom();
-#pragma unroll
-        for (int n = 0; n < N / 8; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (!sees(row_of(i), from + 8 * n + column_of(i))) s[n][i] = -INFINITY;
+        if (!whole) hide<N>(s, from, -INFINITY);
     }
 };
 
@@ -397,14 +427,19 @@ weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
 /* ---- forward ---- */
 
 enum { NEAR = 64, ROOM = 48 << 10 };
+/* How far beyond their halves rows of tiles go: where warpgroups multiply them, not at all. */
+template <int D, int W> struct padding {
+    enum { PAD = WARPGROUPS && D == GROUP && W == GROUP ? 0 : 8 };
+};
 
 template <class Call>
 DEVICE void
 attention_forward(const Call &call, int64_t job)
 {
     typedef typename Call::half half;
-    enum { D = Call::SIZE, W = Call::WIDTH, BYTES = NEAR * (D + W + 16) * 2, STAGES = 2 * BYTES <= ROOM ? 2 : 1 };
-    __shared__ __align__(16) half keys[STAGES][NEAR][D + 8], values[STAGES][NEAR][W + 8];
+    enum { D = Call::SIZE, W = Call::WIDTH, PAD = padding<D, W>::PAD, BYTES = NEAR * (D + W + 2 * PAD) * 2 };
+    enum { STAGES = 2 * BYTES <= ROOM ? 2 : 1 };
+    __shared__ __align__(1024) half keys[STAGES][NEAR][D + PAD], values[STAGES][NEAR][W + PAD];
     const queries_at<Call> at(call, job);
     const rows<half> q = call.q(at.head), k = call.k(at.head), v = call.v(at.head), y = call.y(at.head);
     uint32_t query[D / 16][4];
@@ -418,11 +453,12 @@ attention_forward(const Call &call, int64_t job)
     __syncthreads(); /* the job before has read its tiles */
     bring_keys(0, 0);
     for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
+        tiles_wait();
         if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
-        tiles_wait<STAGES - 1>();
         const bool odd = at.is_edge(from + NEAR) && tile_clean<NEAR, W>(values[stage]);
         float s[NEAR / 8][4], less[2];
         scores_of<NEAR, D>(s, query, keys[stage]);
+        scores_wait<0>(s);
         at.template finish<NEAR>(s, from, at.is_whole(from, NEAR));
         weigh<NEAR>(f, s, call.factor(), less);
         if (!all_agree(less[0] == 1 && less[1] == 1)) {
@@ -433,11 +469,12 @@ attention_forward(const Call &call, int64_t job)
                 for (int i = 0; i < 4; i++) sum[j][i] *= less[i / 2];
         }
         add_weighed<NEAR, W>(sum, s, values[stage]);
+        scores_wait<0>(sum);
         if (odd) add_odd<NEAR, W>(sum, v, from, [&](int row, int n) { return at.sees(row, from + n); });
+        if (STAGES == 2) continue;
         __syncthreads();
-        if (STAGES == 1) bring_keys(0, from + NEAR);
+        bring_keys(0, from + NEAR);
     }
-    tiles_wait<0>();
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         const float part = 1 / sum_of_row(f.sum[h]);
@@ -460,8 +497,9 @@ DEVICE void
 attention_queries(const Call &call, int64_t job)
 {
     typedef typename Call::half half;
-    enum { D = Call::SIZE, W = Call::WIDTH, BYTES = NEAR * (D + W + 16) * 2, STAGES = 2 * BYTES <= ROOM ? 2 : 1 };
-    __shared__ __align__(16) half keys[STAGES][NEAR][D + 8], values[STAGES][NEAR][W + 8];
+    enum { D = Call::SIZE, W = Call::WIDTH, PAD = padding<D, W>::PAD, BYTES = NEAR * (D + W + 2 * PAD) * 2 };
+    enum { STAGES = 2 * BYTES <= ROOM ? 2 : 1 };
+    __shared__ __align__(1024) half keys[STAGES][NEAR][D + PAD], values[STAGES][NEAR][W + PAD];
     const queries_at<Call> at(call, job);
     const rows<half> q = call.q(at.head), k = call.k(at.head), v = call.v(at.head), g = call.g(at.head);
     uint32_t query[D / 16][4], slope[W / 16][4];
@@ -477,23 +515,18 @@ attention_queries(const Call &call, int64_t job)
         __syncthreads();
         bring_keys(0, 0);
         for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
+            tiles_wait();
             if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
-            tiles_wait<STAGES - 1>();
             const bool whole = at.is_whole(from, NEAR);
             float s[NEAR / 8][4], t[NEAR / 8][4], less[2];
             scores_of<NEAR, D>(s, query, keys[stage]);
             scores_of<NEAR, W>(t, slope, values[stage]);
+            scores_wait<1>(s);
             at.template finish<NEAR>(s, from, whole);
-            if (!whole) {
-                seldom();
-#pragma unroll
-                for (int n = 0; n < NEAR / 8; n++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        if (!at.sees(row_of(i), from + 8 * n + column_of(i))) t[n][i] = 0;
-            }
             if (round == 0) {
                 weigh<NEAR>(f, s, call.factor(), less);
+                scores_wait<0>(t);
+                if (!whole) at.template hide<NEAR>(t, from, 0);
                 mean[0] *= less[0];
                 mean[1] *= less[1];
 #pragma unroll
@@ -504,26 +537,27 @@ attention_queries(const Call &call, int64_t job)
 #pragma unroll
                 for (int n = 0; n < NEAR / 8; n++)
 #pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        s[n][i] = power_of_2(fmaf(s[n][i], call.factor(), -log[i / 2])) * (t[n][i] - mean[i / 2]);
+                    for (int i = 0; i < 4; i++) s[n][i] = power_of_2(fmaf(s[n][i], call.factor(), -log[i / 2]));
+                scores_wait<0>(t);
+                if (!whole) at.template hide<NEAR>(t, from, 0);
+#pragma unroll
+                for (int n = 0; n < NEAR / 8; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) s[n][i] *= t[n][i] - mean[i / 2];
                 bool odd = false;
                 if (at.is_edge(from + NEAR)) {
-                    seldom();
-#pragma unroll
-                    for (int n = 0; n < NEAR / 8; n++)
-#pragma unroll
-                        for (int i = 0; i < 4; i++)
-                            if (!at.sees(row_of(i), from + 8 * n + column_of(i))) s[n][i] = 0;
+                    at.template hide<NEAR>(s, from, 0);
                     __syncthreads(); /* all have read the scores' keys */
                     odd = tile_clean<NEAR, D>(keys[stage]);
                 }
                 add_weighed<NEAR, D>(sum, s, keys[stage]);
+                scores_wait<0>(sum);
                 if (odd) add_odd<NEAR, D>(sum, k, from, [&](int row, int n) { return at.sees(row, from + n); });
             }
+            if (STAGES == 2) continue;
             __syncthreads();
-            if (STAGES == 1) bring_keys(0, from + NEAR);
+            bring_keys(0, from + NEAR);
         }
-        tiles_wait<0>();
         if (round == 1) break;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
@@ -552,8 +586,8 @@ attention_keys(const Call &call, int64_t job)
 {
     typedef typename Call::half half;
     enum { D = Call::SIZE, W = Call::WIDTH, KEPT = D + W <= 128, N = KEPT ? NEAR : NEAR / 2 };
-    enum { BYTES = N * (D + W + 16) * 2, STAGES = 2 * BYTES <= ROOM - 2048 ? 2 : 1 };
-    __shared__ __align__(16) half queries[STAGES][N][D + 8], slopes[STAGES][N][W + 8];
+    enum { PAD = padding<D, W>::PAD, BYTES = N * (D + W + 2 * PAD) * 2, STAGES = 2 * BYTES <= ROOM - 2048 ? 2 : 1 };
+    __shared__ __align__(1024) half queries[STAGES][N][D + PAD], slopes[STAGES][N][W + PAD];
     __shared__ query_sums of[STAGES][N];
     const int64_t head = job % call.heads();
     const int block = (int)(job / call.heads()) * OWN, own = block + threadIdx.x / 32 * 16;
@@ -581,8 +615,8 @@ attention_keys(const Call &call, int64_t job)
             return own + row < nkey && from + n < nquery &&
                    (!Call::CAUSAL || own + row <= call.place() + from + n);
         };
+        tiles_wait();
         if (STAGES == 2) bring_queries((stage + 1) % STAGES, from + N);
-        tiles_wait<STAGES - 1>();
         const bool whole = from + N <= nquery && block + OWN <= nkey &&
                            (!Call::CAUSAL || block + OWN - 1 <= call.place() + from);
         float s[N / 8][4], t[N / 8][4];
@@ -593,36 +627,53 @@ attention_keys(const Call &call, int64_t job)
             scores_of<N, D>(s, k, own, queries[stage]);
             scores_of<N, W>(t, v, own, slopes[stage]);
         }
+        scores_wait<1>(s);
 #pragma unroll
         for (int n = 0; n < N / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int at = 8 * n + column_of(i), row = row_of(i);
-                float score = s[n][i] * call.factor();
-                if (!Call::LATE) score = s[n][i] * call.scale();
+                float score = s[n][i];
+                if (!Call::LATE) score *= call.scale();
                 if (Call::MASKED && (whole || sees(row, at))) score += call.mask(head, from + at, own + row);
-                s[n][i] = power_of_2(score - of[stage][at].log);
-                t[n][i] = s[n][i] * (t[n][i] - of[stage][at].mean);
+                s[n][i] = power_of_2(fmaf(score, call.factor(), -of[stage][at].log));
             }
+        scores_wait<0>(t);
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) t[n][i] = s[n][i] * (t[n][i] - of[stage][8 * n + column_of(i)].mean);
         if (!whole) {
             seldom();
+            int begin[2], count[2]; /* of the queries that a row is seen by */
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const int row = own + row_of(2 * h);
+                const int64_t first = Call::CAUSAL ? row - call.place() - from : 0;
+                const int end = row < nkey ? nquery - from : 0;
+                begin[h] = (int)(first < 0 ? 0 : first < N ? first : (int64_t)N);
+                count[h] = end > begin[h] ? end - begin[h] : 0;
+                begin[h] -= column_of(0);
+            }
 #pragma unroll
             for (int n = 0; n < N / 8; n++)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    if (!sees(row_of(i), 8 * n + column_of(i))) s[n][i] = t[n][i] = 0;
+                    if ((unsigned)(8 * n + i % 2 - begin[i / 2]) >= (unsigned)count[i / 2]) s[n][i] = t[n][i] = 0;
         }
         const bool edge = Call::CAUSAL && !whole;
         if (edge) __syncthreads(); /* all have read what is cleaned */
         const bool odd_q = edge && tile_clean<N, D>(queries[stage]), odd_g = edge && tile_clean<N, W>(slopes[stage]);
         add_weighed<N, W>(dv, s, slopes[stage]);
         add_weighed<N, D>(dk, t, queries[stage]);
+        scores_wait<0>(dv);
+        are_there(dk);
         if (odd_g) add_odd<N, W>(dv, g, from, sees);
         if (odd_q) add_odd<N, D>(dk, q, from, sees);
+        if (STAGES == 2) continue;
         __syncthreads();
-        if (STAGES == 1) bring_queries(0, from + N);
+        bring_queries(0, from + N);
     }
-    tiles_wait<0>();
     const rows<half> to_k = call.dk(head), to_v = call.dv(head);
 #pragma unroll
     for (int h = 0; h < 2; h++) {

@@ -20,6 +20,7 @@ typedef unsigned long long uint64_t;
 #define DEVICE     inline __device__
 #define METHOD     __device__
 #define FLUSHED(x) flushed(x)
+#define MUST(x) ((void)0)
 /* What is too small is zero for all who read it: a comparison may be compiled to one that would see it. */
 DEVICE float
 flushed(float x)
@@ -339,6 +340,118 @@ leave(const pack<M, V> &p, M *to, int64_t step, bool whole)
     for (int i = 0; i < V; i++) to[HOW == IN_PLACE ? 0 : HOW == TOGETHER ? i : i * step] = p.of[i];
 }
 
+#ifdef __CUDACC_RTC__
+/* Words that are read and written at once. */
+DEVICE void
+read_words(uint32_t (&w)[4], const void *at)
+{
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                 : "l"(at)
+                 : "memory");
+}
+DEVICE void
+read_words(uint32_t (&w)[2], const void *at)
+{
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(at) : "memory");
+}
+DEVICE void
+write_words(void *at, const uint32_t (&w)[4])
+{
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(at), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+                 : "memory");
+}
+DEVICE void
+write_words(void *at, const uint32_t (&w)[2])
+{
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" : : "l"(at), "r"(w[0]), "r"(w[1]) : "memory");
+}
+template <int BYTES> struct bits_of; /* an element's */
+template <> struct bits_of<1> {
+    typedef uint8_t type;
+};
+template <> struct bits_of<2> {
+    typedef uint16_t type;
+};
+template <> struct bits_of<4> {
+    typedef uint32_t type;
+};
+
+/* Elements that lie together where a pack may, in registers. */
+template <class M, int V> struct row {
+    enum { BYTES = V * sizeof(M), WORDS = BYTES / 4, UNIT = WORDS < 4 ? WORDS : 4, EACH = sizeof(M) < 4 ? 4 / sizeof(M) : 1 };
+    uint32_t w[WORDS / UNIT][UNIT];
+
+    METHOD void read(const M *at)
+    {
+#pragma unroll
+        for (int i = 0; i < WORDS / UNIT; i++) read_words(w[i], (const uint32_t *)at + i * UNIT);
+    }
+    METHOD void write(M *at) const
+    {
+#pragma unroll
+        for (int i = 0; i < WORDS / UNIT; i++) write_words((uint32_t *)at + i * UNIT, w[i]);
+    }
+    METHOD M get(int u) const
+    {
+        const int i = u * (int)sizeof(M) / 4;
+        if constexpr (sizeof(M) == 8)
+            return bits_as<M>((uint64_t)w[(i + 1) / UNIT][(i + 1) % UNIT] << 32 | w[i / UNIT][i % UNIT]);
+        else
+            return bits_as<M>((typename bits_of<sizeof(M)>::type)(w[i / UNIT][i % UNIT] >> u % EACH * 8 * sizeof(M)));
+    }
+    METHOD void set(int u, M x) /* in order */
+    {
+        const int i = u * (int)sizeof(M) / 4;
+        if constexpr (sizeof(M) == 8) {
+            w[i / UNIT][i % UNIT] = (uint32_t)bits_as<uint64_t>(x);
+            w[(i + 1) / UNIT][(i + 1) % UNIT] = (uint32_t)(bits_as<uint64_t>(x) >> 32);
+        } else {
+            const uint32_t bits = (uint32_t)bits_as<typename bits_of<sizeof(M)>::type>(x) << u % EACH * 8 * sizeof(M);
+            w[i / UNIT][i % UNIT] = u % EACH ? w[i / UNIT][i % UNIT] | bits : bits;
+        }
+    }
+};
+#else
+template <class M, int V> struct row {
+    M of[V];
+
+    void read(const M *at)
+    {
+        for (int u = 0; u < V; u++) of[u] = at[u];
+    }
+    void write(M *at) const
+    {
+        for (int u = 0; u < V; u++) at[u] = of[u];
+    }
+    M get(int u) const { return of[u]; }
+    void set(int u, M x) { of[u] = x; }
+};
+#endif
+/* An element by itself. */
+template <class M> struct row<M, 1> {
+    M of;
+
+    METHOD void read(const M *at) { of = *at; }
+    METHOD void write(M *at) const { *at = of; }
+    METHOD M get(int) const { return of; }
+    METHOD void set(int, M x) { of = x; }
+};
+/* The row of which an operand's elements are asked for one after the other: the first of them reads it. */
+template <class M, int V> struct current {
+    row<M, V> now;
+    const M *from;
+
+    METHOD M get(const M *at, int u)
+    {
+        if (u == 0) now.read(from = at);
+        MUST(from == at);
+        return now.get(u);
+    }
+};
+
 DEVICE bool
 is_nan(double x)
 {
@@ -443,154 +556,69 @@ mask_adds(int64_t x)
     return x ? 0 : -INFINITY;
 }
 
-/* WIDTH threads that share a line of n elements, GAP apart: neighbours, or, where lines lie side by side in memory, those
- * of a column, so that neighbours read what lies together. HALVES: it is of halves, of which floats hold four and their
- * sum. All threads of a block do the same steps, also those that have no line: theirs has none, so that barriers are met
- * by all. */
-template <int WIDTH, int GAP = 1, int HALVES = 0> struct team {
-    int64_t n;
-    bool here;    /* there is a line */
-    double *room; /* 256, of the block */
+/* ---- lanes ---- */
 
-    enum { THREADS = WIDTH, NEAR = GAP > 1 ? 1 : WIDTH < 32 ? WIDTH : 32, FAR = WIDTH / NEAR };
-    static METHOD int64_t rank() { return threadIdx.x / GAP % WIDTH; }
-    /* The place among the block's threads of the one that has rank r. */
-    static METHOD int place_of(int64_t r) { return (int)(threadIdx.x + (r - rank()) * GAP); }
-    template <class F> METHOD void each(F f) const
-    {
-        for (int64_t i = rank(); i < n; i += WIDTH) f(i);
-    }
-    /* to(i, from(i)) of all elements, four reads before the writes. */
-    template <class From, class To> METHOD void each_of(From from, To to) const
-    {
-        int64_t i = rank();
-        for (; i + 3 * WIDTH < n; i += 4 * WIDTH) {
-            const auto x0 = from(i), x1 = from(i + WIDTH), x2 = from(i + 2 * WIDTH), x3 = from(i + 3 * WIDTH);
-            to(i, x0), to(i + WIDTH, x1), to(i + 2 * WIDTH, x2), to(i + 3 * WIDTH, x3);
-        }
-        for (; i < n; i += WIDTH) to(i, from(i));
-    }
-    /* By one thread. */
-    template <class F> METHOD void once(F f) const
-    {
-        if (here && rank() == 0) f();
-    }
-    /* f(j), by all threads, for each j of 0..count-1, in order, of which is(j); count is the same for all lines. */
-    template <class Is, class F> METHOD void matching(int64_t count, Is is, F f) const
-    {
-        enum { DEEP = 4, FLAGS = WIDTH < 8 ? 1 : 8 }; /* a thread looks at so many j's before all meet */
-        static_assert(GAP == 1, "flags of a line lie together");
-        uint8_t *const all = (uint8_t *)room, *const mine = all + (threadIdx.x - rank());
-        for (int64_t base = 0; base < count; base += DEEP * WIDTH) {
-            bool found = false;
-            for (int d = 0; d < DEEP; d++) {
-                const int64_t j = base + d * WIDTH + rank();
-                const bool it = here && j < count && is(j);
-                all[d * blockDim.x + threadIdx.x] = it;
-                found |= it;
-            }
-            if (!__syncthreads_or(found)) continue;
-            for (int d = 0; d < DEEP; d++)
-                for (int r = 0; r < WIDTH; r += FLAGS) {
-                    const uint8_t *const flag = mine + d * blockDim.x + r;
-                    if (FLAGS == 8 && *(const uint64_t *)flag == 0) continue;
-                    for (int e = 0; e < FLAGS; e++)
-                        if (flag[e]) f(base + d * WIDTH + r + e);
-                }
-            __syncthreads();
-        }
-    }
-    /* Each of count values f(j), which is the same for all lines, told to all threads in order: to(j, value). */
-    template <class F, class To> METHOD void sharing(int64_t count, F f, To to) const
-    {
-        for (int64_t base = 0; base < count; base += WIDTH) {
-            room[threadIdx.x] = here && base + rank() < count ? f(base + rank()) : 0;
-            __syncthreads();
-            for (int64_t j = base; j < base + WIDTH && j < count; j++) to(j, room[place_of(j - base)]);
-            __syncthreads();
-        }
-    }
-    /* start joined with f(0..n-1), every thread gets it. */
-    template <class Fold, class C, class F> METHOD C fold(C start, F f) const { return fold_of<Fold>(n, start, f); }
-    /* The same where f gives floats, of which four are joined before they count. */
-    template <class Fold, class F> METHOD double fold_near(double start, F f) const
-    {
-        return fold_of<Fold, 1>(n, start, f);
-    }
-    /* The greatest number of f(0..n-1), and the sum of exp(f(i) - greatest), in one pass. */
-    template <class C, class F> METHOD void fold_exponentials(F f, double *most, double *sum) const
-    {
-        C m = -INFINITY;
-        double s = 0;
-        for (int64_t i = rank(); i < n; i += 4 * WIDTH) {
-            C x[4], top = m, four = 0;
-            for (int u = 0; u < 4; u++) x[u] = i + u * WIDTH < n ? (C)f(i + u * WIDTH) : -INFINITY;
-            for (int u = 0; u < 4; u++) top = x[u] > top ? x[u] : top;
-            if (top > m) s *= exp(m - top);
-            m = top;
-            for (int u = 0; u < 4; u++) four += m > -INFINITY ? exp(x[u] - m) : x[u] != x[u] ? x[u] : (C)0;
-            s += four;
-        }
-        *most = fold_of<greatest_number>(here ? WIDTH : 0, (double)-INFINITY, [&](int64_t) { return m; });
-        const C all = *most;
-        *sum = fold_of<sums>(here ? WIDTH : 0, 0.0, [&](int64_t) { return m < all ? s * exp((double)m - all) : s; });
-        if (n > 0 && all == -INFINITY) *sum = NAN; /* as exp(-inf + inf) is */
-    }
-    /* The same of f(0..count-1), in a tree that count, WIDTH and GAP alone decide. */
-    template <class Fold, int FOURS = HALVES, class C, class F> METHOD C fold_of(int64_t count, C start, F f) const
-    {
-        static_assert(sizeof(C) == sizeof(double), "what is folded is a double or an int64_t");
-        C value = start;
-        int64_t i = rank();
-        if (i < count) { /* the start counts once, in the first thread */
-            const C x = (C)f(i);
-            value = i == 0 ? Fold::join(value, x) : x;
-            i += WIDTH;
-        }
-        for (; i + 3 * WIDTH < count; i += 4 * WIDTH) { /* reads that wait together */
-            const auto x0 = f(i), x1 = f(i + WIDTH), x2 = f(i + 2 * WIDTH), x3 = f(i + 3 * WIDTH);
-            if constexpr (same<decltype(f(i)), float>::IS && (FOURS || Fold::CHOOSES))
-                value = Fold::join(value, (C)Fold::join(Fold::join(x0, x1), Fold::join(x2, x3)));
-            else
-                value = Fold::join(Fold::join(Fold::join(Fold::join(value, (C)x0), (C)x1), (C)x2), (C)x3);
-        }
-        for (; i < count; i += WIDTH) value = Fold::join(value, (C)f(i));
-        return WIDTH == 1 ? value : joined<Fold>(count, value);
-    }
-
-  private:
-    /* The value of the thread `up` ranks on, of NEAR neighbours. */
-    template <class C> METHOD C from_near(C value, int up) const
-    {
-#ifdef __CUDACC_RTC__
-        return __shfl_down_sync(0xffffffffu, value, up, NEAR);
-#else
-        C *const all = (C *)room;
-        all[threadIdx.x] = value;
-        __syncthreads();
-        value = all[(rank() % NEAR + up < NEAR) ? threadIdx.x + up : threadIdx.x];
-        __syncthreads();
-        return value;
-#endif
-    }
-    /* The values of ranks 0..count-1 as one: of NEAR neighbours in a tree, then those of these in order. */
-    template <class Fold, class C> METHOD C joined(int64_t count, C value) const
-    {
-        C *const all = (C *)room;
-        for (int half = NEAR / 2; half > 0; half /= 2) {
-            const C other = from_near(value, half);
-            if (rank() % NEAR < half && rank() + half < count) value = Fold::join(value, other);
-        }
-#ifdef __CUDACC_RTC__
-        if (FAR == 1) return __shfl_sync(0xffffffffu, value, 0, NEAR);
-#endif
-        if (rank() % NEAR == 0) all[threadIdx.x] = value;
-        __syncthreads();
-        value = all[place_of(0)];
-        for (int r = NEAR; r < FAR * NEAR && r < count; r += NEAR) value = Fold::join(value, all[place_of(r)]);
-        __syncthreads(); /* nobody writes over what another has still to read */
-        return value;
-    }
+/* Numbers of as many lines, which lie side by side: what a body computes of one it computes of all. */
+template <class C, int N> struct lanes {
+    enum { COUNT = N };
+    C of[N];
+};
+template <class C, int N, class F>
+DEVICE auto
+each_lane(const lanes<C, N> &x, F f)
+{
+    lanes<decltype(f(x.of[0], 0)), N> y;
+#pragma unroll
+    for (int u = 0; u < N; u++) y.of[u] = f(x.of[u], u);
+    return y;
+}
+template <class C, int N>
+DEVICE lanes<C, N>
+operator*(const lanes<C, N> &x, const lanes<C, N> &y)
+{
+    return each_lane(x, [&](C v, int u) { return v * y.of[u]; });
+}
+template <class C, int N>
+DEVICE lanes<C, N>
+operator*(const lanes<C, N> &x, C y)
+{
+    return each_lane(x, [&](C v, int) { return v * y; });
+}
+template <class C, int N, class Fine>
+DEVICE lanes<C, N>
+minus(const lanes<C, N> &x, Fine t)
+{
+    return each_lane(x, [&](C v, int) { return minus(v, t); });
+}
+template <class To, class C>
+DEVICE To
+as(C x)
+{
+    return (To)x;
+}
+template <class To, class C, int N>
+DEVICE lanes<To, N>
+as(const lanes<C, N> &x)
+{
+    return each_lane(x, [](C v, int) { return (To)v; });
+}
+/* N elements that lie together where a pack may. */
+template <class C, int N, class M>
+DEVICE lanes<C, N>
+lanes_at(const M *at)
+{
+    row<M, N> all;
+    lanes<C, N> y;
+    all.read(at);
+#pragma unroll
+    for (int u = 0; u < N; u++) y.of[u] = get<C>(all.get(u));
+    return y;
+}
+template <class C> struct is_lanes {
+    enum { IS = 0 };
+};
+template <class C, int N> struct is_lanes<lanes<C, N>> {
+    enum { IS = 1 };
 };
 
 /* ---- sums of products ---- */

@@ -3,12 +3,17 @@
  * Stands in their texts, behind device.cuh. A block has WARPS warps. Sums are f32. Where there are no matrix products - a
  * GPU before sm_80, the host - the same fragments go through shared memory.
  *
- * Source: PTX ISA, mma.m16n8k16 and ldmatrix. */
+ * Source: PTX ISA, mma.m16n8k16, ldmatrix, wgmma.mma_async and the layouts of its matrices in shared memory. */
 enum { WARPS = 8 };
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define MATRICES 1
 #else
 #define MATRICES 0
+#endif
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define WARPGROUPS 1 /* four warps multiply what lies in shared memory */
+#else
+#define WARPGROUPS 0
 #endif
 
 template <class T>
@@ -134,5 +139,98 @@ right_along(T (*tile)[PITCH], int k, int n, uint32_t (&to)[2][2])
         const int r = k + i % 2 * 8 + column_of(0), c = n + i / 2 * 8 + lane() / 4;
         to[i / 2][i % 2] = pair_of(tile[r][c], tile[r + 1][c]);
     }
+#endif
+}
+
+/* ---- products of warpgroups ---- */
+
+/* Where column c of row r of a tile lies in its row: rows of GROUP halves are 128 bytes, whose units of 16 change places
+ * by the row, as matrices of warpgroups have it. Such a tile begins at a multiple of 1024 bytes. */
+enum { GROUP = 64 };
+template <int PITCH>
+DEVICE int
+column_in(int r, int c)
+{
+    return PITCH == GROUP ? c ^ r % 8 * 8 : c;
+}
+#if WARPGROUPS
+/* What it says is done behind groups_wait. */
+#define SUMS4(a, b, c, d)  "%" #a ", %" #b ", %" #c ", %" #d
+#define ALL_SUMS                                                                                                       \
+    "{" SUMS4(0, 1, 2, 3) ", " SUMS4(4, 5, 6, 7) ", " SUMS4(8, 9, 10, 11) ", " SUMS4(12, 13, 14, 15) ", " SUMS4(       \
+        16, 17, 18, 19) ", " SUMS4(20, 21, 22, 23) ", " SUMS4(24, 25, 26, 27) ", " SUMS4(28, 29, 30, 31) "}, "
+#define GROUP_STEP(type, x, w, more, turned)                                                                           \
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " ALL_SUMS "{" x "}, " w ", " more ", 1, 1, " turned \
+    ";\n"
+#define GROUP_PRODUCT(type, turned, step)                                                                              \
+    asm volatile("{\n.reg .pred p, q;\n.reg .b64 w1, w2, w3;\nsetp.ne.b32 p, %49, 0;\nsetp.eq.b32 q, %49, %49;\n"      \
+                 "add.s64 w1, %48, " step ";\nadd.s64 w2, w1, " step ";\nadd.s64 w3, w2, " step ";\n"                   \
+                 "wgmma.fence.sync.aligned;\n" GROUP_STEP(type, SUMS4(32, 33, 34, 35), "%48", "p", turned)             \
+                     GROUP_STEP(type, SUMS4(36, 37, 38, 39), "w1", "q", turned)                                        \
+                         GROUP_STEP(type, SUMS4(40, 41, 42, 43), "w2", "q", turned)                                    \
+                             GROUP_STEP(type, SUMS4(44, 45, 46, 47), "w3", "q", turned)                                \
+                 "wgmma.commit_group.sync.aligned;\n}\n"                                                                \
+                 : "+f"(sum[0][0]), "+f"(sum[0][1]), "+f"(sum[0][2]), "+f"(sum[0][3]), "+f"(sum[1][0]),                \
+                   "+f"(sum[1][1]), "+f"(sum[1][2]), "+f"(sum[1][3]), "+f"(sum[2][0]), "+f"(sum[2][1]),                \
+                   "+f"(sum[2][2]), "+f"(sum[2][3]), "+f"(sum[3][0]), "+f"(sum[3][1]), "+f"(sum[3][2]),                \
+                   "+f"(sum[3][3]), "+f"(sum[4][0]), "+f"(sum[4][1]), "+f"(sum[4][2]), "+f"(sum[4][3]),                \
+                   "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]), "+f"(sum[6][0]),                \
+                   "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),                \
+                   "+f"(sum[7][2]), "+f"(sum[7][3])                                                                    \
+                 : "r"(x[0][0]), "r"(x[0][1]), "r"(x[0][2]), "r"(x[0][3]), "r"(x[1][0]), "r"(x[1][1]), "r"(x[1][2]),   \
+                   "r"(x[1][3]), "r"(x[2][0]), "r"(x[2][1]), "r"(x[2][2]), "r"(x[2][3]), "r"(x[3][0]), "r"(x[3][1]),   \
+                   "r"(x[3][2]), "r"(x[3][3]), "l"(w), "r"((int)more)                                                  \
+                 : "memory")
+
+#endif
+/* Begins sum = x w, or sum + x w: x of GROUP rows, 16 of each warp as left factors, and as many columns; w a tile of
+ * GROUP rows (along), or its transpose. */
+template <bool ALONG, class T>
+DEVICE void
+group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GROUP], bool more)
+{
+#if WARPGROUPS
+    enum { ROWS8 = 1024 >> 4, BF16 = same<T, bf16>::IS }; /* from eight rows to the next */
+    const uint64_t at = (uint32_t)__cvta_generic_to_shared(tile) >> 4;
+    const uint64_t w = at | (uint64_t)1 << 16 | (uint64_t)ROWS8 << 32 | (uint64_t)1 << 62;
+    if constexpr (BF16 && ALONG)
+        GROUP_PRODUCT("bf16", "1", "128");
+    else if constexpr (BF16)
+        GROUP_PRODUCT("bf16", "0", "2");
+    else if constexpr (ALONG)
+        GROUP_PRODUCT("f16", "1", "128");
+    else
+        GROUP_PRODUCT("f16", "0", "2");
+#else
+    (void)sum, (void)x, (void)tile, (void)more; /* no tile has such rows */
+#endif
+}
+/* All but the last LATER products that were begun are done. */
+template <int LATER>
+DEVICE void
+groups_wait()
+{
+#if WARPGROUPS
+    asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(LATER) : "memory");
+#endif
+}
+/* Nobody looks at these sums earlier than here. */
+template <int N>
+DEVICE void
+are_there(float (&sum)[N][4])
+{
+#if WARPGROUPS
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        asm volatile("" : "+f"(sum[n][0]), "+f"(sum[n][1]), "+f"(sum[n][2]), "+f"(sum[n][3]) : : "memory");
+#endif
+    (void)sum;
+}
+/* What this thread wrote to shared memory is seen by products of warpgroups behind the next barrier. */
+DEVICE void
+tell_groups()
+{
+#if WARPGROUPS
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 #endif
 }

@@ -180,36 +180,104 @@ add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stri
         making_word(m, (uint64_t)(stride ? stride[l->loop[g][i].last] : l->loop[g][i].size));
 }
 
+/* A pass as it is made: how its lines are shared out, and where what is kept lies in scratch. */
+struct passing {
+    const struct line_pass *pass;
+    int parts;                /* of its lines, each a team's */
+    int width, gap;           /* threads of a team, and how far apart these are */
+    int pack, held;           /* elements that a thread takes at once, and keeps of a line; 1 and 0: neither */
+    int lanes;                /* lines that a thread takes at once, of those that lie side by side; 1: one */
+    int run;                  /* lines that a team meets one after the other, where it looks for keys; else 1 */
+    int keeps, kept;          /* numbers of a line, or of a part, of this pass; of the one whose numbers it reads */
+    int64_t keep_at, kept_at; /* bytes into the scratch */
+    int joins;                /* parts of the lines of the pass before, which this one joins; 0: it had none */
+    int part_kept;            /* then numbers of each, */
+    int64_t part_at;          /* and where */
+};
+
+/* How a view's elements lie along the line, and its lines side by side: 0 in one place, 1 together, else apart. */
+static int64_t
+step_along(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g)
+{
+    return stride[g][l->loop[g][l->nloop[g] - 1].last];
+}
+
+/* x<k>(i), and x<k>(element), which reads packs where they lie together; or lanes of lines that do. */
+static void
+add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
+{
+    const char *memory = making_memory(d), *type = making_compute(compute_of(d));
+    if (p->lanes > 1) {
+        str_addf(&m->head,
+                 "    METHOD auto x%d(int64_t i) const\n    {\n"
+                 "        return lanes_at<%s, LANES>((const %s *)a.x%d.data + x%d_at(i));\n    }\n",
+                 k, type, memory, k, k);
+        return;
+    }
+    str_addf(&m->head, "    METHOD %s x%d(int64_t i) const { return get<%s>(((const %s *)a.x%d.data)[x%d_at(i)]); }\n",
+             type, k, type, memory, k, k);
+    if (together)
+        str_addf(&m->head,
+                 "    mutable current<%s, PACK> now%d;\n    METHOD %s x%d(const packed<PACK> &i) const\n    {\n"
+                 "        return get<%s>(now%d.get((const %s *)a.x%d.data + x%d_at(i.first), i.u));\n    }\n",
+                 memory, k, type, k, type, k, memory, k, k);
+}
+
+/* y<k>(i, value), and y<k>(element, value), which writes a pack when it has the last of it; of lanes, all of them. */
+static void
+add_writing(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
+{
+    const char *memory = making_memory(d);
+    str_addf(&m->head,
+             "    template <class C> METHOD void y%d(int64_t i, C v) const\n    {\n"
+             "        ((%s *)a.y%d.data)[y%d_at(i)] = put<%s>(v);\n    }\n",
+             k, memory, k, k, memory);
+    if (p->lanes > 1)
+        str_addf(&m->head,
+                 "    template <class C, int N> METHOD void y%d(int64_t i, const lanes<C, N> &v) const\n    {\n"
+                 "#pragma unroll\n        for (int u = 0; u < N; u++) ((%s *)a.y%d.data)[y%d_at(i) + u] = "
+                 "put<%s>(v.of[u]);\n"
+                 "    }\n",
+                 k, memory, k, k, memory);
+    else if (together)
+        str_addf(&m->head,
+                 "    mutable row<%s, PACK> z%d;\n"
+                 "    template <class C> METHOD void y%d(const packed<PACK> &i, C v) const\n    {\n"
+                 "        z%d.set(i.u, put<%s>(v));\n"
+                 "        if (i.u == PACK - 1) z%d.write((%s *)a.y%d.data + y%d_at(i.first));\n    }\n",
+                 memory, k, k, k, memory, k, memory, k, k);
+}
+
 static bool
-add_line_view(struct making *m, const struct lines_on *l, char name, int k, int index, const struct view *v)
+add_line_view(struct making *m, const struct lines_on *l, const struct passing *p, char name, int k, int index,
+              const struct view *v)
 {
     int64_t stride[2][MAX_DIM];
     enum dtype d = (enum dtype)v->dtype;
-    const char *memory = making_memory(d), *type = making_compute(compute_of(d));
     if (name == 'y' && view_numel(v) == 0) { /* a result that is not wanted, or of no lines */
         str_addf(&m->head, "    template <class C> METHOD void y%d(int64_t, C) const {}\n", k);
         return true;
     }
     if (!line_strides(l, index, v, stride)) return false;
+    bool together = p->pack > 1 && step_along(l, stride, 1) == 1;
     str_addf(&m->member, "    struct { void *data; int64_t across[%d], along[%d]; } %c%d;\n", l->nloop[0], l->nloop[1],
              name, k);
     making_fill(m, FILL_ADDRESS, index, 0);
     add_loops(m, l, 0, stride[0]);
     add_loops(m, l, 1, stride[1]);
-    str_addf(
-        &m->head,
-        "    METHOD int64_t %c%d_at(int64_t i) const\n    {\n"
-        "        return walk<%d>((%s)line, a.across, a.%c%d.across) + walk<%d>((%s)i, a.along, a.%c%d.along);\n    }\n",
-        name, k, l->nloop[0], making_places(l->count), name, k, l->nloop[1], making_places(l->length), name, k);
-    if (name == 'x')
-        str_addf(&m->head,
-                 "    METHOD %s x%d(int64_t i) const { return get<%s>(((const %s *)a.x%d.data)[x%d_at(i)]); }\n", type,
-                 k, type, memory, k, k);
+    str_addf(&m->head,
+             "    METHOD int64_t %c%d_at(int64_t i) const\n    {\n        return walk<%d>((%s)line, a.across, "
+             "a.%c%d.across)",
+             name, k, l->nloop[0], making_places(l->count), name, k);
+    if (together)
+        str_add(&m->head, " + i;\n    }\n");
     else
-        str_addf(&m->head,
-                 "    template <class C> METHOD void y%d(int64_t i, C v) const\n    {\n"
-                 "        ((%s *)a.y%d.data)[y%d_at(i)] = put<%s>(v);\n    }\n",
-                 k, memory, k, k, memory);
+        str_addf(&m->head, " + walk<%d>((%s)i, a.along, a.%c%d.along);\n    }\n", l->nloop[1], making_places(l->length),
+                 name, k);
+    if (name == 'x')
+        add_reading(m, k, p, d, together);
+    else
+        add_writing(m, k, p, d, together);
     return true;
 }
 
@@ -222,9 +290,9 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
     static const char *const kind[NREDUCE] = {
         [RED_SUM] = "sums", [RED_MAX] = "greatest", [RED_MIN] = "least", [RED_PROD] = "products"};
     static const char *const text[] = {
-        [FOLD_WHOLE] = "const type v = fold<kind>(start, [&](int64_t i) { return (type)x0(i); });\n"
+        [FOLD_WHOLE] = "const auto v = fold<kind>(start, [&](element i) { return as<type>(x0(i)); });\n"
                        "        once([&] { y0(0, v); });",
-        [FOLD_PART] = "keep(0, fold<kind>(start, [&](int64_t i) { return (type)x0(from + i); }));",
+        [FOLD_PART] = "keep(0, fold<kind>(start, [&](element i) { return as<type>(x0(from + i)); }));",
         [FOLD_PARTS] = "const type v = fold_parts<kind>(start, [&](int64_t i) { return kept_part<type>(i, 0); });\n"
                        "        once([&] { y0(0, v); });"};
     enum reduce r = k->call->op->folds;
@@ -269,18 +337,6 @@ add_where(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* A pass as it is made: how its lines are shared out, and where what is kept lies in scratch. */
-struct passing {
-    const struct line_pass *pass;
-    int parts;                /* of its lines, each a team's */
-    int width, gap;           /* threads of a team, and how far apart these are */
-    int keeps, kept;          /* numbers of a line, or of a part, of this pass; of the one whose numbers it reads */
-    int64_t keep_at, kept_at; /* bytes into the scratch */
-    int joins;                /* parts of the lines of the pass before, which this one joins; 0: it had none */
-    int part_kept;            /* then numbers of each, */
-    int64_t part_at;          /* and where */
-};
-
 /* keep, kept, kept_part: numbers of a pass, those of a line or part one after the other. */
 static void
 add_kept(struct making *m, const struct passing *p)
@@ -288,10 +344,15 @@ add_kept(struct making *m, const struct passing *p)
     if (p->keeps) {
         str_add(&m->member, "    uint64_t *keeps;\n");
         making_fill(m, FILL_SCRATCH, 0, p->keep_at);
-        str_addf(&m->head,
-                 "    template <class C> METHOD void keep(int k, C v) const\n    {\n"
-                 "        once([&] { a.keeps[(part * a.lines + line) * %d + k] = bits_as<uint64_t>(v); });\n    }\n",
-                 p->keeps);
+        str_addf(
+            &m->head,
+            "    template <class C> METHOD void keep(int k, C v) const\n    {\n"
+            "        once([&] { keep_of(0, k, v); });\n    }\n"
+            "    template <class C> METHOD void keep_of(int64_t u, int k, C v) const\n    {\n"
+            "        a.keeps[(part * a.lines + line + u) * %d + k] = bits_as<uint64_t>(v);\n    }\n"
+            "    template <class C, int N> METHOD void keep_of(int64_t, int k, const lanes<C, N> &v) const\n    {\n"
+            "#pragma unroll\n        for (int u = 0; u < N; u++) keep_of(u, k, v.of[u]);\n    }\n",
+            p->keeps);
     }
     if (p->kept) {
         str_add(&m->member, "    const uint64_t *kept;\n");
@@ -332,20 +393,25 @@ is_halves(const struct kcall *k)
     return k->in[0].dtype == DT_BF16 || k->in[0].dtype == DT_F16;
 }
 
-/* Threads for a line of so many elements: few are worth one, and of few lines each has a block. */
+enum { WARP = 32 };
+enum { HOLDS = 32 }; /* elements of a line that a thread keeps, at most */
+
+/* Threads for a line of so many elements: few are worth one, and of few lines each has a block. held: they keep it. */
 static int
-width_of(int64_t length, int64_t count)
+width_of(int64_t length, int64_t count, bool held)
 {
-    enum { WARP = 32, FEW = 8, MOST = 512, MANY = 1024, LONG = 2048 };
-    bool near = length <= MOST ? count >= CUDA_BLOCK : length <= LONG && count >= MANY;
-    return length <= FEW ? 1 : near ? WARP : CUDA_BLOCK;
+    enum { FEW = 8, MOST = 512, MANY = 1024, LONG = 2048 };
+    bool near = length <= MOST ? count >= CUDA_BLOCK : length <= (held ? CUDA_BLOCK * HOLDS : LONG) && count >= MANY;
+    int width = length <= FEW ? 1 : near ? WARP : CUDA_BLOCK;
+    while (held && near && width > 1 && width * HOLDS < length) width *= 2;
+    return width;
 }
 
 /* Where a body looks for what is of the line: once for so many of its elements. */
 static int
 positions_width(int64_t length)
 {
-    enum { WARP = 32, FEW = 8, EACH = 4 };
+    enum { FEW = 8, EACH = 4 };
     return length <= FEW ? 1 : length <= EACH * WARP ? WARP : CUDA_BLOCK;
 }
 
@@ -365,18 +431,73 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
 
 /* Into how many parts lines are cut, each a team's: their length and number alone decide. */
 static int
-parts_of(const struct lines_on *l, bool across)
+parts_of(const struct lines_on *l, bool across, int lanes)
 {
-    enum { PART = 1 << 14, NARROW = 1 << 6, MOST_PARTS = 1024, LINES = 1 << 16 };
-    int64_t least = across ? NARROW : PART, enough = across ? LINES : MOST_PARTS;
+    enum { PART = 1 << 14, NARROW = 1 << 6, MOST_PARTS = 1024, LINES = 1 << 16, DEEP = 1 << 8, TEAMS = 1 << 12 };
+    int64_t least = lanes > 1 ? DEEP : across ? NARROW : PART;
+    int64_t enough = lanes > 1 ? TEAMS : across ? LINES : MOST_PARTS, count = l->count / lanes;
     int parts = 1;
-    while (parts < MOST_PARTS && l->count * parts < enough && l->length / parts > least) parts *= 2;
+    while (parts < MOST_PARTS && count * parts < enough && l->length / parts > least) parts *= 2;
     return parts;
+}
+
+/* ---- elements and lines that a thread takes at once ---- */
+
+enum { PACK_BYTES = 16, MOST_PACK = 8 };
+
+/* View i of a call as its pass goes along it: NULL where it does not. */
+static const struct view *
+lying_view(const struct kcall *k, uint32_t writes, int i)
+{
+    const struct call *c = k->call;
+    bool operand = i < c->nin;
+    const struct view *v = operand ? &k->in[i] : &k->out[i - c->nin];
+    if (v->dtype == DT_NONE || (operand ? c->in[i].weak || c->op->by_position >> i & 1 : !(writes >> (i - c->nin) & 1)))
+        return NULL;
+    return !operand && view_numel(v) == 0 ? NULL : v;
+}
+
+/* Do n of what lies together in lot g begin where a pack of them may, of all others that go along? */
+static bool
+begin_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, int n)
+{
+    for (int h = 0; h < 2; h++)
+        for (int i = 0; i < l->nloop[h] - (h == g); i++)
+            if (l->loop[h][i].size > 1 && stride[h][l->loop[h][i].last] % n) return false;
+    return true;
+}
+
+/* How many of lot g a thread takes at once: elements of lines (1), or lines (0); 1: one. still: what does not change
+ * from one to the next is read again for each. */
+static int
+at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
+{
+    int64_t stride[2][MAX_DIM], size = l->loop[g][l->nloop[g] - 1].size;
+    int n = MOST_PACK, least = PACK_BYTES;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < k->call->nin + k->call->nout; i++) {
+            const struct view *v = lying_view(k, writes, i);
+            if (!v) continue;
+            if (!line_strides(l, i, v, stride)) return 1;
+            int64_t step = step_along(l, stride, g);
+            if (step == 0 && still) continue;
+            if (step != 1 || (pass == 1 && !begin_whole(l, stride, g, n))) return 1;
+            least = MIN(least, (int)dtype_bytes((enum dtype)v->dtype));
+            n = MIN(n, PACK_BYTES / least);
+        }
+    return l->nloop[1] == 1 && least < PACK_BYTES && size % n == 0 ? n : 1;
+}
+
+/* Does the body ask for it? What a text has no use for is not made room for. */
+static bool
+says(const struct passing *p, const char *word)
+{
+    return strstr(p->pass->body, word) != NULL;
 }
 
 /* Declares operands and results as a pass reads and writes them. False: some do not lie along its lines. */
 static bool
-add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, uint32_t writes)
+add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
     const struct call *c = k->call;
     bool can = true;
@@ -388,31 +509,46 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, uin
         else if (c->in[i].weak)
             making_add_number(m, i, (enum dtype)k->in[i].dtype);
         else
-            can = add_line_view(m, l, 'x', i, i, &k->in[i]);
+            can = add_line_view(m, l, p, 'x', i, i, &k->in[i]);
     }
     for (int i = 0; i < c->nout && can; i++)
-        if (writes >> i & 1) can = add_line_view(m, l, 'y', i, c->nin + i, &k->out[i]);
+        if (p->pass->writes >> i & 1) can = add_line_view(m, l, p, 'y', i, c->nin + i, &k->out[i]);
     return can;
 }
 
-enum { ACROSS = 32 }; /* lines that lie side by side, of a block */
+/* Columns of threads of a block that takes lines side by side, one at once or several. */
+enum { ACROSS = 32, ACROSS_LANES = 8 };
+
+/* How many lines a block meets one after the other, so that there are blocks enough. */
+static int
+run_of(int64_t count)
+{
+    enum { BLOCKS = 1 << 10, MOST_RUN = 16 };
+    int run = 1;
+    while (run < MOST_RUN && count / run > BLOCKS) run *= 2;
+    return run;
+}
 
 /* How a pass's lines are shared out. */
 static void
 share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
 {
-    bool across = !p->joins && is_across(k, p->pass, l);
-    p->parts = p->pass->parted ? parts_of(l, across) : 1;
-    p->gap = across ? ACROSS : 1;
+    bool across = !p->joins && is_across(k, p->pass, l), holds = says(p, "held(");
+    p->lanes = across && p->pass->lanes ? at_once(k, l, p->pass->writes, 0, false) : 1;
+    p->parts = p->pass->parted ? parts_of(l, across, p->lanes) : 1;
+    p->pack = !across && says(p, "(element ") ? at_once(k, l, p->pass->writes, 1, true) : 1;
     p->keeps = p->pass->keeps;
-    if (across)
-        p->width = CUDA_BLOCK / ACROSS;
+    if (across || (p->joins && p->joins <= CUDA_BLOCK && l->count >= ACROSS))
+        p->gap = p->lanes > 1 ? ACROSS_LANES : ACROSS, p->width = CUDA_BLOCK / p->gap;
     else if (p->joins)
-        p->width = width_of(p->joins, l->count);
+        p->gap = 1, p->width = width_of(p->joins, l->count, false);
     else if (k->call->op->by_position)
-        p->width = positions_width(l->length);
+        p->gap = 1, p->width = positions_width(l->length);
     else
-        p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count);
+        p->gap = 1, p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count, holds && p->pack > 1);
+    p->run = says(p, "matching(") && p->width == CUDA_BLOCK ? run_of(l->count) : 1;
+    int64_t each = (l->length + (int64_t)p->width * p->pack - 1) / ((int64_t)p->width * p->pack) * p->pack;
+    p->held = holds && p->pack > 1 && p->parts == 1 && each <= HOLDS ? (int)each : 0;
 }
 
 /* The struct of a body, whose operands and results add_lines declares; begin_lines leaves it open. */
@@ -427,41 +563,97 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
         str_add(&m->member, "    int64_t total;\n");
         making_word(m, (uint64_t)l->total);
     }
-    str_addf(&m->head,
-             "struct lines : team<%d, %d, %d> {\n    const args &a;\n    int64_t line, part, from;\n"
-             "    typedef %s real;\n    typedef %s wide;\n    typedef splitting<real>::type fine;\n"
-             "    enum { PARTS = %d };\n"
-             "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0)\n    {\n"
-             "        room = room_;\n    }\n",
-             p->width, p->gap, is_halves(k), line_type(k) == COMP_F32 ? "float" : "double",
-             line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
+    str_addf(
+        &m->head,
+        "struct lines : team<WIDTH, GAP, %d, PACK, HELD, RUN> {\n    const args &a;\n    int64_t line, part, from;\n"
+        "    typedef %s real;\n    typedef %s wide;\n    typedef splitting<real>::type fine;\n"
+        "    enum { PARTS = %d };\n"
+        "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0)\n    {\n"
+        "        room = room_;\n    }\n",
+        is_halves(k), line_type(k) == COMP_F32 ? "float" : "double", line_type(k) == COMP_I64 ? "int64_t" : "double",
+        p->parts);
+    str_addf(&m->head, "    METHOD bool in_place() const { return %s; }\n",
+             k->call->op->ninplace && p->pass->writes & 1 && view_numel(&k->out[0]) > 0 ? "a.x0.data == a.y0.data"
+                                                                                        : "false");
     making_add_names(&m->head, k->call->op);
     if (k->call->op->by_position) add_where(m, l, p->pass->of > 0);
     add_kept(m, p);
 }
 
-/* Each team takes a line, or a part of one, after the other. */
+/* A term for each of the addresses of which packs, or lanes, are read and written; and how many elements there are,
+ * where these have one text. */
+static void
+add_whole(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
+{
+    int64_t stride[2][MAX_DIM];
+    int n = MAX(p->pack, p->lanes);
+    if (l->flat) str_addf(s, "a.total %% %d == 0", n);
+    for (int i = 0; i < k->call->nin + k->call->nout; i++) {
+        bool operand = i < k->call->nin;
+        const struct view *v = lying_view(k, p->pass->writes, i);
+        if (!v || !line_strides(l, i, v, stride) || step_along(l, stride, p->pack > 1) != 1) continue;
+        str_addf(s, "%s(uint64_t)a.%c%d.data %% %d == 0", s->len ? " && " : "", operand ? 'x' : 'y',
+                 operand ? i : i - k->call->nin, MIN(PACK_BYTES, n * (int)dtype_bytes((enum dtype)v->dtype)));
+    }
+}
+
+/* Each team takes a line, or a part of one, after the other; or as many side by side as it has lanes. */
 static void
 add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
-    int teams = CUDA_BLOCK / p->width;
-    str_addf(&m->body, "    __shared__ double room[%d];\n    lines l(a, room);\n", CUDA_BLOCK);
-    making_add_call(&m->body, "c", k->call);
-    str_addf(&m->body,
-             "    for (int64_t base = block * %d; base < a.jobs; base += blocks * %d) {\n"
-             "        const int64_t job = base + threadIdx.x %s %d;\n        l.here = job < a.jobs;\n"
-             "        l.line = !l.here ? 0 : %s;\n",
-             teams, teams, p->gap > 1 ? "%" : "/", p->gap > 1 ? p->gap : p->width,
-             p->parts > 1 ? "job % a.lines" : "job");
+    str_addf(&m->head,
+             "DEVICE void\ngo(const args &a, int64_t block, int64_t blocks, double *room)\n{\n"
+             "    enum { TEAMS = %d / WIDTH };\n    lines l(a, room);\n"
+             "    const int64_t count = a.lines / LANES, jobs = a.jobs / LANES;\n",
+             CUDA_BLOCK);
+    making_add_call(&m->head, "c", k->call);
+    str_addf(&m->head,
+             "    const int64_t run = TEAMS * RUN;\n"
+             "    for (int64_t first = block * run; first < jobs; first += blocks * run)\n"
+             "    for (int64_t base = first; base < first + run && base < jobs; base += TEAMS) {\n"
+             "        const int64_t job = base + threadIdx.x %s;\n        l.here = job < jobs;\n"
+             "        l.line = !l.here ? 0 : %s * LANES;\n",
+             p->gap > 1 ? "% TEAMS" : "/ WIDTH", p->parts > 1 ? "job % count" : "job");
     if (p->parts > 1)
-        str_add(&m->body, "        l.part = !l.here ? 0 : job / a.lines;\n"
-                          "        const int64_t each = (a.length + lines::PARTS - 1) / lines::PARTS;\n"
+        str_add(&m->head, "        l.part = !l.here ? 0 : job / count;\n"
+                          "        const int64_t packs = (a.length + PACK - 1) / PACK;\n"
+                          "        const int64_t each = (packs + lines::PARTS - 1) / lines::PARTS * PACK;\n"
                           "        l.from = least::join(a.length, l.part * each);\n"
                           "        l.n = l.here ? least::join(each, a.length - l.from) : 0;\n");
     else
-        str_addf(&m->body, "        l.n = l.here ? %s : 0;\n",
+        str_addf(&m->head, "        l.n = l.here ? %s : 0;\n        (void)count;\n",
                  l->flat ? "least::join(a.length, a.total - l.line * a.length)" : "a.length");
-    str_add(&m->body, "        l.of(&c);\n    }\n");
+    str_add(&m->head, "        l.of(&c);\n    }\n}\n");
+}
+
+/* What goes along lines, in a namespace that says how much a thread takes at once. */
+static void
+add_way(struct making *m, bool several, const struct passing *p, const char *text)
+{
+    int gap = p->lanes > 1 && !several ? ACROSS : p->gap, width = gap == p->gap ? p->width : CUDA_BLOCK / gap;
+    str_addf(&m->head,
+             "namespace %s {\nenum { WIDTH = %d, GAP = %d, PACK = %d, HELD = %d, LANES = %d, RUN = %d };\n%s}\n",
+             several ? "several" : "single", width, gap, several ? p->pack : 1, several ? p->held : 0,
+             several ? p->lanes : 1, p->run, text);
+}
+
+/* Memory may not begin where packs must: then each element goes by itself. */
+static void
+add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p, const char *text)
+{
+    struct str whole = {0};
+    int n = MAX(p->pack, p->lanes);
+    add_way(m, false, p, text);
+    str_addf(&m->body, "    __shared__ double room[%d];\n",
+             MAX(CUDA_BLOCK * (p->run > 1 ? 2 : 1), p->lanes > 1 ? CUDA_BLOCK / WARP * ACROSS_LANES * n : 0));
+    if (n > 1) {
+        add_way(m, true, p, text);
+        add_whole(&whole, k, l, p);
+        str_addf(&m->body, "    if (%s) return several::go(a, block, blocks, room);\n",
+                 whole.len ? str_text(&whole) : "true");
+        str_free(&whole);
+    }
+    str_add(&m->body, "    single::go(a, block, blocks, room);\n");
 }
 
 static int
@@ -472,15 +664,22 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
     split_dims(a, k, p->pass, &l);
     share_out(k, &l, p);
+    if (p->lanes > 1) s->parts.crowd = 3; /* who read memory and no more */
     making_what(&m, k->call->op->name);
+    struct str before = m.head;
+    m.head = (struct str){0};
     begin_lines(&m, k, &l, p);
-    bool can = add_lines(&m, k, &l, p->pass->writes);
+    bool can = add_lines(&m, k, &l, p);
     str_addf(&m.head, "    METHOD void of(const call *c)\n    {\n        (void)c;\n        %s\n    }\n};\n",
              p->pass->body);
     add_jobs(&m, k, &l, p);
+    struct str text = m.head;
+    m.head = before;
+    add_choice(&m, k, &l, p, str_text(&text));
+    str_free(&text);
     int64_t jobs = l.count * p->parts;
     s->scratch_bytes = (size_t)(jobs * p->keeps) * sizeof(uint64_t);
-    int status = making_finish(&m, "line", jobs * p->width);
+    int status = making_finish(&m, "line", (jobs / p->lanes + p->run - 1) / p->run * p->width);
     return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);
 }
 
@@ -515,10 +714,11 @@ making_passes(struct arena *a, const struct kcall *k, struct cuda_source *s)
 int
 making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
-    struct line_pass pass[] = {{.keeps = 1, .parted = true}, {.writes = 1}, {NULL}};
+    struct line_pass pass[] = {{.keeps = 1, .parted = true, .lanes = true}, {.writes = 1, .lanes = true}, {NULL}};
     struct lines_on l;
     split_dims(a, k, &pass[0], &l);
-    bool parted = parts_of(&l, is_across(k, &pass[0], &l)) > 1;
+    bool across = is_across(k, &pass[0], &l);
+    bool parted = parts_of(&l, across, across ? at_once(k, &l, 0, 0, false) : 1) > 1;
     pass[0].body = fold_body(a, k, FOLD_PART);
     pass[1].body = fold_body(a, k, parted ? FOLD_PARTS : FOLD_WHOLE);
     return make_passes(a, k, parted ? pass : pass + 1, s);

@@ -379,6 +379,9 @@ rille_cuda_plugin(void)
                                               capture,
                                               captured,
                                               replay,
-                                              discard};
+                                              discard,
+                                              convolutions_library,
+                                              convolutions_find,
+                                              convolutions_convolve};
     return &plugin;
 }

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
+#include <mutex>
+#include <vector>
 
 /* NULL: all is well. */
 static inline const char *
@@ -34,10 +36,26 @@ find(void *file, const char *name, F *f)
     return *f != nullptr;
 }
 
+/* A way, which the record promises to keep for the process; nothing ends it, since libraries are closed before. */
+static inline void *
+keep_way(void *way)
+{
+    static std::mutex lock;
+    static auto *const kept = new std::vector<void *>;
+    std::lock_guard<std::mutex> guard(lock);
+    kept->push_back(way);
+    return way;
+}
+
 /* products.cu: of the record, library, product and multiply. */
 const char *products_library(const char **why);
 void *products_find(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
 const char *products_multiply(int gpu, const void *way, const struct cuda_factors *at);
+
+/* convolutions.cu: of the record, convolver, convolution and convolve. */
+const char *convolutions_library(const char **why);
+void *convolutions_find(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
+const char *convolutions_convolve(int gpu, const void *way, const struct cuda_factors *at);
 
 /* collectives.cu: of the record, all about collectives. */
 const char *collectives_library(const char **why);

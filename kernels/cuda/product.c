@@ -5,6 +5,8 @@
  * of each. Rows or columns that are more than one loop are matrices of a batch, which share the other factor. */
 #include "kernels/cuda/product.h"
 
+#include "kernels/cuda/convolution.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "sbp/rule.h"
 
@@ -127,6 +129,17 @@ real_of(enum dtype d, int64_t *to)
     return of[d];
 }
 
+bool
+cuda_reals_of(const struct call *c, const struct view *x, const struct view *w, const struct view *y, int64_t *from,
+              int64_t *to, int64_t *tf32)
+{
+    int rounds = op_attr_find(c->op, "tf32");
+    bool halves = dtype_is_half((enum dtype)x->dtype);
+    *tf32 = rounds >= 0 && c->attr[rounds].i && x->dtype == DT_F32;
+    return x->dtype == w->dtype && (y->dtype == x->dtype || (halves && y->dtype == DT_F32)) &&
+           real_of((enum dtype)x->dtype, from) && real_of((enum dtype)y->dtype, to);
+}
+
 /* The product alone, of a step of a chain. columns: the dimensions of y that w has, as a set. */
 static bool
 read_product(struct arena *a, const struct fuse_step *s, const struct view *in, const struct view *y,
@@ -146,11 +159,7 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
         if (!add_letters(&f, &rule, of[o], of, view)) return false;
     for (int d = 0; d < of[Y]->ndim; d++)
         if (of[Y]->dim[d].nfactor && dim_of(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;
-    int tf32 = op_attr_find(c->op, "tf32");
-    p->tf32 = tf32 >= 0 && c->attr[tf32].i && view[X]->dtype == DT_F32;
-    bool same = view[X]->dtype == view[W]->dtype, halves = dtype_is_half((enum dtype)view[X]->dtype);
-    return same && (y->dtype == view[X]->dtype || (halves && y->dtype == DT_F32)) && view_is_dense(y) &&
-           real_of((enum dtype)view[X]->dtype, &p->from) && real_of((enum dtype)y->dtype, &p->to) && matrices(&f, p);
+    return cuda_reals_of(c, view[X], view[W], y, &p->from, &p->to, &p->tf32) && view_is_dense(y) && matrices(&f, p);
 }
 
 /* ---- what follows ---- */
@@ -169,7 +178,7 @@ static enum follow
 follow_of(const struct reading *r, const struct fuse_step *s)
 {
     bool same = s->call->out[0].dtype == r->y->dtype;
-    return same && s->call->op->eltwise.follow ? s->call->op->eltwise.follow(s->call) : FOLLOW_NONE;
+    return same ? call_follow(s->call) : FOLLOW_NONE;
 }
 
 static bool
@@ -224,6 +233,17 @@ lies_alike(const struct view *a, const struct view *b)
 {
     return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->dim, b->dim, sizeof *a->dim * a->ndim) &&
            view_is_dense(a) && view_is_dense(b);
+}
+
+/* The sums themselves, which no rounding to the operands' halves comes before. */
+static bool
+read_cast(struct reading *r)
+{
+    struct fuse_arg other;
+    if (r->now->call->out[0].dtype == r->y->dtype) return true;
+    const struct fuse_step *s = r->now->out < 0 ? next(r, FOLLOW_CAST, &other) : NULL;
+    if (s) step_on(r, s);
+    return s;
 }
 
 static void
@@ -285,10 +305,10 @@ cuda_product_of(struct arena *a, int lead, int nstep, const struct fuse_step *st
     struct reading r = {.nstep = nstep, .nread = 1, .step = step, .in = in, .out = out, .p = p, .at = at};
     memset(p, 0, sizeof *p);
     r.y = result_of(nstep, step, out);
-    if (lead < 0 || !r.y || step[lead].call->out[0].dtype != r.y->dtype) return false;
+    if (lead < 0 || !r.y) return false;
     r.now = &step[lead];
-    if (!read_product(a, r.now, in, r.y, p, &r.columns)) return false;
     *at = (struct cuda_places){.x = r.now->arg[0].index, .w = r.now->arg[1].index, .bias = -1, .aux = -1};
+    if (!read_product(a, r.now, in, r.y, p, &r.columns) || !read_cast(&r)) return false;
     read_bias(&r);
     read_gelu(&r, nin);
     if (p->after == CUDA_AS_IS) read_slope(&r);
@@ -299,20 +319,24 @@ cuda_product_of(struct arena *a, int lead, int nstep, const struct fuse_step *st
 /* ---- running ---- */
 
 struct cuda_multiply *
-cuda_multiply_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin, const struct view *in,
-                  const struct view *out)
+cuda_multiply_new(struct arena *a, int device, int lead, int nstep, const struct fuse_step *step, int nin,
+                  const struct view *in, const struct view *out)
 {
     struct cuda_product p;
-    struct cuda_places at;
-    struct cuda_way *way;
-    if (!cuda_product_of(a, lead, nstep, step, nin, in, out, &p, &at)) return NULL;
-    cuda_product_get(&p, &way);
-    if (!way) return NULL;
-    struct cuda_multiply *m = ARENA_NEW(a, struct cuda_multiply);
-    *m = (struct cuda_multiply){.way = way, .at = at, .nin = nin};
-    size_t bytes = cuda_product_scratch(way), whole = CUDA_SCRATCH_ALIGN;
-    m->scratch_bytes = bytes ? (bytes + 2 * whole - 1) / whole * whole : 0;
-    return m;
+    struct cuda_convolution c;
+    struct cuda_multiply m = {.nin = nin};
+    unsigned flags = device_kind(device)->flags;
+    if (flags & MULTIPLIES && cuda_product_of(a, lead, nstep, step, nin, in, out, &p, &m.at)) {
+        m.name = "cublaslt";
+        cuda_product_get(&p, &m.way);
+    } else if (flags & CONVOLVES && nstep == 1 && cuda_convolution_of(step, nin, in, out, &c, &m.at)) {
+        m.name = "cudnn";
+        cuda_convolution_get(&c, &m.way);
+    }
+    if (!m.way) return NULL;
+    size_t bytes = cuda_way_scratch(m.way), whole = CUDA_SCRATCH_ALIGN;
+    m.scratch_bytes = bytes ? (bytes + 2 * whole - 1) / whole * whole : 0;
+    return arena_dup(a, &m, sizeof m);
 }
 
 static void *
@@ -340,5 +364,5 @@ cuda_multiply_run(const struct cuda_multiply *m, int device, void *const *in, vo
                              .aux = find(m, m->at.aux, in, out),
                              .y = find(m, m->at.y, in, out),
                              .scratch = m->scratch_bytes ? (void *)begin : NULL};
-    return cuda_product_run(m->way, device, &f);
+    return cuda_way_run(m->way, device, &f);
 }

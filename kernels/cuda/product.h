@@ -1,4 +1,5 @@
-/* product.h - products of matrices by a library, alone or with what follows them.
+/* product.h - products of matrices by a library, alone or with what follows them; and how such a call is run, which
+ * convolutions are too (convolution.h).
  *
  * Which calls are products follows from their rules: each letter is in two of the operands and the result, or in all
  * three of them, and the letters of a kind lie together in memory. What follows one - a bias, gelu, gelu's derivative
@@ -20,15 +21,21 @@ struct cuda_places {
 bool cuda_product_of(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin, const struct view *in,
                      const struct view *out, struct cuda_product *p, struct cuda_places *at);
 
+/* The dtypes of a product's factors and result, and whether the call lets factors be rounded. False: no library
+ * computes with these. */
+bool cuda_reals_of(const struct call *c, const struct view *x, const struct view *w, const struct view *y,
+                   int64_t *from, int64_t *to, int64_t *tf32);
+
 struct cuda_multiply {
+    const char *name; /* of the library */
     struct cuda_way *way;
     struct cuda_places at;
     int nin;
     size_t scratch_bytes; /* a multiple of 64 */
 };
-/* In arena a; NULL: it is none, or the library has no way. */
-struct cuda_multiply *cuda_multiply_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
-                                        const struct view *in, const struct view *out);
+/* In arena a; NULL: it is none, or no library that a device of this kind has knows a way. */
+struct cuda_multiply *cuda_multiply_new(struct arena *a, int device, int lead, int nstep, const struct fuse_step *step,
+                                        int nin, const struct view *in, const struct view *out);
 /* Does it suit these addresses? */
 bool cuda_multiply_fits(const struct cuda_multiply *m, void *const *in, void *const *out);
 /* Launches it. E_KERNEL. */

@@ -204,7 +204,7 @@ products_find(int gpu, const cuda_product *p, size_t *scratch_bytes)
     if (f.status != CUBLAS_STATUS_SUCCESS || n < 1 || found.state != CUBLAS_STATUS_SUCCESS) return nullptr;
     w.algo = found.algo;
     *scratch_bytes = w.scratch_bytes = found.workspaceSize;
-    return new way(w);
+    return keep_way(new way(w));
 }
 
 const char *

@@ -236,6 +236,7 @@ add_packs(struct making *m, const struct ends *e, const struct elt *walk, int pa
     }
     for (int i = 0; i < e->nout; i++) {
         const struct view *y = e->view[e->nin + i];
+        if (!in_memory(e, e->nin + i)) continue;
         add_lane(m, 'y', i, e->nin + i, &e->lane[e->nin + i], walk);
         str_addf(&m->body, "        pack<%s, %d> y%d;\n", making_memory((enum dtype)y->dtype), pack, i);
     }
@@ -243,8 +244,18 @@ add_packs(struct making *m, const struct ends *e, const struct elt *walk, int pa
     add_arguments(&m->body, e);
     str_add(&m->body, ");\n");
     for (int i = 0; i < e->nout; i++)
-        str_addf(&m->body, "        leave<%d, %s>(y%d, at_y%d, a.y%d.stride[%d], whole);\n", pack,
-                 lying_of(walk->nloop, e->lane[e->nin + i].stride), i, i, i, last);
+        if (in_memory(e, e->nin + i))
+            str_addf(&m->body, "        leave<%d, %s>(y%d, at_y%d, a.y%d.stride[%d], whole);\n", pack,
+                     lying_of(walk->nloop, e->lane[e->nin + i].stride), i, i, i, last);
+}
+
+/* A result may be there that who leads the chain has written. */
+static bool
+writes(int nstep, const struct fuse_step *step, int out)
+{
+    for (int i = 0; i < nstep; i++)
+        if (step[i].out == out) return true;
+    return false;
 }
 
 int
@@ -256,7 +267,9 @@ cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int 
     struct elt walk = {.nin = nin, .nout = nout, .lane = e.lane};
     struct str whole = {0};
     if (nin + nout > LANES || nstep > STEPS) return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
-    for (int i = 0; i < nin + nout; i++) e.view[i] = i < nin ? &in[i] : &out[i - nin];
+    static const struct view none;
+    for (int i = 0; i < nin + nout; i++)
+        e.view[i] = i < nin ? &in[i] : writes(nstep, step, i - nin) ? &out[i - nin] : &none;
     chain_lanes(&walk, &out[0], e.view);
     find_numbers(nstep, step, e.number);
     add_function(&m, nstep, step, &e);

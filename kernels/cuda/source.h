@@ -13,15 +13,18 @@
  * tensor; NDIM, DIGITS (of a float), key() and a.piece for random numbers; of operand k x<k>(at), or x<k>() of a
  * number, dim<k>(d), place<k>(d) (its offset) and NDIM<k>. Its value is what it returns.
  *
- * A body of a line has n elements: of operand k x<k>(i), of result k y<k>(i, value) - also where they have one value a
- * line, or one for all lines, but operands that the record reads by position: of these x<k>(at), which is
+ * A body of a line has n elements, which its lambdas meet as `element i` (lines.cuh): of operand k x<k>(i), of result k
+ * y<k>(i, value) - also where they have one value a line, or one for all lines; of an operand one element at a time,
+ * the same of it for each i, since a thread reads and writes packs of 16 bytes where all lie together. An int64_t i is
+ * any element, by itself. Operands that the record reads by position are otherwise: of these x<k>(at), which is
  * x<k>_from(x<k>_at(at)), x<k>_nth(j) of the j-th element in row-major order, dim<k>(d) and NDIM<k>; where(i, at) gives
  * the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its sizes; of a result
  * size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before, or of the one before that;
  * of a pass whose lines are parted, elements from + 0..n-1 of the line, PARTS, and in the pass behind it
  * kept_part<type>(part, k) and fold_parts<sums>(start, f). line: its number; a.length; each(f), once(f),
- * fold<sums>(start, f), fold_near, fold_exponentials, each_of, matching(...) of device.cuh, f a lambda; real, the type
- * that it computes in, wide, in which it adds up, and fine, a number that minus(x, fine) takes off. Both read c as
+ * fold<sums>(start, f), fold_near, fold_products, fold_exponentials, each_of, held(f), matching(...) of lines.cuh, f a
+ * lambda; real, the type that it computes in, wide, in which it adds up, and fine, a number that minus(x, fine) takes
+ * off. Of a pass that says so (lanes) x<k>(i) may be numbers of as many lines (lanes of device.cuh). Both read c as
  * bodies of element-wise operators do (kernels/op/eltwise.h).
  *
  * A body of a product calls multiply(...) of product.cuh. It has x<k>(at), which is x<k>_from(x<k>_at(at)),
@@ -91,7 +94,7 @@ int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source 
  * room words; the words of the calls follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
-extern const char cuda_device_text[]; /* device.cuh */
+extern const char cuda_device_text[]; /* device.cuh, and lines.cuh behind it */
 /* fragments.cuh, and behind it product.cuh or attention.cuh, in the texts that need them. */
 extern const char cuda_fragments_text[], cuda_product_text[], cuda_attention_text[];
 

@@ -14,7 +14,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 build=build/release
-cuda_libraries=(libnvrtc.so libcublasLt.so libnccl.so)
+cuda_libraries=(libnvrtc.so libcublasLt.so libnccl.so libcudnn.so) # the last opens others that lie beside it
 
 # name, seconds at most
 parts='facts 60
@@ -56,9 +56,10 @@ pack() {
   mkdir -p "$top/$build/lib"
   wrap rille lib
   wrap t/bin/cuda-kernels ../../lib
+  wrap t/bin/cuda-convolutions ../../lib
   cp $build/librille-cuda.so "$top/$build"
   cp $build/librille-cuda.so "$top/$build/lib" # beside the program, as the loader sees it
-  libraries $build/rille $build/t/bin/cuda-kernels | while read -r library; do cp -L "$library" "$top/$build/lib"; done
+  libraries $build/rille $build/t/bin/cuda-{kernels,convolutions} | while read -r library; do cp -L "$library" "$top/$build/lib"; done
   cp -r --parents t/gpu/run.sh t/lib t/*.lua bench/gpu.* examples docs/cuda.md "$top"
   tar -C "$top" -czf "$file" .
   ls -l "$file"
@@ -172,6 +173,22 @@ light() {
   alike "a product, a softmax and a chain of bf16" 2e-2 "TYPE = 'bf16' $product" cuda:0 '{0}'
   alike "the same in f64" 1e-9 "TYPE = 'f64' $product" cuda:0 '{0}'
   alike "the same" 1e-4 "TYPE = 'f32' $product" cuda:0x4 '{0, 1, 2, 3}'
+  local windows='local at = {placement = rille.placement(KIND, RANKS), sbp = "B", requires_grad = true}
+    rille.manual_seed(7)
+    local x, w = rille.randn({4, 16, 14, 14}, at), rille.randn({32, 16, 3, 3}, at)
+    local y = x:to(TYPE):conv2d(w:to(TYPE), {padding = 1}):to("f32")
+    local loss = (y * y):sum() / 2
+    local dx, dw = rille.grad(loss, {x, w})
+    print(loss:item(), (dx * dx):sum():item(), (dw * dw):sum():item())'
+  alike "a convolution of f32 and its gradients" 1e-4 "TYPE = 'f32' $windows" cuda:0 '{0}'
+  alike "of bf16" 2e-2 "TYPE = 'bf16' $windows" cuda:0 '{0}'
+  if "$rille" -d cuda:0 --doctor | grep -q 'convolutions by cuDNN'; then
+    ok "convolutions go by cuDNN" sh -c "'$rille' -d cuda:0 -e '
+      local x, w = rille.randn(4, 16, 14, 14), rille.randn(32, 16, 3, 3)
+      local s = rille.graph(function(x) return x:conv2d(w, {padding = 1}) end) s(x) print(s:plan{physical = true})' | tee /dev/stderr | grep -q cudnn"
+  else
+    echo "ok - convolutions go by cuDNN # SKIP there is none"
+  fi
   alike "random numbers" 1e-6 'local at = {placement = rille.placement(KIND, RANKS), sbp = "B"}
     rille.manual_seed(7) print(rille.rand({1000}, at):sum():item(), rille.randn({1000}, at):sum():item())' cuda:0 '{0}'
   ok "a bad label is told" sh -c "'$rille' -d cuda:0 -e '
@@ -181,13 +198,15 @@ light() {
   ok "hidden GPUs are none" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no device'"
 }
 
-one_operator() { # in a process of its own, since an error of CUDA is the process's
-  timeout 120 env ONLY="$1" "$build/t/bin/cuda-kernels" gpu >"$scratch/op.$1" 2>&1
+one_operator() { # in a process of its own, since an error of CUDA is the process's; or a library's convolutions
+  local program=cuda-kernels
+  [ "$1" != cudnn ] || program=cuda-convolutions
+  timeout 120 env ONLY="$1" "$build/t/bin/$program" gpu >"$scratch/op.$1" 2>&1
   local code=$?
   {
     grep -E '^(not ok|Bail)' "$scratch/op.$1" | sed "s/^/[$1] /"
     echo "$([ $code = 0 ] && echo ok || echo not ok) - $1: $(grep -c '^ok' "$scratch/op.$1") of $(grep -cE '^(not )?ok' "$scratch/op.$1"), ended with $code"
-    [ $code = 0 ] || grep -v '^ok' "$scratch/op.$1" | head -40 | sed 's/^/# /'
+    [ $code = 0 ] && [ "$1" != cudnn ] || grep -v '^ok' "$scratch/op.$1" | head -40 | sed 's/^/# /'
   } >"$scratch/said.$1"
   cat "$scratch/said.$1"
 }
@@ -195,7 +214,7 @@ operators() {
   export -f one_operator
   export build scratch
   # what is fundamental first, should time run out
-  { printf '%s\n' add cast sum softmax matmul layer_norm gelu embedding attention adamw cross_entropy_rows combine; "$build/t/bin/cuda-kernels" names; } |
+  { printf '%s\n' add cast sum softmax matmul cudnn layer_norm gelu embedding attention adamw cross_entropy_rows combine; "$build/t/bin/cuda-kernels" names; } |
     awk '!seen[$0]++' | xargs -P "$JOBS" -I{} bash -c 'one_operator {}' | tee "$scratch/all"
   ! grep -q '^not ok' "$scratch/all"
 }

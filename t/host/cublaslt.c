@@ -2,6 +2,7 @@
  * real one. A product is put off as kernels are. FAKE_CUDA: noway (it has no way for any product).
  *
  * Descriptors hold the value of attribute i as word i; COMPUTE and SCALE behind those. */
+#include "t/host/reals.h"
 #include "t/host/toolkit.h"
 
 #include <cublasLt.h>
@@ -137,30 +138,6 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cubla
     return *nfound ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-static double
-get(uint64_t type, const void *data, int64_t i)
-{
-    float f;
-    uint32_t bits = type == CUDA_R_16BF ? (uint32_t)((const uint16_t *)data)[i] << 16 : 0;
-    memcpy(&f, &bits, sizeof f);
-    return type == CUDA_R_32F   ? ((const float *)data)[i]
-           : type == CUDA_R_64F ? ((const double *)data)[i]
-           : type == CUDA_R_16F ? (double)((const _Float16 *)data)[i]
-                                : f;
-}
-
-static void
-put(uint64_t type, void *data, int64_t i, double v)
-{
-    float f = (float)v;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    if (type == CUDA_R_32F) ((float *)data)[i] = f;
-    if (type == CUDA_R_64F) ((double *)data)[i] = v;
-    if (type == CUDA_R_16F) ((_Float16 *)data)[i] = (_Float16)f;
-    if (type == CUDA_R_16BF) ((uint16_t *)data)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 /* Where element (i, j) of matrix `batch` lies. */
 static int64_t
 at(const cublasLtMatrixLayoutOpaque_t *l, int64_t batch, int64_t i, int64_t j)
@@ -183,20 +160,16 @@ finish(const cublasLtMatmulDescOpaque_t *d, uint64_t type, int64_t i, int64_t j,
     uint64_t e = d->data[CUBLASLT_MATMUL_DESC_EPILOGUE];
     void *aux = (void *)d->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER];
     int64_t place = i + j * (int64_t)d->data[CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD];
-    if (e == CUBLASLT_EPILOGUE_DGELU) return v * gelu(get(type, aux, place), true);
-    if (e & CUBLASLT_EPILOGUE_BIAS) v += get(type, (void *)d->data[CUBLASLT_MATMUL_DESC_BIAS_POINTER], i);
-    if (e & 128) put(type, aux, place, v);
+    if (e == CUBLASLT_EPILOGUE_DGELU) return v * gelu(real_get(type, aux, place), true);
+    if (e & CUBLASLT_EPILOGUE_BIAS) v += real_get(type, (void *)d->data[CUBLASLT_MATMUL_DESC_BIAS_POINTER], i);
+    if (e & 128) real_put(type, aux, place, v);
     return e & CUBLASLT_EPILOGUE_GELU ? gelu(v, false) : v;
 }
 
-/* A factor's element as tensor cores see it under TF32: 10 bits of fraction, to the nearest, ties to even. */
 static double
 rounded(const cublasLtMatmulDescOpaque_t *d, double v)
 {
-    int e;
-    if (d->data[COMPUTE] != CUBLAS_COMPUTE_32F_FAST_TF32 || !isfinite(v)) return v;
-    double fraction = frexp(v, &e);
-    return ldexp(rint(ldexp(fraction, 11)), e - 11);
+    return d->data[COMPUTE] == CUBLAS_COMPUTE_32F_FAST_TF32 ? real_tf32(v) : v;
 }
 
 static bool
@@ -221,9 +194,9 @@ compute_product(void *of)
         int64_t i = e % rows, j = e / rows % cols, n = e / rows / cols;
         double v = 0;
         for (int64_t l = 0; l < k; l++)
-            v += rounded(d, get(from, p->a, at(&p->al, n, ta ? l : i, ta ? i : l))) *
-                 rounded(d, get(from, p->b, at(&p->bl, n, tb ? j : l, tb ? l : j)));
-        put(type, p->y, at(&p->yl, n, i, j), finish(d, type, i, j, v));
+            v += rounded(d, real_get(from, p->a, at(&p->al, n, ta ? l : i, ta ? i : l))) *
+                 rounded(d, real_get(from, p->b, at(&p->bl, n, tb ? j : l, tb ? l : j)));
+        real_put(type, p->y, at(&p->yl, n, i, j), finish(d, type, i, j, v));
     }
     return cudaSuccess;
 }

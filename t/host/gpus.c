@@ -241,10 +241,31 @@ capture(int gpu)
 const struct cuda_plugin *
 rille_cuda_plugin(void)
 {
-    static const struct cuda_plugin plugin = {VERSION, count,   open_gpu, take,    give,
-                                              copy,    fill,    compiler, compile, load,
-                                              launch,  library, NULL,     NULL,    settle,
-                                              event,   forget,  note,     await,   note,
-                                              pin,     unpin,   carry,    library, .capture = capture};
+    static const struct cuda_plugin plugin = {VERSION,
+                                              count,
+                                              open_gpu,
+                                              take,
+                                              give,
+                                              copy,
+                                              fill,
+                                              compiler,
+                                              compile,
+                                              load,
+                                              launch,
+                                              library,
+                                              NULL,
+                                              NULL,
+                                              settle,
+                                              event,
+                                              forget,
+                                              note,
+                                              await,
+                                              note,
+                                              pin,
+                                              unpin,
+                                              carry,
+                                              library,
+                                              .capture = capture,
+                                              .convolver = library};
     return &plugin;
 }

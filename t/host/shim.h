@@ -7,6 +7,7 @@
 #ifndef RILLE_T_HOST_SHIM_H
 #define RILLE_T_HOST_SHIM_H
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #define DEVICE       static inline
 #define METHOD
 #define FLUSHED(x) shim::flushed(x)
+#define MUST(x)    assert(x) /* what bodies keep to */
 
 struct dim3 {
     unsigned x, y, z;

@@ -13,7 +13,7 @@ cp "$own" "$rille"
 
 make_toolkit() {
   cc -std=gnu11 -Wall -Wextra -Werror -shared -fPIC -DSHIM="\"$root\"" -I"$root" -isystem "$headers" -o "$dir/libtoolkit.so" \
-    t/host/toolkit.c t/host/cublaslt.c $([ ! -f "$headers/nccl.h" ] || echo t/host/nccl.c) -ldl -lm
+    t/host/toolkit.c t/host/cublaslt.c t/host/cudnn.c $([ ! -f "$headers/nccl.h" ] || echo t/host/nccl.c) -ldl -lm
 }
 make_plugin() {
   for file in kernels/cuda/*.cu; do set -- "$@" -x c++ "$file"; done
@@ -22,7 +22,7 @@ make_plugin() {
 }
 ok "a toolkit without GPUs is made" make_toolkit
 ok "the plug-in is C++, and goes with it" make_plugin
-for library in nvrtc.so.99 cublasLt.so.99 nccl.so.2; do ln -s libtoolkit.so "$dir/lib$library"; done
+for library in nvrtc.so.99 cublasLt.so.99 cudnn.so.9 nccl.so.2; do ln -s libtoolkit.so "$dir/lib$library"; done
 export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} RILLE_CACHE=$dir/cache
 
 # refuses WRONG TEXT DEVICES...: exit 2, nothing printed, one line that holds the text.

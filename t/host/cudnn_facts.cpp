@@ -1,0 +1,23 @@
+/* cudnn_facts.cpp - compiles where kernels/cuda/cudnn_abi.h says of cuDNN what its headers say, and nowhere else. */
+#include <cudnn.h>
+
+#include "kernels/cuda/cudnn_abi.h"
+
+#include <type_traits>
+
+#define FACT(name, value) static_assert(CUDNN_##name == value, #name);
+#include "kernels/cuda/cudnn.def"
+#undef FACT
+
+/* To the ABI a type is a pointer, or a number of so many bytes. */
+template <class T> constexpr size_t width = sizeof(T);
+template <> constexpr size_t width<void> = 0;
+template <class A, class B>
+constexpr bool alike = width<A> == width<B> &&std::is_pointer<A>::value == std::is_pointer<B>::value;
+
+template <class F, class G> constexpr bool same = false;
+template <class R, class... A, class S, class... B>
+constexpr bool same<R(A...), S(B...)> = alike<R, S> && (... && alike<A, B>);
+
+#define CHECK(name, result, arguments) static_assert(same<decltype(name), name##_fn>, #name);
+CUDNN_CALLS(CHECK)
