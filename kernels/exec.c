@@ -1,6 +1,6 @@
 /* exec.c - how one call is computed on one rank, decided once and then run many times.
  *
- * There are five ways, tried in this order; where the device has a library of products, that stands before them:
+ * There are five ways, tried in this order; where the device has a library for the call, that stands before them:
  *
  *   launch   a kernel compiled for the device, where calls are (kernels/cuda); else the host computes, by one of these:
  *   variant  the first of the operator's for this device that accepts the call; where none does, and halves stand
@@ -315,15 +315,15 @@ take(struct exec *e, int device)
     return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);
 }
 
-/* What the device has beside the way that was taken: both a call and a chain may be a product of its library. */
+/* What the device has beside the way that was taken: a call or a chain may be a library's. */
 static void
 add_device(struct exec *e, int device)
 {
     const struct exec_made *m = &e->made;
     e->settle = device_kind(device)->settle;
-    if (!(device_kind(device)->flags & MULTIPLIES)) return;
-    e->multiply = cuda_multiply_new(&e->arena, led_by(m->nstep, m->step), m->nstep, m->step, e->nin, e->in, e->out);
-    if (e->multiply) e->name = "cublaslt", e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
+    e->multiply =
+        cuda_multiply_new(&e->arena, device, led_by(m->nstep, m->step), m->nstep, m->step, e->nin, e->in, e->out);
+    if (e->multiply) e->name = e->multiply->name, e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
 }
 
 /* Keeps what was asked for; calls are copied. */
@@ -484,7 +484,7 @@ exec_bytes(const struct exec *e)
     enum { STATE_BYTES = 8 << 10 };
     size_t bytes = sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0);
     if (e->check) bytes += exec_bytes(e->check);
-    if (e->led) bytes += exec_bytes(e->led->exec) + exec_bytes(e->led->then);
+    if (e->led) bytes += exec_bytes(e->led->exec) + (e->led->then ? exec_bytes(e->led->then) : 0);
     for (int i = 0; e->group && i < e->group->n; i++)
         if (e->group->member[i].exec) bytes += exec_bytes(e->group->member[i].exec);
     return bytes;
@@ -736,7 +736,7 @@ exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, 
 static bool
 launches(const struct exec *e)
 {
-    bool led = e->led && launches(e->led->exec) && launches(e->led->then);
+    bool led = e->led && launches(e->led->exec) && (!e->led->then || launches(e->led->then));
     bool group = e->group;
     for (int i = 0; group && i < e->group->n; i++)
         group = e->group->member[i].launch || launches(e->group->member[i].exec);
@@ -760,7 +760,7 @@ int
 exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
 {
     if (!f->at) return 0;
-    if (e->led) return exec_say(e->led->then, f, piece);
+    if (e->led && e->led->then) return exec_say(e->led->then, f, piece);
     struct kcall k = e->k;
     k.piece = piece;
     return e->call->op->say(&k, f);

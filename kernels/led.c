@@ -1,4 +1,4 @@
-/* led.c - a chain of element-wise calls that a product leads.
+/* led.c - a chain of element-wise calls that a product, or a call along lines, leads.
  *
  * The product is computed whole, into the chain's last result, which the
  * element-wise engine then writes over: the bits are those of two tasks. Panels
@@ -12,6 +12,7 @@
  */
 #include "kernels/led.h"
 
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -97,6 +98,14 @@ follow_new(struct led *l, const struct fuse_step *s, const struct view *result, 
                     &l->then);
 }
 
+/* Is what follows no more than that the result goes to memory in another dtype, which a kernel of lines does itself? */
+static bool
+is_stored(int lead, int nstep, const struct fuse_step *step, int device)
+{
+    return nstep == 2 && !step[lead].call->op->product && step[lead].out < 0 &&
+           call_follow(step[!lead].call) == FOLLOW_CAST && device_kind(device)->flags & COMPILES;
+}
+
 int
 led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in, int nout,
         const struct view *out, int device, int threads, struct led **made)
@@ -107,6 +116,13 @@ led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, cons
     for (int k = 0; k < s->call->nin; k++) {
         l->from[l->nfrom++] = s->call->in[k].dtype == DT_NONE ? -1 : s->arg[k].index;
         if (l->from[k] >= 0) seen[k] = in[l->from[k]];
+    }
+    if (is_stored(lead, nstep, step, device)) {
+        l->last = step[!lead].out;
+        TRY(exec_new(&(struct kcall){.call = s->call, .in = seen, .out = &out[l->last], .threads = threads}, device,
+                     &l->exec));
+        l->scratch_bytes = exec_scratch(l->exec);
+        return 0;
     }
     l->to = output_of(lead, nstep, step, out, &result);
     if (l->to >= 0) result = out[l->to];
@@ -134,6 +150,7 @@ led_run(const struct led *l, void *const *in, void *const *out, void *scratch, i
     void *first[OP_OPERAND] = {NULL}, *then[EXEC_IN];
     for (int k = 0; k < l->nfrom; k++)
         if (l->from[k] >= 0) first[k] = in[l->from[k]];
+    if (!l->then) return exec_on(l->exec, first, out + l->last, scratch, device, piece, find);
     then[0] = l->to < 0 ? (char *)scratch + l->at : out[l->to];
     for (int i = 1; i < l->nin; i++) then[i] = l->in[i] < 0 ? NULL : in[l->in[i]];
     TRY(exec_on(l->exec, first, then, scratch, device, piece, find));

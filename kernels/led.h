@@ -8,8 +8,8 @@
 #include "kernels/kernel.h"
 
 struct led {
-    struct exec *exec; /* the product */
-    struct exec *then; /* the other steps; who owns the chain frees both */
+    struct exec *exec; /* the product, or line */
+    struct exec *then; /* the other steps, NULL: it does what they do; who owns the chain frees both */
     int nfrom;
     int from[OP_OPERAND]; /* its operands, among those of the chain; -1: absent */
     int to;               /* output of the chain that its result is written into; -1: scratch */
@@ -21,7 +21,7 @@ struct led {
     size_t scratch_bytes;
 };
 
-/* Returns the step that is a product; -1: none. */
+/* Returns the step that is a product, or line; -1: none. */
 int led_by(int nstep, const struct fuse_step *step);
 /* Makes the chain that step `lead` leads, as exec_fused() has it; all but the execs lies in the arena. On failure too
  * *made has execs to free, or NULL. */

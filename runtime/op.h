@@ -157,7 +157,7 @@ struct kernel_variant {
 };
 
 /* What libraries of products know of what may follow one: v + x, v x, gelu(v) by tanh and its derivative. */
-enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE };
+enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE, FOLLOW_CAST };
 
 /* Element-wise operators: y = f(x0, x1, x2). kernels/cpu/eltwise.c computes them block by block and fuses chains. The
  * compute type of a call is f64, f32 (also for bf16, f16), or i64 (integers and bool), by promotion of its operands; f
@@ -183,14 +183,15 @@ struct eltwise {
 /* A pass over lines, for machines that compile texts: of operand 0 (of == 0) or of result of - 1, along the dimensions
  * that dims says (NULL: those of the record's line, of a result the last). It keeps so many numbers of each of its
  * lines for the pass after it. parted: a line may be cut, and what the body computes of each part is joined by the pass
- * after it. The last pass of a list has no body. */
+ * after it. lanes: the body holds as well of numbers of several lines that lie side by side. The last pass of a list
+ * has no body. */
 struct line_pass {
     const char *body;
     int of;
     void (*dims)(const struct call *c, bool *gone);
     uint32_t writes; /* bit i: result i */
     int keeps;
-    bool parted;
+    bool parted, lanes;
 };
 
 /* ---- the record ---- */
@@ -215,13 +216,19 @@ enum {
     OP_WIDE = 2048,          /* under autocast it takes operands of 16 bits as f32: it adds up, or raises to powers */
     OP_UNPLACED = 4096,      /* its values do not depend on where a part lies: ranks may share a kernel */
     OP_NONZERO = 8192,       /* no element of its result is 0: integers may divide by it as it is */
-    OP_LEADS = 16384,        /* a chain of element-wise operators may begin with it: a product, with one result, that
-                              * checks no data */
+    OP_LEADS = 16384,        /* a chain of element-wise operators may begin with it: a product, or, where kernels are
+                              * compiled, what goes along lines; with one result, that checks no data */
     OP_FOLLOWS = 32768,   /* a task of a product may end with it: it has one result, which it may write over operand 0,
                            * and that may be the product's */
-    OP_TALLIES = 131072,  /* what operand 0 has in halves it computes in f32, and gives f32: of a cast to f32 it reads
-                           * the halves */
-    OP_ANY_ORDER = 65536, /* where host code computes, its results' dimensions may lie in any order, at no cost */
+    OP_ANY_ORDER = 65536, /* its results' dimensions may lie in any order, at no cost; where kernels are compiled, the
+                           * last one stays the last */
+};
+
+/* How the windows of a convolution move over an image, and what is computed: operands that are its image, its kernel
+ * and its result, of which one is -1, since the call gives it. By height and width. */
+struct convolution {
+    int image, kernel, result;
+    int64_t stride[2], padding[2], dilation[2];
 };
 
 struct op {
@@ -298,6 +305,9 @@ struct op {
     const struct line_pass *pass; /* or lines in several passes */
     const char *attends[2];       /* of halves: the templates of kernels/cuda/attention.cuh, one a pass */
     void (*line_dims)(const struct call *c, bool *gone);
+    void (*convolution)(const struct call *c, struct convolution *w); /* of a convolution or a gradient of one; pure */
+    uint32_t halves; /* bit i: of operand i, halves that were cast to f32, it may as well read the halves: it computes
+                      * in f32, and its results are the same */
     uint32_t by_position; /* bit i: operand i does not lie along lines, and a line's body reads it by its positions */
     /* Of an operator whose result is its operands side by side: the window of out[0] that operand i fills, and in *skip
      * where it begins (elements). */
@@ -322,6 +332,13 @@ struct op {
      * 0.5), "-" absent, "#2.5" a number. At least two, one awkward. */
     const char *sample[OP_SAMPLE];
 };
+
+/* What an element-wise call does to its first operand, where that has a name. */
+static inline enum follow
+call_follow(const struct call *c)
+{
+    return c->op->eltwise.follow ? c->op->eltwise.follow(c) : FOLLOW_NONE;
+}
 
 /* Gradients and composites build with it (kernels/op/build.h has one helper an operator). It belongs to a session and
  * its thread. */

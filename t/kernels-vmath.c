@@ -63,7 +63,7 @@ static const struct range {
     {"sin", vec_sin, sin, -8000, 8000, 0, 1e-7, false},
     {"cos", vec_cos, cos, -8000, 8000, 0, 1e-7, false},
     {"sin", vec_sin, sin, -1e6, 1e6, 1, 1e-7, false},
-    {"gelu", vec_gelu, gelu, -13, 6, 3.9, 0, true},
+    {"gelu", vec_gelu, gelu, -13, 6, 4.3, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -1.3, 6, 3, 0, true},
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 0, 3.8e-8, false},
     {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 1.4e-7, false},

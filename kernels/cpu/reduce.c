@@ -526,18 +526,24 @@ wide(enum compute type, enum reduce r)
     return r == RED_MAX || r == RED_MIN ? type : of[type];
 }
 
+/* n times one number. */
+#define FILL(type, number)                                                                                             \
+    do {                                                                                                               \
+        const type all = (type)(number);                                                                               \
+        for (int64_t i = 0; i < n; i++) ((type *)accumulator)[i] = all;                                                \
+    } while (0)
+
 static void
 start(const struct reduction *p, int64_t n, void *accumulator)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (p->wide == COMP_I64)
-            ((int64_t *)accumulator)[i] = reduce_start_i(p->reduce, p->out);
-        else if (p->wide == COMP_I32)
-            ((int32_t *)accumulator)[i] = (int32_t)reduce_start_i(p->reduce, p->out);
-        else if (p->wide == COMP_F32)
-            ((float *)accumulator)[i] = (float)reduce_start_f(p->reduce);
-        else
-            ((double *)accumulator)[i] = reduce_start_f(p->reduce);
+    if (p->wide == COMP_I64)
+        FILL(int64_t, reduce_start_i(p->reduce, p->out));
+    else if (p->wide == COMP_I32)
+        FILL(int32_t, reduce_start_i(p->reduce, p->out));
+    else if (p->wide == COMP_F32)
+        FILL(float, reduce_start_f(p->reduce));
+    else
+        FILL(double, reduce_start_f(p->reduce));
 }
 
 /* Is a block read where it lies? */

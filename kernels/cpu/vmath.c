@@ -224,26 +224,26 @@ struct both {
     float y, slope;
 };
 
-/* x less what it lacks, or that with the sign of x below 0; part is 2^64 times as much. */
+/* x less what it lacks, or that with the sign of x below 0: part times -decay. */
 INLINE float
-less_part(float x, float part)
+less_part(float x, float part, float decay)
 {
-    return fmaf(part, -0x1p-64f, x < 0 ? 0.0f : x);
+    return fmaf(part, decay, x < 0 ? 0.0f : x);
 }
 
-/* The slope of -|x|, 2^-64 part, or what that leaves of 1. */
+/* The slope of -|x|, part times -decay, or what that leaves of 1. */
 INLINE float
-slope_of(float x, float part)
+slope_of(float x, float part, float decay)
 {
     part = x != x ? x : part;
-    return fmaf(part, x < 0 ? 0x1p-64f : -0x1p-64f, x < 0 ? 0.0f : 1.0f);
+    return fmaf(part, x < 0 ? -decay : decay, x < 0 ? 0.0f : 1.0f);
 }
 
 /* x Phi(x) and Phi(x) + x phi(x); beyond -14.6 they are 0. With a = |x|, e^(-a^2 / 2) is 2^n e^(-r / 2), r = a^2 + n ln
  * 4: ln 4 has 15 bits, so that n times it is exact and a^2 enters unrounded, and a rest. Phi(-a) is e^(-a^2 / 2) times
- * share / 2^64 = under / (a (sqrt(2 pi) under + more) + 1.77), polynomials in a that are 1.6e-8 off: what `under` is
- * off is in both parts of the quotient, and the others are little of it where a is large. Of 60 factors of both this is
- * the one with which roundings add up least. */
+ * share / 2^64 = under / (a (2.506632 under + more) + 1.99), polynomials in a that are 2.1e-8 off, as sqrt(2 pi) is
+ * there: what `under` is off is in both parts of the quotient, and the others are little of it where a is large. Their
+ * factor, and the last digits of all, are those of thousands with which roundings add up least. */
 #define LN4      (22713.0f / 16384.0f)
 #define LN4_REST 2.85721364e-6f
 #define UP       0x1p64f
@@ -252,24 +252,24 @@ gelu_both(float x)
 {
     float a = at_most(fabsf(x), 14.6f), square = a * a, whole = fmaf(square, -0.72134752f, 0x1.8p23f);
     float r = fmaf(square, -LN4_REST / LN4, fmaf(a, a, fmaf(whole, LN4, -0x1.8p23f * LN4)));
-    float less = -2.17716549e-5f; /* 1 - e^(-r (1 + LN4_REST / LN4) / 2) on +-0.694 */
-    less = fmaf(less, r, 2.61539732e-4f);
-    less = fmaf(less, r, -2.60417551e-3f);
-    less = fmaf(less, r, 2.08332600e-2f);
-    less = fmaf(less, r, -0.125000516f);
-    less = fmaf(fmaf(less, r, 1.03592646e-6f), r, 0.5f * r);
-    float under = UP * 0.00859795511f, more = 2.10232588e-6f;
-    under = fmaf(under, a, UP * 0.0805534869f);
-    under = fmaf(under, a, UP * 0.349506795f);
-    under = fmaf(under, a, UP * 0.808898449f);
-    under = fmaf(under, a, UP * 0.884114802f);
-    more = fmaf(more, a, 0.0214558281f);
-    more = fmaf(more, a, 0.203777298f);
-    more = fmaf(more, a, 0.812494755f);
-    float share = under / fmaf(a, fmaf(under, 2.50662827f / UP, more), 1.7682296f);
+    float decay = -2.17716552e-5f / UP; /* -e^(-r (1 + LN4_REST / LN4) / 2) / 2^64 on +-0.694 */
+    decay = fmaf(decay, r, 2.61540263e-4f / UP);
+    decay = fmaf(decay, r, -2.60417513e-3f / UP);
+    decay = fmaf(decay, r, 2.08332632e-2f / UP);
+    decay = fmaf(decay, r, -0.125000536f / UP);
+    decay = fmaf(decay, r, 0.500001013f / UP);
+    decay = fmaf(decay, r, -1 / UP);
+    float under = UP * 0.0101304455f, more = 0.0253255647f;
+    under = fmaf(under, a, UP * 0.0935787261f);
+    under = fmaf(under, a, UP * 0.401787311f);
+    under = fmaf(under, a, UP * 0.921399474f);
+    under = fmaf(under, a, UP * 0.995143652f);
+    more = fmaf(more, a, 0.236192256f);
+    more = fmaf(more, a, 0.936362803f);
+    float share = under / fmaf(a, fmaf(under, 2.50663209f / UP, more), 1.99028718f);
     uint32_t power = bits_of(whole) << 23;
     float part = a * scaled(share, power), slope = scaled(fmaf(a, UP * -0.398942280f, share), power);
-    return (struct both){less_part(x, fmaf(-part, less, part)), slope_of(x, fmaf(-slope, less, slope))};
+    return (struct both){less_part(x, part, decay), slope_of(x, slope, decay)};
 }
 
 /* x / 2 (1 + tanh u) = x s(v), s the logistic function, v = 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3), and s + x s (1 -
@@ -283,7 +283,7 @@ gelu_tanh_both(float x)
     struct decay d = decay_of(v, fmaf(a, w, -v));
     float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), low = scaled(up, d.power);
     float slope = low * fmaf(-a * up, fmaf(square, 3 * GELU_CUBIC, GELU_LINEAR), 1.0f);
-    return (struct both){less_part(x, decayed(&d, a * low)), slope_of(x, decayed(&d, slope))};
+    return (struct both){less_part(x, decayed(&d, a * low), -1 / UP), slope_of(x, decayed(&d, slope), -1 / UP)};
 }
 
 INLINE float
@@ -355,10 +355,25 @@ BLOCK(tanh)
 BLOCK(sigmoid)
 BLOCK(silu)
 BLOCK(erf)
-BLOCK(gelu)
 BLOCK(gelu_tanh)
-BLOCK(gelu_derivative)
 BLOCK(gelu_tanh_derivative)
+
+/* A turn an element, its instructions in their order: one has as many numbers as registers hold. clang has no such
+ * order. */
+#ifdef __clang__
+#define IN_ORDER
+#else
+#define IN_ORDER __attribute__((optimize("no-schedule-insns")))
+#endif
+#define LINE(name)                                                                                                     \
+    IN_ORDER VECTOR void vec_##name(int64_t n, const float *x, float *y)                                               \
+    {                                                                                                                  \
+        INDEPENDENT                                                                                                    \
+        for (int64_t i = 0; i < n; i++) y[i] = name##_one(x[i]);                                                       \
+    }                                                                                                                  \
+    EXPORTED(vec_##name)
+LINE(gelu)
+LINE(gelu_derivative)
 
 /* The same for both values. */
 #define BOTH(name)                                                                                                     \

@@ -17,7 +17,7 @@ void vec_erf(int64_t n, const float *x, float *y);     /* 2.4 */
 void vec_sin(int64_t n, const float *x, float *y);     /* 1.5 for |x| <= 3; 1e-7 absolute elsewhere */
 void vec_cos(int64_t n, const float *x, float *y);     /* the same */
 
-/* x Phi(x): 3.9. Its approximation with tanh: 3 for x >= -1.3; the formula itself loses digits below,
+/* x Phi(x): 4.3. Its approximation with tanh: 3 for x >= -1.3; the formula itself loses digits below,
  * where it is within 3.8e-8. Their derivatives: 1.4e-7 and 1.3e-7 absolute. */
 void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);

@@ -183,7 +183,7 @@ static const char line[] = BODY({
     const real eps = c->attr[EPS].f, decay = c->attr[DECOUPLED].i ? 1 - lr * wd : 1, l2 = c->attr[DECOUPLED].i ? 0 : wd;
     const real rate = lr / (1 - pow(c->attr[BETA1].f, t)), root = 1 / sqrt(1 - pow(c->attr[BETA2].f, t));
     const real scale = absent(&c->in[6]) ? 1 : x6(0);
-    each([&](int64_t i) {
+    each([&](element i) {
         const real p = x0(i), g = fma(l2, p, scale * (real)x3(i));
         const real m = fma(b1, (real)x1(i), c1 * g), v = fma(b2, (real)x2(i), c2 * g * g);
         y0(i, fma(p, decay, -rate * m / fma(sqrt(v), root, eps)));

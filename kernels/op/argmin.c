@@ -35,9 +35,10 @@ static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .a
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const wide best = fold<least>((wide)x0(0), [&](int64_t i) { return x0(i); });
-    const int64_t first = fold<least>(
-        INT64_MAX, [&](int64_t i) { return x0(i) == best || (is_nan(best) && is_nan(x0(i))) ? i : INT64_MAX; });
+    const wide best = fold<least>((wide)x0(0), [&](element i) { return x0(i); });
+    const int64_t first = fold<least>(INT64_MAX, [&](element i) {
+        return x0(i) == best || (is_nan(best) && is_nan(x0(i))) ? (int64_t)i : INT64_MAX;
+    });
     once([&] { y0(0, first); });
 });
 

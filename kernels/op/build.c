@@ -227,6 +227,15 @@ b_cast(struct build *b, struct val *x, enum dtype d)
 }
 
 struct val *
+b_unrounded(struct build *b, const struct node *n)
+{
+    struct attr attr[OP_ATTR];
+    memcpy(attr, n->attr, sizeof *attr * (size_t)op_nattr(n->op));
+    attr_int(n->op, attr, "dtype", DT_F32);
+    return b_call(b, n->op, n->nin, n->in, attr);
+}
+
+struct val *
 b_wide(struct build *b, struct val *x)
 {
     return x && dtype_is_half(x->type.dtype) ? b_cast(b, x, DT_F32) : x;

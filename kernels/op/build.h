@@ -49,6 +49,8 @@ struct val *b_shift(struct build *b, struct val *x, double f);
 struct val *b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_cast(struct build *b, struct val *x, enum dtype d);
+/* The `unrounded` of operators whose attribute dtype says what their sums are rounded to. */
+struct val *b_unrounded(struct build *b, const struct node *n);
 /* Composites accumulate in f32 for f16 and bf16 operands and round once, as a fused kernel would. b_wide widens x at
  * the beginning, b_sum_wide sums on the way, b_narrow rounds at the end: y in the dtype of x, if that is a float. */
 struct val *b_wide(struct build *b, struct val *x);

@@ -29,6 +29,13 @@ fold(const struct call *c, struct val *x, const struct node *before)
     return c->attr[DTYPE].i == x->type.dtype ? x : NULL;
 }
 
+static enum follow
+follow(const struct call *c)
+{
+    return dtype_is_float((enum dtype)c->in[0].dtype) && dtype_is_float((enum dtype)c->out[0].dtype) ? FOLLOW_CAST
+                                                                                                     : FOLLOW_NONE;
+}
+
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -81,7 +88,8 @@ const struct op op_cast = {
     .linear_of = linear_of,
     .grad = grad,
     .fold = fold,
-    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_COPY},
+    .eltwise =
+        {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_COPY, .follow = follow},
     .kernel = variants,
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} dtype=bf16", "f32{4,6} dtype=f64", "i64{5} dtype=f32", "f32{5} dtype=i32", "bool{3} dtype=f32",

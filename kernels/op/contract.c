@@ -7,8 +7,6 @@
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 
-#include <string.h>
-
 enum { DTYPE };
 
 static int
@@ -34,15 +32,6 @@ static struct val *
 contract_transposed(struct build *b, const struct node *n)
 {
     return b_call(b, &op_contract, 2, (struct val *[]){n->in[1], n->in[0]}, n->attr);
-}
-
-static struct val *
-contract_unrounded(struct build *b, const struct node *n)
-{
-    struct attr attr[OP_ATTR];
-    memcpy(attr, n->attr, sizeof *attr * (size_t)op_nattr(n->op));
-    attr_int(n->op, attr, "dtype", DT_F32);
-    return b_call(b, &op_contract, 2, n->in, attr);
 }
 
 static int
@@ -126,7 +115,7 @@ const struct op op_contract = {
     .reduce = RED_SUM,
     .grad = contract_grad,
     .transposed = contract_transposed,
-    .unrounded = contract_unrounded,
+    .unrounded = b_unrounded,
     .saves = "01",
     .ref = contract_ref,
     .product = product,

@@ -8,13 +8,14 @@
 #include "kernels/op/op_impl.h"
 
 /* Attributes of all three, in this order; the gradients have a size more. */
-enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_SIZE };
+enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };
 
 #define CONV_ATTRS                                                                                                     \
     [CONV_STRIDE] = {"stride", ATTR_INTS, .doc = "how far a window moves; 1"},                                         \
     [CONV_PADDING] = {"padding", ATTR_INTS, .doc = "zeros around the image; 0"},                                       \
     [CONV_DILATION] = {"dilation", ATTR_INTS, .doc = "from one entry of a window to the next; 1"},                     \
-    [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"}
+    [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"},                     \
+    [CONV_TF32] = TF32_ATTR
 
 /* What the bodies of all three begin with: how a window moves, and what an entry of the kernel and a window say of
  * where they meet the image: places in memory, and rows and columns, that are added up. */
@@ -43,6 +44,9 @@ struct conv {
     void (*meet)(double *x, double *w, double *y);
 };
 int conv_walk(const struct conv *c, const struct attr *attr);
+
+/* How windows move by these attributes; which operand is what is the caller's to say. */
+void conv_windows(const struct attr *attr, struct convolution *w);
 
 /* Each entry of y is a sum over a window of all channels of its group. */
 double conv_flops(const struct type *w, const struct type *y);

@@ -43,6 +43,16 @@ conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
     return extent < reach ? -1 : (extent - reach) / stride + 1;
 }
 
+void
+conv_windows(const struct attr *attr, struct convolution *w)
+{
+    for (int i = 0; i < 2; i++) {
+        w->stride[i] = conv_pair(&attr[CONV_STRIDE], i, 1);
+        w->padding[i] = conv_pair(&attr[CONV_PADDING], i, 0);
+        w->dilation[i] = conv_pair(&attr[CONV_DILATION], i, 1);
+    }
+}
+
 /* The windows of one image channel c of group g and one kernel o; u, v are positions of the result. */
 struct plane {
     double *x, *w, *y;
@@ -52,18 +62,14 @@ struct plane {
 static void
 plane_walk(const struct plane *p, const struct attr *attr, void (*meet)(double *x, double *w, double *y))
 {
-    int64_t stride[2], padding[2], dilation[2];
-    for (int i = 0; i < 2; i++) {
-        stride[i] = conv_pair(&attr[CONV_STRIDE], i, 1);
-        padding[i] = conv_pair(&attr[CONV_PADDING], i, 0);
-        dilation[i] = conv_pair(&attr[CONV_DILATION], i, 1);
-    }
+    struct convolution at;
+    conv_windows(attr, &at);
     for (int64_t u = 0; u < p->result[0]; u++)
         for (int64_t v = 0; v < p->result[1]; v++)
             for (int64_t i = 0; i < p->kernel[0]; i++)
                 for (int64_t j = 0; j < p->kernel[1]; j++) {
-                    int64_t h = u * stride[0] + i * dilation[0] - padding[0];
-                    int64_t w = v * stride[1] + j * dilation[1] - padding[1];
+                    int64_t h = u * at.stride[0] + i * at.dilation[0] - at.padding[0];
+                    int64_t w = v * at.stride[1] + j * at.dilation[1] - at.padding[1];
                     if (h < 0 || h >= p->size[0] || w < 0 || w >= p->size[1]) continue;
                     meet(p->x + h * p->size[1] + w, p->w + i * p->kernel[1] + j, p->y + u * p->result[1] + v);
                 }
@@ -170,6 +176,13 @@ ref(const struct kcall *k)
     return conv_walk(&c, k->call->attr);
 }
 
+static void
+convolution(const struct call *c, struct convolution *w)
+{
+    *w = (struct convolution){.image = X, .kernel = W, .result = -1};
+    conv_windows(c->attr, w);
+}
+
 static double
 flops(const struct call *c)
 {
@@ -239,6 +252,7 @@ const struct op op_conv2d = {
     .saves = "01",
     .ref = ref,
     .product = product,
+    .convolution = convolution,
     .kernel = variants,
     .flops = flops,
     .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,

@@ -44,6 +44,13 @@ ref(const struct kcall *k)
     return conv_walk(&c, k->call->attr);
 }
 
+static void
+convolution(const struct call *c, struct convolution *w)
+{
+    *w = (struct convolution){.image = X, .kernel = -1, .result = DY};
+    conv_windows(c->attr, w);
+}
+
 static double
 flops(const struct call *c)
 {
@@ -111,6 +118,7 @@ const struct op op_conv2d_grad_w = {
     .saves = "01",
     .ref = ref,
     .product = product,
+    .convolution = convolution,
     .kernel = variants,
     .flops = flops,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,

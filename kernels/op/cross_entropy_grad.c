@@ -89,8 +89,12 @@ static const char line[] = BODY({
     const double s = c->attr[LABEL_SMOOTHING].f;
     const real m = x2(0), rest = x3(0), g = x4(0), there = 1 - s + s / n, elsewhere = s / n;
     const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
-    each_of([&](int64_t i) { return counts ? (exp(x0(i) - m - rest) - (i == label ? there : elsewhere)) * g : 0; },
-            [&](int64_t i, real v) { y0(i, v); });
+    each_of(
+        [&](element i) {
+            const real p = exp(x0(i) - m - rest);
+            return counts ? (p - (i == label ? there : elsewhere)) * g : 0;
+        },
+        [&](element i, real v) { y0(i, v); });
 });
 
 const struct op op_cross_entropy_grad = {

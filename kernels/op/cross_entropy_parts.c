@@ -94,8 +94,8 @@ static const struct kernel_variant variants[] = {
 
 static const char line[] = CE_LINE({
     const double m = x2(0), s = c->attr[LABEL_SMOOTHING].f;
-    const double sum = fold<sums>(0.0, [&](int64_t i) { return exp((real)(x0(i) - m)); });
-    const double below = s ? fold<sums>(0.0, [&](int64_t i) { return x0(i) - m; }) : 0;
+    const double sum = fold<sums>(0.0, [&](element i) { return exp((real)(x0(i) - m)); });
+    const double below = s ? fold<sums>(0.0, [&](element i) { return x0(i) - m; }) : 0;
     once([&] {
         const double target = here >= 0 && here < n ? (1 - s) * (x0(here) - m) : 0;
         y0(0, counts ? sum : 0);

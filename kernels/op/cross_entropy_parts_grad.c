@@ -96,9 +96,9 @@ static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = CE_LINE({
     const double m = x2(0), dsum = x3(0), dat = x4(0), s = c->attr[LABEL_SMOOTHING].f;
-    each([&](int64_t i) {
-        const double t = (i == here ? 1 - s : 0) + s / classes;
-        y0(i, counts ? exp((real)(x0(i) - m)) * dsum + (t ? t * dat : 0) : 0);
+    each([&](element i) {
+        const double p = exp((real)(x0(i) - m)), t = (i == here ? 1 - s : 0) + s / classes;
+        y0(i, counts ? p * dsum + (t ? t * dat : 0) : 0);
     });
 });
 

@@ -174,9 +174,9 @@ static const char line[] = BODY({
     const bool counts = label != c->attr[IGNORE_INDEX].i && label >= 0 && label < n;
     double most;
     double sum;
-    fold_exponentials<real>([&](int64_t i) { return x0(i); }, &most, &sum);
+    fold_exponentials<real>([&](element i) { return x0(i); }, &most, &sum);
     const double rest = log(sum);
-    const double below = s ? fold<sums>(0.0, [&](int64_t i) { return x0(i) - most; }) : 0;
+    const double below = s ? fold<sums>(0.0, [&](element i) { return x0(i) - most; }) : 0;
     once([&] {
         y0(0, counts ? rest - (1 - s) * (x0(label) - most) - (s ? s / n * below : 0) : 0);
         y1(0, counts ? most : 0);
@@ -201,7 +201,8 @@ const struct op op_cross_entropy_rows = {
     .lines = lines,
     .kernel = variants,
     .say = ce_say,
-    .flags = OP_HIDDEN | OP_TALLIES,
+    .halves = 1,
+    .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6", "f32{2,5,3} i32{2,3}<5 label_smoothing=0.25", "f32{7} i64{}<7",
                "bf16{3,4} i64{3}<4 ignore_index=2", "f32{2,17} i64{2}<17"},
 };

@@ -91,7 +91,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 }
 
 static const char line[] = BODY({
-    const double sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - x1(i)); });
+    const double sum = fold<sums>(0.0, [&](element i) { return exp(x0(i) - x1(i)); });
     once([&] { y0(0, sum); });
 });
 

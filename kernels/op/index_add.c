@@ -59,7 +59,9 @@ onto(struct build *b, const struct node *n, struct val *x)
 static const struct kernel_variant variants[] = {
     {"lists", .dense_in = true, .accepts = accepts, .prepare = lookup_prepare, .run = run}, {NULL}};
 
-static const char line[] = LOOKUP_SUM(0);
+static const char start[] = LOOKUP_START(0.0);
+static const char sum[] = LOOKUP_SUM(0.0);
+static const struct line_pass passes[] = {{.body = start, .writes = 1}, {.body = sum, .writes = 1}, {NULL}};
 
 const struct op op_index_add = {
     .name = "index_add",
@@ -74,7 +76,7 @@ const struct op op_index_add = {
     .onto = onto,
     .saves = "1",
     .ref = ref,
-    .line = line,
+    .pass = passes,
     .line_dims = lookup_entry_dims,
     .by_position = 1 << 1 | 1 << 2,
     .allows = lookup_allows,

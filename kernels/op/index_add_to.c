@@ -53,7 +53,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {
     {"lists", .dense_in = true, .accepts = accepts, .prepare = lookup_prepare, .run = run}, {NULL}};
 
-static const char line[] = LOOKUP_SUM(x0(i));
+static const char start[] = LOOKUP_START((double)x0(i));
+static const char sum[] = LOOKUP_SUM(x0(i));
+static const struct line_pass passes[] = {{.body = start, .writes = 1}, {.body = sum, .writes = 1}, {NULL}};
 
 const struct op op_index_add_to = {
     .name = "index_add_to",
@@ -67,7 +69,7 @@ const struct op op_index_add_to = {
     .grad = grad,
     .saves = "1",
     .ref = ref,
-    .line = line,
+    .pass = passes,
     .line_dims = lookup_entry_dims,
     .by_position = 1 << 1 | 1 << 2,
     .allows = lookup_allows,

@@ -22,7 +22,7 @@ ref(const struct kcall *k)
 
 static const char line[] = BODY({
     const int64_t count =
-        fold<sums>((int64_t)0, [&](int64_t i) { return (int64_t)(x0(i) != c->attr[IGNORE_INDEX].i); });
+        fold<sums>((int64_t)0, [&](element i) { return (int64_t)(x0(i) != c->attr[IGNORE_INDEX].i); });
     once([&] { y0(0, count); });
 });
 

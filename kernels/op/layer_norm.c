@@ -38,16 +38,17 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const fine mean = splitting<real>::of(fold_near<sums>(0.0, [&](int64_t i) { return x0(i); }) / n);
-    const auto d = [&](int64_t i) { return minus(x0(i), mean); };
-    const real rstd = 1 / sqrt(fold<sums>(0.0, [&](int64_t i) { return (double)d(i) * d(i); }) / n + c->attr[EPS].f);
+    const auto x = held([&](element i) { return x0(i); });
+    const fine mean = splitting<real>::of(fold_near<sums>(0.0, x) / n);
+    const auto d = [&](element i) { return minus(x(i), mean); };
+    const real rstd = 1 / sqrt(fold_squares(d) / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
     each_of(
-        [&](int64_t i) {
+        [&](element i) {
             const real v = d(i) * rstd;
             return (weight ? v * (real)x1(i) : v) + (real)x2(i);
         },
-        [&](int64_t i, real v) { y0(i, v); });
+        [&](element i, real v) { y0(i, v); });
 });
 
 const struct op op_layer_norm = {
@@ -69,7 +70,7 @@ const struct op op_layer_norm = {
     .line = line,
     .line_dims = norm_line_dims,
     .kernel = variants,
-    .flags = OP_WIDE,
+    .flags = OP_WIDE | OP_LEADS,
     .sample = {"f32{4,6} f32{6} f32{6}", "f32{2,3,5} - f32{5}", "f32{2,3,5} normalized_shape=3,5",
                "f32{3,17} f32{17} -", "bf16{4,7} bf16{7} bf16{7}"},
 };

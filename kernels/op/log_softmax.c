@@ -77,9 +77,10 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
-    const real most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return x0(i); });
-    const real rest = log(fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - most); }));
-    each([&](int64_t i) { y0(i, x0(i) - most - rest); });
+    const auto x = held([&](element i) { return x0(i); });
+    const real most = fold<greatest>((double)-INFINITY, x);
+    const real rest = log(fold<sums>(0.0, [&](element i) { return exp(x(i) - most); }));
+    each_of([&](element i) { return x(i) - most - rest; }, [&](element i, real v) { y0(i, v); });
 });
 
 const struct op op_log_softmax = {
@@ -96,6 +97,6 @@ const struct op op_log_softmax = {
     .line = line,
     .lines = lines,
     .kernel = variants,
-    .flags = OP_WIDE | OP_UNPLACED,
+    .flags = OP_WIDE | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{2,17}", "bf16{4,7} axis=0"},
 };

@@ -174,9 +174,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 }
 
 static const char line[] = BODY({
-    const double most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return x0(i); });
+    const double most = fold<greatest>((double)-INFINITY, [&](element i) { return x0(i); });
     const double m = most - most == 0 ? most : 0;
-    const double sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - m); });
+    const double sum = fold<sums>(0.0, [&](element i) { return exp(x0(i) - m); });
     once([&] { y0(0, m + log(sum)); });
 });
 

@@ -51,7 +51,12 @@ int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
 double lookup_flops(const struct call *c);
 int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* The body of a line of them: a line is an entry, to which comes what the ids that name it bring, in their order. */
+/* The passes of them, of which a line is an entry: first each gets where it begins, unless that is there already; then
+ * to some comes what the ids that name them bring, in their order. */
+#define LOOKUP_START(start)                                                                                            \
+    BODY({                                                                                                             \
+        if (!in_place()) each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); });   \
+    })
 #define LOOKUP_SUM(start)                                                                                              \
     BODY({                                                                                                             \
         const int64_t axis = c->attr[AXIS].i, me = place0(axis) + line;                                                \
@@ -64,18 +69,19 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
-        const auto names_me = [&](int64_t j) { return x1_nth(j) == me; };                                              \
         enum { EACH = 4 }; /* elements of a thread, at once */                                                         \
         for (int64_t base = 0; base < a.length; base += EACH * THREADS) {                                              \
             int64_t from[16], place[EACH];                                                                             \
             double sum[EACH];                                                                                          \
             bool placed = false;                                                                                       \
-            for (int e = 0; e < EACH; e++) {                                                                           \
-                const int64_t i = base + e * THREADS + rank();                                                         \
-                sum[e] = i < n ? first(i) : 0;                                                                         \
-            }                                                                                                          \
-            matching(count, names_me, [&](int64_t j) {                                                                 \
-                for (int e = 0; e < EACH && !placed; e++) {                                                            \
+            const auto begin = [&] {                                                                                   \
+                for (int e = 0; e < EACH; e++) {                                                                       \
+                    const int64_t i = base + e * THREADS + rank();                                                     \
+                    sum[e] = i < n ? first(i) : 0;                                                                     \
+                }                                                                                                      \
+            };                                                                                                         \
+            const auto find_places = [&] {                                                                             \
+                for (int e = 0; e < EACH; e++) {                                                                       \
                     const int64_t i = base + e * THREADS + rank();                                                     \
                     int64_t at[8];                                                                                     \
                     for (int d = 0; d < NDIM1; d++) from[axis + d] = 0;                                                \
@@ -84,13 +90,19 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
                         if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                     \
                     place[e] = x2_at(from);                                                                            \
                 }                                                                                                      \
-                placed = true;                                                                                         \
-                for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                           \
-                id_at(j, from + axis);                                                                                 \
-                const int64_t row = x2_at(from);                                                                       \
-                for (int e = 0; e < EACH; e++)                                                                         \
-                    if (base + e * THREADS + rank() < n) sum[e] += x2_from(place[e] + row);                            \
-            });                                                                                                        \
+            };                                                                                                         \
+            matching(                                                                                                  \
+                count, me, [&](int64_t j) { return x1_nth(j); },                                                       \
+                [&](int64_t j) {                                                                                       \
+                    if (!placed) begin(), find_places();                                                               \
+                    placed = true;                                                                                     \
+                    for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                       \
+                    id_at(j, from + axis);                                                                             \
+                    const int64_t row = x2_at(from);                                                                   \
+                    for (int e = 0; e < EACH; e++)                                                                     \
+                        if (base + e * THREADS + rank() < n) sum[e] += x2_from(place[e] + row);                        \
+                });                                                                                                    \
+            if (!placed) continue;                                                                                     \
             for (int e = 0; e < EACH; e++)                                                                             \
                 if (base + e * THREADS + rank() < n) y0(base + e * THREADS + rank(), sum[e]);                          \
         }                                                                                                              \

@@ -116,6 +116,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         add_to(b, &din[X], of_x[DX]);
     }
     if (dout[DB] && b_wants(n, DY)) add_to(b, &din[DY], b_expand(b, dout[DB], dy->type.ndim, dy->type.dim));
+    if (din[DY]) din[DY] = b_cast(b, din[DY], dy->type.dtype);
 }
 
 static const struct kernel_variant variants[] = {
@@ -124,22 +125,23 @@ static const struct kernel_variant variants[] = {
 /* Each row's gradient, its mean and 1 / deviation; then each column's sums, of its parts and of these. */
 static const char rows[] = BODY({
     const bool center = c->attr[CENTER].i, weight = !absent(&c->in[2]);
-    const fine mean = splitting<real>::of(center ? fold_near<sums>(0.0, [&](int64_t i) { return x0(i); }) / n : 0);
-    const auto d = [&](int64_t i) { return minus(x0(i), mean); };
-    const auto u = [&](int64_t i) { return weight ? x1(i) * (real)x2(i) : x1(i); };
-    const double squares = fold<sums>(0.0, [&](int64_t i) { return (double)d(i) * d(i); });
+    const auto x = held([&](element i) { return x0(i); });
+    const auto u = held([&](element i) { return weight ? x1(i) * (real)x2(i) : x1(i); });
+    const fine mean = splitting<real>::of(center ? fold_near<sums>(0.0, x) / n : 0);
+    const auto d = [&](element i) { return minus(x(i), mean); };
+    const double squares = fold_squares(d);
     const double rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
     const real r = rstd;
     const real sum = center ? fold_near<sums>(0.0, u) / n : 0;
-    const real sum_x = fold<sums>(0.0, [&](int64_t i) { return (double)u(i) * d(i); }) * rstd * rstd / n;
-    each_of([&](int64_t i) { return r * (u(i) - sum - d(i) * sum_x); }, [&](int64_t i, real v) { y0(i, v); });
+    const real sum_x = fold_products(u, d) * rstd * rstd / n;
+    each_of([&](element i) { return r * (u(i) - sum - d(i) * sum_x); }, [&](element i, real v) { y0(i, v); });
     keep(0, mean);
     keep(1, rstd);
 });
 static const char column_parts[] = BODY({
-    const auto product = [&](int64_t i) { return x1(i) * (minus(x0(i), kept<fine>(i, 0)) * (real)kept<double>(i, 1)); };
-    keep(0, fold_near<sums>(0.0, [&](int64_t i) { return product(from + i); }));
-    keep(1, fold_near<sums>(0.0, [&](int64_t i) { return x1(from + i); }));
+    const auto product = [&](element i) { return x1(i) * (minus(x0(i), kept<fine>(i, 0)) * (real)kept<double>(i, 1)); };
+    keep(0, fold_near<sums>(0.0, [&](element i) { return product(from + i); }));
+    keep(1, fold_near<sums>(0.0, [&](element i) { return x1(from + i); }));
 });
 static const char columns[] = BODY({
     const double products = fold_parts<sums>(0.0, [&](int64_t i) { return kept_part<double>(i, 0); });
@@ -159,7 +161,7 @@ column_dims(const struct call *c, bool *gone)
 
 static const struct line_pass passes[] = {
     {.body = rows, .dims = norm_line_dims, .writes = 1 << DX, .keeps = 2},
-    {.body = column_parts, .dims = column_dims, .keeps = 2, .parted = true},
+    {.body = column_parts, .dims = column_dims, .keeps = 2, .parted = true, .lanes = true},
     {.body = columns, .dims = column_dims, .writes = 1 << DW | 1 << DB},
     {NULL},
 };
@@ -181,6 +183,7 @@ const struct op op_norm_grad = {
     .saves = "012a",
     .ref = ref,
     .pass = passes,
+    .halves = 1 << DY,
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,6} f32{6}", "f32{2,3,5} f32{2,3,5} - dims=2", "f32{4,6} f32{4,6} - center=0",

@@ -19,7 +19,7 @@
 /* A body in C++ of a record's element or line; kernels/cuda/source.h says which words it has. */
 #define BODY(...) #__VA_ARGS__
 
-/* Of products: rille_allow_tf32() sets it. */
+/* Of products and convolutions: rille_allow_tf32() sets it. */
 #define TF32_ATTR                                                                                                      \
     {                                                                                                                  \
         "tf32", ATTR_BOOL, ATTR_HIDDEN,                                                                                \

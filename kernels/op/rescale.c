@@ -113,7 +113,7 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .run
 
 static const char line[] = BODY({
     const real f = x1(0);
-    each([&](int64_t i) { y0(i, f * (real)x0(i)); });
+    each([&](element i) { y0(i, f * (real)x0(i)); });
 });
 
 const struct op op_rescale = {

@@ -46,15 +46,16 @@ static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .acc
                                                  {NULL}};
 
 static const char line[] = BODY({
-    const double squares = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x0(i); });
+    const auto x = held([&](element i) { return x0(i); });
+    const double squares = fold_squares(x);
     const real rstd = 1 / sqrt(squares / n + c->attr[EPS].f);
     const bool weight = !absent(&c->in[1]);
     each_of(
-        [&](int64_t i) {
-            const real v = x0(i) * rstd;
+        [&](element i) {
+            const real v = x(i) * rstd;
             return weight ? v * (real)x1(i) : v;
         },
-        [&](int64_t i, real v) { y0(i, v); });
+        [&](element i, real v) { y0(i, v); });
 });
 
 const struct op op_rms_norm = {
@@ -77,6 +78,6 @@ const struct op op_rms_norm = {
     .line = line,
     .line_dims = norm_line_dims,
     .kernel = variants,
-    .flags = OP_WIDE,
+    .flags = OP_WIDE | OP_LEADS,
     .sample = {"f32{4,6} f32{6}", "f32{2,3,5}", "f32{2,3,5} f32{3,5}", "bf16{3,17} bf16{17}"},
 };

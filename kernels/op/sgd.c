@@ -174,7 +174,7 @@ static const char line[] = BODY({
     const real lr = x3(0), momentum = c->attr[MOMENTUM].f, decay = c->attr[WEIGHT_DECAY].f;
     const real scale = absent(&c->in[4]) ? 1 : x4(0);
     const bool none = absent(&c->in[1]), ahead = c->attr[NESTEROV].i;
-    each([&](int64_t i) {
+    each([&](element i) {
         const real p = x0(i), g = scale * (real)x2(i) + decay * p;
         const real m = none ? g : momentum * (real)x1(i) + g;
         y0(i, p - lr * (ahead ? g + momentum * m : m));

@@ -69,9 +69,10 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
-    const real most = fold<greatest>((double)-INFINITY, [&](int64_t i) { return x0(i); });
-    const real sum = fold<sums>(0.0, [&](int64_t i) { return exp(x0(i) - most); });
-    each_of([&](int64_t i) { return exp(x0(i) - most) / sum; }, [&](int64_t i, real v) { y0(i, v); });
+    const auto x = held([&](element i) { return x0(i); });
+    const real most = fold<greatest>((double)-INFINITY, x);
+    const real sum = fold<sums>(0.0, [&](element i) { return exp(x(i) - most); });
+    each_of([&](element i) { return exp(x(i) - most) / sum; }, [&](element i, real v) { y0(i, v); });
 });
 
 const struct op op_softmax = {
@@ -89,6 +90,6 @@ const struct op op_softmax = {
     .line = line,
     .lines = lines,
     .kernel = variants,
-    .flags = OP_WIDE | OP_UNPLACED,
+    .flags = OP_WIDE | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{3,17}", "bf16{4,7} axis=0"},
 };

@@ -60,8 +60,10 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
 static const char line[] = BODY({
-    const real sum = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x1(i); });
-    each([&](int64_t i) { y0(i, x0(i) * (x1(i) - sum)); });
+    const auto y = held([&](element i) { return x0(i); });
+    const auto g = held([&](element i) { return x1(i); });
+    const real sum = fold<sums>(0.0, [&](element i) { return (double)y(i) * g(i); });
+    each_of([&](element i) { return y(i) * (g(i) - sum); }, [&](element i, real v) { y0(i, v); });
 });
 
 const struct op op_softmax_grad = {

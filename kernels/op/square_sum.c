@@ -93,7 +93,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .run = run}, {NULL}};
 
 static const char line[] = BODY({
-    const double sum = fold<sums>(0.0, [&](int64_t i) { return (double)x0(i) * x0(i); });
+    const double sum = fold<sums>(0.0, [&](element i) { return (double)x0(i) * x0(i); });
     once([&] { y0(0, sum); });
 });
 

@@ -35,6 +35,7 @@ const struct op op_sum = {
     .linear = "0",
     .reduce = RED_SUM,
     .grad = grad,
+    .unrounded = b_unrounded,
     .folds = RED_SUM,
     .ref = reduce_ref,
     .kernel = variants,
