@@ -325,8 +325,9 @@ const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
 bool rille_tensor_has_value(const struct rille_tensor *t); /* in memory; else who reads it has it computed */
 bool rille_tensor_requires_grad(const struct rille_tensor *t);
-int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on); /* leaves of float dtype only */
-const char *rille_tensor_name(const struct rille_tensor *t);         /* NULL: none */
+/* Of leaves of a float dtype only. Compiled steps that hold it fit where this is as it was when they were traced. */
+int rille_tensor_set_requires_grad(struct rille_tensor *t, bool on);
+const char *rille_tensor_name(const struct rille_tensor *t); /* NULL: none */
 void rille_tensor_set_name(struct rille_tensor *t, const char *name);
 
 /* Computes the values of these tensors in one run, but for those that have theirs. */
@@ -360,9 +361,17 @@ int rille_tensor_auto(struct rille_tensor *leaf, bool on);
 /* In place: the leaf takes src's value (cast to its dtype, boxed to its layout; shapes must broadcast to it). Results
  * of the old value keep it. */
 int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
+/* The same for n leaves, all of them or none; *wrong (unless NULL) becomes the index of the one that could
+ * not. What looks at data that may be wrong, as an embedding does at ids, is computed at once, to that end. */
+int rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const *leaf,
+                         struct rille_tensor *const *src, int *wrong);
 /* to_global_: the leaf changes its layout and drops its gradient and that one's layout; older compiled steps do not
  * fit. */
 int rille_tensor_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
+/* The same for n leaves, all of them or none; *wrong (unless NULL) becomes the index of the one that could
+ * not. */
+int rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *const *leaf,
+                           const struct rille_layout *const *l, int *wrong);
 
 /* ---- gradients ---- */
 
@@ -390,9 +399,9 @@ bool rille_recomputes(const struct rille_session *s); /* is it on? */
 int rille_autocast(struct rille_session *s, const char *dtype);
 const char *rille_autocast_dtype(const struct rille_session *s); /* NULL: none */
 
-/* While on, products of f32 matrices on GPUs may round their factors to TF32 (a sign, 8 bits of exponent, 10 of
- * fraction), which tensor cores multiply; sums stay f32. Off at first; a trace keeps what was on when it was made. Has
- * no effect on a cpu. Returns what it was. */
+/* While on, products of f32 matrices and convolutions on GPUs may round their factors to TF32 (a sign, 8 bits of
+ * exponent, 10 of fraction), which tensor cores multiply; sums stay f32. Off at first; a trace keeps what was on when
+ * it was made. Has no effect on a cpu. Returns what it was. */
 bool rille_allow_tf32(struct rille_session *s, bool on);
 
 /* Adds an update (optimisers): op writes its first results over its first operands, which must be leaves; rille_step()
@@ -413,6 +422,8 @@ int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void
                    struct rille_live **out);
 /* The session calls undo when the run that asked for the number did not happen: it failed, or an interrupt ended it. */
 void rille_live_undo(struct rille_live *l, void (*undo)(void *arg));
+/* The step that is being traced asks l at each call, also where nothing reads it. E_STATE: none is. */
+int rille_live_ask(struct rille_live *l);
 void rille_live_free(struct rille_live **l);
 
 /* ---- graphs: compiled steps ---- */
@@ -593,7 +604,7 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    const int64_t *received; /* of more than 64 "meta" ranks: nrank is 0 */
+    const int64_t *received; /* of more than 64 "meta" ranks, each axis above three doubling them: nrank is 0 */
     const char *name;        /* "all-gather", ... */
     const char *steps;       /* text; of more than 8 "meta" ranks none */
     const char *handed_on;   /* of a sum between hosts: ", handed on in 2 legs, 4 chunks: 95.0 us between hosts, not
@@ -762,6 +773,9 @@ int rille_tokenizer_save(struct rille_tokenizer *t, const char *path); /* tokeni
 int rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **before, size_t *nbefore,
                              const uint32_t **after, size_t *nafter);
 int rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id); /* no part of plain text */
+/* What its tokenizer.json says of how batches of texts get one length, "truncation", "padding" or "truncation and
+ * padding", which encode does not do and save keeps; NULL: nothing. */
+const char *rille_tokenizer_batches(const struct rille_tokenizer *t);
 
 /* Learns a tokenizer of `size` ids, special ones last (reserved ones before, where the texts give no more), from texts
  * that the caller adds one by one. pattern NULL: GPT-2's. One thread at a time. */

@@ -35,6 +35,10 @@ return function(words, defaults)
     os.exit(code, true)
   end
 
+  check.that(type(words) == "table", "rille.args takes a list of words, as arg is, not %s", check.shown(words))
+  check.that(type(defaults) == "table", "rille.args takes a table of options, {name = default}, not %s", check.shown(defaults))
+  for i = 1, #words do check.text("rille.args", ("word %d"):format(i), words[i]) end
+  for i = 1, #defaults do check.text("rille.args", ("what argument %d is called"):format(i), defaults[i]) end
   local options, i, given = {}, 1, 0
   for name, value in pairs(defaults) do
     if type(name) == "string" then options[name] = value end
@@ -49,6 +53,7 @@ return function(words, defaults)
     elseif default == nil then
       stop(2, "unknown option %s", words[i])
     elseif default == false then
+      if words[i]:find("=", 1, true) then stop(2, "--%s takes no value", name) end
       options[name] = true
     else
       if not words[i]:find("=", 1, true) then i, value = i + 1, words[i + 1] end

@@ -11,8 +11,8 @@ local check = require "rille.check"
 
 return function(dtype, fn, ...)
   check.that(dtype == "bf16" or dtype == "f16", "rille.autocast: the dtype is \"bf16\" or \"f16\", not %s", check.shown(dtype))
-  check.that(type(fn) == "function" or type(fn) == "table", "rille.autocast takes a dtype and a function, not %s",
-    check.shown(fn))
+  local meta = debug.getmetatable(fn)
+  check.that(type(fn) == "function" or meta and meta.__call, "rille.autocast takes a dtype and a function, not %s", check.shown(fn))
   local was = rille._autocast(dtype)
   local undo <close> = setmetatable({}, {__close = function() rille._autocast(was) end})
   local results = table.pack(fn(...))

@@ -10,6 +10,11 @@ local check = {}
 
 local own = "=rille." -- how the chunks of Rille's own modules are called
 
+-- Is it a function of Rille's own modules?
+function check.is_own(fn)
+  return type(fn) == "function" and debug.getinfo(fn, "S").source:sub(1, #own) == own
+end
+
 -- The level, counted from the caller, of the nearest Lua function outside this folder; 0 when there is none.
 local function users_level()
   local level = 3
@@ -101,7 +106,8 @@ function check.divisors(n, good)
   return #told > 0 and table.concat(told, ", ") or "none"
 end
 
--- given, completed with the defaults. A default of check.none has no value but makes the name known.
+-- given, completed with the defaults. A default of check.none has no value but makes the name known; an option whose
+-- default is true or false is one of them.
 check.none = {}
 function check.options(who, given, defaults)
   local options = {}
@@ -113,6 +119,7 @@ function check.options(who, given, defaults)
     if defaults[name] == nil then
       check.fail("%s: no option is called '%s'; there are: %s", who, named(name), table.concat(sorted_keys(defaults), ", "))
     end
+    if type(defaults[name]) == "boolean" then check.flag(who, name, value) end
     options[name] = value
   end
   return options
@@ -146,10 +153,15 @@ function check.number(who, what, value, least)
   return value
 end
 
--- A list of parameters; a model is none, though it has one.
+-- A list of parameters, or of groups of them, without gaps; a model is none, though it has one.
 function check.parameters(who, list)
   check.that(type(list) == "table", "%s takes a list of parameters, not a %s", who, type(list))
   check.that(type(list.parameters) ~= "function", "%s takes a list of parameters: model:parameters(), not the model", who)
+  for i = 1, #list do check.that(list[i] ~= nil, "%s: entry %d of the list of parameters is nil", who, i) end
+  for key in pairs(list) do
+    check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s takes a list of parameters; this one has the key %s", who,
+      shown(key))
+  end
 end
 
 -- The name of a file or folder. The system would take it to end at a zero byte.
@@ -157,6 +169,11 @@ function check.path(who, what, value)
   check.that(type(value) == "string" and value ~= "", "%s: %s is wanted, not %s", who, what, value == "" and '""' or shown(value))
   local zero = value:find("\0", 1, true)
   check.that(not zero, "%s: the name %q has a zero byte", who, zero and value:sub(1, zero - 1) or value)
+  return value
+end
+
+function check.text(who, what, value)
+  check.that(type(value) == "string", "%s: %s is a text, not %s", who, what, shown(value))
   return value
 end
 

@@ -5,13 +5,15 @@
 --
 -- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, written under another name first: it is whole
 -- or is not there. It has a digest of its bytes. In a folder that workers write (--root) it says in which files of theirs
--- the values are, checkpoint-00000007-step-400.RANK.shard, which were there before. Tensors are called model.NAME, optimizer.NAME.SLOT and gradient.NAME;
--- all else (step, note, random state, options, where the data stand) is JSON in the metadata. Values are whole, so
--- layouts and meshes may differ between the two. A folder that a session saves into is its own until it ends.
+-- the values are, checkpoint-00000007-step-400.RANK.shard, which were there before. Tensors are called model.NAME,
+-- optimizer.NAME.SLOT and gradient.NAME; all else (step, note, random state, options, what the model computes with, where the
+-- data stand) is JSON in the metadata. Values are whole, so layouts and meshes may differ between the two, dtypes not. A folder
+-- that a session saves into is its own until it ends.
 
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
+local settings = require "rille.nn.settings"
 local state_text = require "rille.state_text"
 
 local checkpoint = {}
@@ -66,7 +68,7 @@ local function check_parts(who, parts, more)
   for name in pairs(more) do known[name] = check.none end
   check.that(type(parts) == "table", "%s: the parts are a table {model =, optimizer =, data =}, not %s", who, check.shown(parts))
   check.options(who, parts, known)
-  local methods = {model = "named_parameters", optimizer = "load_state_dict", data = "load_state"}
+  local methods = {model = "named_parameters", optimizer = "zero_grad", data = "load_state"}
   for name, method in pairs(methods) do
     local part = parts[name]
     check.that(part == nil or type(part) == "table" and part[method], "%s: %s is %s, which has no state", who, name, check.shown(part))
@@ -89,23 +91,68 @@ local function names_of(parts)
   return name_of, params
 end
 
--- What layers of ours say of themselves, by their paths: shapes do not tell of how many heads a weight is.
-local function said_by(model)
-  local says = {}
+-- Layers and models by their paths, with what they compute with: shapes do not tell of how many heads a weight is. Ours say
+-- it by their fields, and what a class names comes to it; with nothing: what its fields mean is not known.
+local function settings_of(model)
+  local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
-    local ours = m.__name:find("^nn%.") or m.__name:find("^models%.")
-    if ours and getmetatable(m) ~= rille.nn.Dropout then says[path] = ("%s(%s)"):format(m.__name, m:describe()) end
+    local class, named = settings.class_of(m), settings.named(m)
+    local with = class and settings.of(m) or named
+    for name, value in pairs(class and named or {}) do with[name] = value end
+    all[path] = {class = class, with = with}
   end
-  return says
+  return all
 end
 
--- Another class is none the worse for it, if its tensors are the same.
-local function check_said(model, saved, wrong)
-  local here = said_by(model)
-  for _, path in ipairs(check.sorted_keys(here)) do
-    local ours, theirs = here[path], type(saved) == "table" and saved[path]
-    if type(theirs) == "string" and theirs ~= ours and theirs:match("^[^(]*") == ours:match("^[^(]*") then
-      wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format("model" .. (path == "" and "" or "." .. path), ours, theirs)
+-- The names of two tables, sorted.
+local function either(a, b)
+  local names = {}
+  for _, t in ipairs{a, b} do
+    for name in pairs(t) do names[name] = true end
+  end
+  return check.sorted_keys(names)
+end
+
+-- Does one module differ from what was saved in its place? Complaints go to wrong. What a config says is enough of it.
+local function differs(name, here, saved, wrong)
+  local before = #wrong
+  if here.class ~= saved.class then
+    wrong[before + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, here.class, tostring(saved.class))
+    return true
+  end
+  for _, field in ipairs(either(here.with, saved.with)) do
+    local ours, theirs = here.with[field], saved.with[field]
+    if ours ~= theirs and (ours == ours or theirs == theirs) then
+      wrong[#wrong + 1] = ("'%s.%s' is %s here, %s in the checkpoint"):format(name, field, check.shown(ours), check.shown(theirs))
+    end
+  end
+  return #wrong > before
+end
+
+-- A layer without tensors that is on one side alone: what it computes is left out on the other, but for Dropout's.
+local function is_missing(name, ours, theirs, wrong)
+  local one = ours or theirs
+  if not one.with or one.class == rille.nn.Dropout.__name then return false end
+  local called = one.class or "a module of settings"
+  wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, ours and called or "nothing", theirs and called or "nothing")
+  return true
+end
+
+-- Complains of modules that are ours, or a user's that name their settings, on both sides, or there on one. A model that differs is told by its config: its layers
+-- follow from it.
+local function check_settings(model, saved, wrong)
+  if type(saved) ~= "table" then return end -- of a checkpoint from before there were any
+  local here, told = settings_of(model), {}
+  for _, path in ipairs(either(here, saved)) do
+    local ours, theirs = here[path], type(saved[path]) == "table" and saved[path] or nil
+    local name = path == "" and "model" or "model." .. path
+    local within = false
+    for above in pairs(told) do within = within or above == "" or path:sub(1, #above + 1) == above .. "." end
+    if not within and ours and theirs then
+      local alike = ours.with and type(theirs.with) == "table" and not ours.class == not theirs.class
+      told[path] = alike and differs(name, ours, theirs, wrong) or nil
+    elseif not within then
+      told[path] = is_missing(name, ours, theirs, wrong) or nil
     end
   end
 end
@@ -128,7 +175,7 @@ local function optimizer_numbers(opt, name_of)
   for name in pairs(opt.kind.options) do numbers.options[name] = opt[name] end
   for i, group in ipairs(opt.groups) do
     local own, params = {}, {}
-    for name in pairs(opt.kind.options) do own[name] = rawget(group, name) end
+    for name in pairs(opt.kind.options) do own[name] = rawget(group.own, name) end
     for k, p in ipairs(group.params) do params[k] = name_of[p] end
     numbers.groups[i] = {own = own, params = params}
   end
@@ -175,14 +222,14 @@ function checkpoint.save(dir, parts, options)
   check_parts(who, parts, {step = true, note = true})
   local o = check.options(who, options, {async = false, keep = check.none})
   if o.keep then check.count(who, "keep", o.keep) end
-  local step = check.whole(who, "step", parts.step or 0, 0)
+  local step = math.tointeger(check.whole(who, "step", parts.step or 0, 0))
   local name_of, params = names_of(parts)
   local tensors = {}
   each_tensor(parts, name_of, function(name, t) tensors[name] = t end)
   local partial = take_gradients(params, name_of, tensors)
   local seed, count = rille._random()
   local text, why = state_text.encode({step = step, note = parts.note, random = {seed = seed, count = count}, partial = partial,
-    said = parts.model and said_by(parts.model),
+    settings = parts.model and settings_of(parts.model),
     optimizer = parts.optimizer and optimizer_numbers(parts.optimizer, name_of), data = parts.data and parts.data:state()},
     "checkpoint")
   check.that(text, "%s: %s", who, why)
@@ -192,7 +239,8 @@ function checkpoint.save(dir, parts, options)
     torn[#torn + 1] = found[i][2]
     table.move(found[i].shards, 1, #found[i].shards, #torn + 1, torn)
   end
-  local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, last + 1, math.tointeger(step))
+  check.that(last + 1 < LAST, "%s: %s: there is no number after checkpoint %d", who, dir, last)
+  local path = ("%s/checkpoint-%08d-step-%d.safetensors"):format(dir, last + 1, step)
   rille._checkpoint(path, tensors, {METADATA, text}, torn, o.async)
 end
 
@@ -211,6 +259,8 @@ local function targets_of(contents, parts, name_of, params, partial, wrong)
       wrong[#wrong + 1] = ("'%s' is missing"):format(name)
     elseif shape_text(shape) ~= shape_text(t.shape) then
       wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, shape_text(t.shape), shape_text(shape))
+    elseif entry.dtype ~= t.dtype and not first then -- addends of halves are f32, put back they are halves
+      wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, t.dtype, entry.dtype)
     end
     targets[name] = t
   end
@@ -228,9 +278,25 @@ local function targets_of(contents, parts, name_of, params, partial, wrong)
   return targets
 end
 
+-- Is it what optimizer_numbers() gave?
+local function is_optimizer(saved)
+  if math.type(saved.steps) ~= "integer" or saved.steps < 0 or type(saved.options) ~= "table" or type(saved.groups) ~= "table" then
+    return false
+  end
+  for _, group in pairs(saved.groups) do
+    if type(group) ~= "table" or type(group.own) ~= "table" or type(group.params) ~= "table" then return false end
+    for _, name in pairs(group.params) do
+      if type(name) ~= "string" then return false end
+    end
+  end
+  return true
+end
+
 local function check_optimizer(opt, saved, name_of, wrong)
   if type(saved) ~= "table" then
     wrong[#wrong + 1] = "there is no optimizer in the checkpoint"
+  elseif not is_optimizer(saved) then
+    wrong[#wrong + 1] = "what the checkpoint says of the optimizer is nothing that a save writes"
   elseif saved.kind ~= opt.kind.name then
     wrong[#wrong + 1] = ("the optimizer is %s here, %s in the checkpoint"):format(opt.kind.name, tostring(saved.kind))
   else
@@ -248,22 +314,35 @@ end
 
 local function load_optimizer(opt, saved)
   opt.steps = saved.steps
-  for name, value in pairs(saved.options) do rawset(opt, name, value) end
+  for name, value in pairs(saved.options) do opt[name] = value end
   for i, group in ipairs(opt.groups) do
-    for name in pairs(opt.kind.options) do rawset(group, name, saved.groups[i].own[name]) end
+    for name in pairs(opt.kind.options) do group[name] = saved.groups[i].own[name] end
   end
+end
+
+-- Is it what a save says besides tensors?
+local function is_ours(saved)
+  local random = type(saved) == "table" and saved.random
+  if not (type(random) == "table" and math.type(random.seed) == "integer" and math.type(random.count) == "integer"
+    and type(saved.partial) == "table" and type(saved.step) == "number" and math.tointeger(saved.step)) then
+    return false
+  end
+  for _, gradient in pairs(saved.partial) do
+    if type(gradient) ~= "table" then return false end
+  end
+  return true
 end
 
 -- Everything is read and checked before anything is changed. nil and why: its values are damaged.
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
-  check.that(type(saved) == "table" and type(saved.random) == "table" and type(saved.partial) == "table", "%s: %s: it is not a checkpoint of a training", who, path)
+  check.that(is_ours(saved), "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
   local wrong = {}
   if parts.optimizer then check_optimizer(parts.optimizer, saved.optimizer, name_of, wrong) end
   local targets = targets_of(contents, parts, name_of, params, saved.partial, wrong)
-  if parts.model and #wrong == 0 then check_said(parts.model, saved.said, wrong) end
+  if parts.model and #wrong == 0 then check_settings(parts.model, saved.settings, wrong) end
   local why = parts.data and parts.data:refuses(saved.data)
   if why then wrong[#wrong + 1] = "data: " .. why end
   check.that(#wrong == 0, "%s: %s: %s", who, path, check.told(wrong))
@@ -277,19 +356,20 @@ local function load_file(who, path, parts)
     if not tostring(values):find("damaged", 1, true) then error(values, 0) end
     return nil, tostring(values)
   end
-  rille.no_grad(function()
-    for name, t in pairs(targets) do
-      if not name:find("^gradient%.") then t:copy_(values[name]) end
-    end
-  end)
+  local gradients, list = {}, {}
   for _, p in ipairs(params) do
     local value = values["gradient." .. name_of[p]]
-    p.grad = value and gradient_of(p, value, saved.partial[name_of[p]])
+    gradients[p] = value and gradient_of(p, value, saved.partial[name_of[p]])
   end
+  for _, name in ipairs(check.sorted_keys(targets)) do
+    if not name:find("^gradient%.") then list[#list + 1] = {name, targets[name], values[name]} end
+  end
+  rille._take(("%s: %s"):format(who, path), list)
+  for _, p in ipairs(params) do p.grad = gradients[p] end
   if parts.optimizer then load_optimizer(parts.optimizer, saved.optimizer) end
   if parts.data then parts.data:load_state(saved.data) end
   rille._random(saved.random.seed, saved.random.count)
-  return saved.step, saved.note
+  return math.tointeger(saved.step), saved.note
 end
 
 function checkpoint.load(dir, parts, options)

@@ -55,7 +55,7 @@ end
 
 -- The batches of an epoch, counted from 0: for x, y in loader:epoch(3) do
 function methods:epoch(epoch)
-  local one = setmetatable({running = epoch, at = 0}, {__index = self})
+  local one = setmetatable({running = math.tointeger(check.whole(self.who .. ":epoch", "the epoch", epoch, 0)), at = 0}, {__index = self})
   return function() return one:advance() end
 end
 
@@ -65,18 +65,26 @@ local meta = {__index = methods, __len = epochs.count, __call = epochs.call}
 function data.loader(given)
   local who = "rille.data.loader"
   check.that(type(given) == "table", "%s takes a table: {x, y, batch = 64}", who)
-  local tensors, named = {}, {}
+  local tensors, named, least, most = {}, {}, 1, 0
   for key, value in pairs(given) do
-    if math.type(key) == "integer" then tensors[key] = value else named[key] = value end
+    if math.type(key) == "integer" then
+      tensors[key], least, most = value, math.min(least, key), math.max(most, key)
+    else
+      named[key] = value
+    end
   end
   local self = check.options(who, named, {batch = check.none, shuffle = false, seed = 0, drop_last = false, sbp = check.none})
   check.count(who, "batch", self.batch)
-  check.that(#tensors > 0, "%s: there is no tensor", who)
-  for i, t in ipairs(tensors) do
+  check.that(math.type(self.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(self.seed))
+  check.that(least == 1, "%s: entries count from 1, as lists do; there is one at %d", who, least)
+  check.that(most > 0, "%s: there is no tensor", who)
+  for i = 1, most do
+    local t = tensors[i]
     check.that(layout.is_tensor(t) and t.ndim > 0, "%s: entry %d is not a tensor with rows", who, i)
     check.that(#t == #tensors[1], "%s: tensor %d has %d rows, the first %d", who, i, #t, #tensors[1])
   end
-  self.who, self.tensors, self.size, self.same = who, tensors, #tensors[1], {batch = self.batch}
+  self.who, self.tensors, self.size = who, tensors, #tensors[1]
+  self.same = {batch = self.batch, shuffle = self.shuffle, drop_last = self.drop_last}
   epochs.start(self)
   check.that(self.size >= self.batch or not self.drop_last, "%s: %d rows are less than one batch of %d", who, self.size,
     self.batch)

@@ -1,5 +1,7 @@
 -- layout.lua - small questions about tensors and where they lie.
 
+local check = require "rille.check"
+
 local layout = {}
 
 local tensor_type
@@ -14,6 +16,12 @@ function layout.is_placement(v)
   if type(v) ~= "userdata" then return false end
   placement_type = placement_type or debug.getmetatable(require("rille").zeros({}).placement)
   return debug.getmetatable(v) == placement_type
+end
+
+-- Of an option that need not be there.
+function layout.check_placement(who, place)
+  check.that(place == nil or layout.is_placement(place), "%s: placement is one that rille.placement gives, not %s", who,
+    check.shown(place))
 end
 
 local floats = {f32 = true, f64 = true, bf16 = true, f16 = true}

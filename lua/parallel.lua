@@ -84,7 +84,7 @@ local function read_parameter(name, t, entry)
   check_keys(name, entry, parameter_keys, "parameter")
   local placement = entry.placement or t.placement
   local sbp = entry.sbp or #placement.shape == #t.placement.shape and t.sbp or layout.whole(placement)
-  local set = {tensor = t, placement = placement, sbp = tried(name, t, placement, sbp)}
+  local set = {name = name, tensor = t, placement = placement, sbp = tried(name, t, placement, sbp)}
   for _, key in ipairs{"state", "gradient"} do
     if entry[key] then set[key] = {placement = placement, sbp = tried(name, t, placement, entry[key])} end
   end
@@ -157,13 +157,17 @@ end
 
 -- Layouts of state and gradients, pins: those of the last recipe are gone. zero: what the recipe says of it, or nil.
 local function set(model, what, zero)
+  local list = {}
+  for _, s in ipairs(what.parameters) do
+    if not layout.equal(s.tensor, s) then list[#list + 1] = {s.name, s.tensor, {placement = s.placement, sbp = s.sbp}} end
+  end
+  rille._lay("rille.parallel", list)
   for _, m in ipairs(model:modules()) do pin.of[m] = nil end
   for _, p in ipairs(model:parameters()) do
     layout.rest(p)
     layout.set_zero(p, zero)
   end
   for _, s in ipairs(what.parameters) do
-    if not layout.equal(s.tensor, s) then s.tensor:to_global_{placement = s.placement, sbp = s.sbp} end
     layout.set_apart(s.tensor, s.state, s.gradient)
   end
   for _, s in ipairs(what.pins) do

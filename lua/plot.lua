@@ -139,6 +139,9 @@ return function(path, series, options)
   check.that(not ending or ending:lower() == ".svg", "rille.plot writes an SVG: the name of an .svg file is wanted, not %s", check.shown(path))
   check.that(type(series) == "table", "rille.plot takes {name = {numbers}}, not %s", check.shown(series))
   local o = check.options("rille.plot", options, {title = check.none, x = check.none, y = check.none, log = false})
+  for _, name in ipairs{"title", "x", "y"} do
+    if o[name] ~= nil then check.text("rille.plot", name, o[name]) end
+  end
   local all = {}
   for _, name in ipairs(check.sorted_keys(series)) do
     all[#all + 1] = {name = name, points = thinned(points_of(name, series[name] or series[math.tointeger(name)], o.log))}

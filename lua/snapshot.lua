@@ -36,6 +36,7 @@ function M.restore(number)
     if later > number then M.kept[later] = nil end
   end
   for _, back in ipairs(kept.back) do back() end
+  rille._generation() -- steps that were traced since hold what is gone: a slot that an option wanted
   return copy(kept.note, {}, "note")
 end
 

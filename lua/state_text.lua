@@ -46,7 +46,7 @@ end
 local kinds = {number = number_of, string = text_of, boolean = tostring, table = table_of}
 function encode(v, path)
   local kind = kinds[type(v)]
-  if not kind then error({("%s is a %s: numbers, texts, booleans and tables of them can be written"):format(path, type(v))}) end
+  if not kind then error({("%s is %s: numbers, texts, booleans and tables of them can be written"):format(path, check.shown(v))}) end
   if type(v) == "string" and not utf8.len(v) then error({path .. " is a text that is not UTF-8"}) end
   return kind(v, path)
 end

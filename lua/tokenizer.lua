@@ -58,7 +58,11 @@ function tokenizer.train(texts, given)
   if type(texts) == "string" or type(texts) == "table" and texts.file then texts = {texts} end
   check.that(type(texts) == "table" and #texts > 0, "%s: a list of texts or files is wanted, not %s", who, check.shown(texts))
   local trainer = rille._trainer(o.pattern, special)
-  for _, from in ipairs(texts) do trainer:add(text_of(who, from)) end
+  for key in pairs(texts) do
+    check.that(math.type(key) == "integer" and key >= 1 and key <= #texts, "%s: a list of texts or files is wanted; this one has the key %s",
+      who, check.shown(key))
+  end
+  for i = 1, #texts do trainer:add(text_of(who, texts[i])) end
   return trainer:finish(o.size)
 end
 

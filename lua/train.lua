@@ -19,8 +19,15 @@ local train = {}
 
 local methods = {}
 
+local function check_step(who, step)
+  local meta = type(step) == "userdata" and debug.getmetatable(step)
+  check.that(step == nil or meta and meta.__name == "rille.graph", "%s: the step is one that rille.graph gives, not %s", who,
+    check.shown(step))
+end
+
 -- The share of device time in which devices worked, in the last run of a compiled step; nil without one.
 local function busy_share(step)
+  check_step("rille.train.busy_share", step)
   if not step then return nil end
   local stats = step:stats()
   if stats.step_time <= 0 then return nil end
@@ -66,6 +73,10 @@ end
 
 -- After step `at` (from 1) of `samples` samples.
 function methods:update(at, loss, samples)
+  local who = "rille.train.progress: update"
+  check.whole(who, "the step", at, 0)
+  check.that(type(loss) == "number", "%s: the loss is a number, not %s", who, check.quoted(loss))
+  check.number(who, "the number of samples", samples, 0)
   local now = rille.clock()
   self.samples = self.samples + samples
   local due = at == self.total
@@ -89,6 +100,11 @@ function train.progress(given)
   local self = check.options("rille.train.progress", given, {total = check.none, step = check.none, file = io.stderr,
     unit = "samples", flops = check.none})
   check.count("rille.train.progress", "total", self.total)
+  check_step("rille.train.progress", self.step)
+  check.text("rille.train.progress", "unit", self.unit)
+  local file = self.file
+  check.that(io.type(file) == "file" or type(file) == "table" and type(file.write) == "function" and type(file.flush) == "function",
+    "rille.train.progress: file is an open file, not %s", check.shown(self.file))
   if self.flops then
     check.number("rille.train.progress", "flops", self.flops, 0)
     train.peak()

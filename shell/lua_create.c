@@ -154,15 +154,15 @@ create_shape(lua_State *L)
     return source_call(L, &src, options_behind(L, 1, i));
 }
 
-/* The value of full, which is the second argument, is one of the dtype that the options name. */
+/* The number at i is one of the dtype that the options name. */
 static void
-full_fits(lua_State *L, int options)
+number_fits(lua_State *L, const char *who, int i, int options)
 {
     char scalar[8];
     if (!lua_istable(L, options) || lua_getfield(L, options, "dtype") != LUA_TSTRING) return;
     const struct value_kind *kind = value_kind(lua_tostring(L, -1));
-    if (kind && kind->store(scalar, lua_isinteger(L, 2), lua_tointeger(L, 2), lua_tonumber(L, 2)))
-        complain(L, "full: %s does not fit in %s", number_text(L, 2), kind->name);
+    if (kind && kind->store(scalar, lua_isinteger(L, i), lua_tointeger(L, i), lua_tonumber(L, i)))
+        complain(L, "%s: %s does not fit in %s", who, number_text(L, i), kind->name);
     lua_pop(L, 1);
 }
 
@@ -179,7 +179,7 @@ create_full(lua_State *L)
     }
     source_number(L, &src, "value", 2);
     int options = options_behind(L, 1, 3);
-    full_fits(L, options);
+    number_fits(L, "full", 2, options);
     return source_call(L, &src, options);
 }
 
@@ -197,7 +197,12 @@ create_randint(lua_State *L)
     src.ndim = shape_read(L, &i, src.who, src.shape);
     source_number(L, &src, "lo", 1);
     source_number(L, &src, "hi", 2);
-    return source_call(L, &src, options_behind(L, 3, i));
+    int options = options_behind(L, 3, i);
+    number_fits(L, "randint", 1, options);
+    lua_pushinteger(L, lua_tointeger(L, 2) - 1); /* the greatest there is */
+    number_fits(L, "randint", lua_gettop(L), options);
+    lua_pop(L, 1);
+    return source_call(L, &src, options);
 }
 
 static int
@@ -323,6 +328,23 @@ pack_value(struct pack *p, int i)
     p->at += p->kind->bytes;
 }
 
+/* Of n values and nothing else: options that stand among them would not be read. Looks at what Lua keeps behind the
+ * last value, which is what has names in a table that was written down. */
+static void
+check_values(lua_State *L, int i, int64_t n)
+{
+    if (n)
+        lua_pushinteger(L, (lua_Integer)n);
+    else
+        lua_pushnil(L);
+    for (; lua_next(L, i); lua_pop(L, 1))
+        if (lua_type(L, -2) != LUA_TNUMBER || lua_tonumber(L, -2) < 1 || lua_tonumber(L, -2) > (double)n)
+            complain(L,
+                     "tensor: values are lists, of entries from 1 to %d here; found also %s as a key; options are a "
+                     "second table",
+                     (int)n, what_is(L, -2));
+}
+
 static void
 pack_table(struct pack *p, int i, int depth)
 {
@@ -336,6 +358,7 @@ pack_table(struct pack *p, int i, int depth)
     if ((int64_t)lua_rawlen(L, i) != p->shape[depth])
         complain(L, "tensor: the tables are ragged: one of dimension %d has %d entries, the first has %d", depth,
                  (int)lua_rawlen(L, i), (int)p->shape[depth]);
+    check_values(L, i, p->shape[depth]);
     for (int64_t k = 1; k <= p->shape[depth]; k++) {
         lua_rawgeti(L, i, k);
         pack_table(p, lua_gettop(L), depth + 1);

@@ -60,6 +60,35 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
     lua_setfield(L, -2, key);
 }
 
+/* What the core tells of many at one address shares one table, which is in the table at `lists`. True: it is there, and
+ * set. */
+static bool
+is_shared(lua_State *L, const char *key, const void *address, int lists)
+{
+    if (lua_rawgetp(L, lists, address) != LUA_TNIL) {
+        lua_setfield(L, -2, key);
+        return true;
+    }
+    lua_pop(L, 1);
+    return false;
+}
+
+/* The field of the table at the top is what is at this address. */
+static void
+share(lua_State *L, const char *key, const void *address, int lists)
+{
+    lua_getfield(L, -1, key);
+    lua_rawsetp(L, lists, address);
+}
+
+static void
+set_layouts(lua_State *L, const char *key, int n, const char *const *list, int lists)
+{
+    if (is_shared(L, key, list, lists)) return;
+    set_strings(L, key, n, list);
+    share(L, key, list, lists);
+}
+
 /* Of each output {shape =, part =}. */
 static void
 set_results(lua_State *L, const struct rille_explain_op *op)
@@ -77,7 +106,34 @@ set_results(lua_State *L, const struct rille_explain_op *op)
 }
 
 static void
-push_op(lua_State *L, const struct rille_explain_op *op)
+push_candidate(lua_State *L, const struct rille_explain_op *op, const struct rille_explain_candidate *c, int lists)
+{
+    lua_createtable(L, 0, 5);
+    set_layouts(L, "inputs", op->ninput, c->inputs, lists);
+    set_layouts(L, "outputs", op->noutput, c->outputs, lists);
+    set_integer(L, "bytes", c->bytes);
+    set_integer(L, "owed", c->owed);
+    if (c->regret >= 0) set_integer(L, "regret", c->regret);
+    if (c->regret >= 0 && c->regret_high < INT64_MAX) set_integer(L, "regret_high", c->regret_high);
+    lua_pushnumber(L, c->share);
+    lua_setfield(L, -2, "share");
+}
+
+static void
+set_ops_candidates(lua_State *L, const struct rille_explain_op *op, int lists)
+{
+    if (op->candidates && is_shared(L, "candidates", op->candidates, lists)) return;
+    lua_createtable(L, op->ncandidate, 0);
+    for (int k = 0; k < op->ncandidate; k++) {
+        push_candidate(L, op, &op->candidates[k], lists);
+        lua_rawseti(L, -2, k + 1);
+    }
+    lua_setfield(L, -2, "candidates");
+    if (op->candidates) share(L, "candidates", op->candidates, lists);
+}
+
+static void
+push_op(lua_State *L, const struct rille_explain_op *op, int lists)
 {
     lua_createtable(L, 0, 6);
     set_string(L, "name", op->name);
@@ -85,21 +141,7 @@ push_op(lua_State *L, const struct rille_explain_op *op)
     set_strings(L, "inputs", op->ninput, op->inputs);
     set_strings(L, "outputs", op->noutput, op->outputs);
     set_results(L, op);
-    lua_createtable(L, op->ncandidate, 0);
-    for (int k = 0; k < op->ncandidate; k++) {
-        const struct rille_explain_candidate *c = &op->candidates[k];
-        lua_createtable(L, 0, 5);
-        set_strings(L, "inputs", op->ninput, c->inputs);
-        set_strings(L, "outputs", op->noutput, c->outputs);
-        set_integer(L, "bytes", c->bytes);
-        set_integer(L, "owed", c->owed);
-        if (c->regret >= 0) set_integer(L, "regret", c->regret);
-        if (c->regret >= 0 && c->regret_high < INT64_MAX) set_integer(L, "regret_high", c->regret_high);
-        lua_pushnumber(L, c->share);
-        lua_setfield(L, -2, "share");
-        lua_rawseti(L, -2, k + 1);
-    }
-    lua_setfield(L, -2, "candidates");
+    set_ops_candidates(L, op, lists);
     if (!op->call) return;
     set_string(L, "call", op->call);
     lua_pushboolean(L, op->in_parts);
@@ -222,10 +264,12 @@ static int
 make_explain(lua_State *L)
 {
     const struct rille_explain *x = lua_touserdata(L, 1);
+    lua_newtable(L);
+    int lists = lua_gettop(L);
     lua_createtable(L, 0, 4);
     lua_createtable(L, x->nop, 0);
     for (int k = 0; k < x->nop; k++) {
-        push_op(L, &x->ops[k]);
+        push_op(L, &x->ops[k], lists);
         lua_rawseti(L, -2, k + 1);
     }
     lua_setfield(L, -2, "ops");

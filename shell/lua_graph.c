@@ -5,7 +5,7 @@
  * fits, fn is called once with the pieces that the core gives, and what it did is kept. Results that are no tensors are
  * given again as they were traced.
  *
- * User values of the userdata: 1, the function; 2, a list with {args = , results = , n = } for each trace. */
+ * User values: 1, the function; 2, a list with {args = , results = , conditions = } for each trace; 3: shell.h. */
 #include "shell/shell.h"
 
 #include <stdlib.h>
@@ -260,8 +260,10 @@ find_trace(lua_State *L, struct graph *g, int nin, struct rille_tensor *const *i
         lua_rawgeti(L, -1, k + 1);
         lua_getfield(L, -1, "args");
         lua_pushvalue(L, pattern);
-        if (same_pattern(L)) found = k;
-        lua_pop(L, 3);
+        bool same = same_pattern(L);
+        lua_pop(L, 2);
+        if (same && conditions_hold(L)) found = k;
+        lua_pop(L, 1);
     }
     lua_pop(L, 1);
     return found;
@@ -336,10 +338,11 @@ trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct
     struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *out[MAX_TENSORS];
     push_call(L, last, nin, in, g);
+    conditions_begin(L);
     shell_of(L)->tracing = g;
     int failed = lua_pcall(L, last - 1, LUA_MULTRET, 0);
     shell_of(L)->tracing = NULL;
-    if (failed) {
+    if (conditions_end(L, failed)) {
         rille_trace_abort(s);
         lua_error(L);
     }
@@ -368,11 +371,12 @@ make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor
     } while (!g->trace[g->ntrace]);
     int results = lua_gettop(L);
     lua_getiuservalue(L, 1, 2);
-    lua_createtable(L, 0, 2);
+    lua_createtable(L, 0, 3);
     lua_pushvalue(L, pattern);
     lua_setfield(L, -2, "args");
     push_pattern(L, pattern + 1, results);
     lua_setfield(L, -2, "results");
+    conditions_give(L);
     lua_rawseti(L, -2, g->ntrace + 1);
     lua_settop(L, pattern);
     lua_gc(L, LUA_GCCOLLECT); /* what the trace made goes now: the first run, too, may write variables over */
@@ -791,4 +795,5 @@ graph_open(lua_State *L)
     lua_setfield(L, -2, "certificate");
     lua_pushcfunction(L, graph_zero);
     lua_setfield(L, -2, "_graph_zero");
+    conditions_open(L);
 }

@@ -119,7 +119,7 @@ live_new(lua_State *L)
     return 1;
 }
 
-/* rille._counter(table, key): counts the runs that it is asked for, but for those that did not happen. */
+/* rille._counter(table, key): counts the calls of the step that is being traced, but for those that did not happen. */
 static int
 counter_new(lua_State *L)
 {
@@ -130,7 +130,9 @@ counter_new(lua_State *L)
     lua_insert(L, 1);
     lua_rawseti(L, 1, 2);
     lua_rawseti(L, 1, 1);
-    rille_live_undo(live_push(L, counter_ask), counter_undo);
+    struct rille_live *counter = live_push(L, counter_ask);
+    rille_live_undo(counter, counter_undo);
+    check(L, rille_live_ask(counter));
     return 1;
 }
 

@@ -293,8 +293,9 @@ sbp_default(lua_State *L, const struct rille_place *p, const struct rille_layout
 bool
 layout_auto(lua_State *L, int i)
 {
-    bool is = lua_istable(L, i) && lua_getfield(L, i, "sbp") == LUA_TSTRING && !strcmp(lua_tostring(L, -1), "auto");
-    if (lua_istable(L, i)) lua_pop(L, 1);
+    if (!lua_istable(L, i)) return false;
+    bool is = lua_getfield(L, i, "sbp") == LUA_TSTRING && !strcmp(lua_tostring(L, -1), "auto");
+    lua_pop(L, 1);
     return is;
 }
 

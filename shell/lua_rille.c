@@ -16,7 +16,7 @@ static const char kind_key[NKIND]; /* keys in the registry: the metatables */
 void *
 kind_new(lua_State *L, enum kind kind, size_t size)
 {
-    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 2 : 0);
+    void *u = lua_newuserdatauv(L, size, kind == KIND_GRAPH ? 3 : 0);
     memset(u, 0, size);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &kind_key[kind]);
     lua_setmetatable(L, -2);
@@ -146,7 +146,7 @@ autocast(lua_State *L)
     return 1;
 }
 
-/* rille.allow_tf32([on]): whether products on GPUs may round f32 factors to TF32, before this call. */
+/* rille.allow_tf32([on]): whether products and convolutions on GPUs may round f32 factors to TF32, before this call. */
 static int
 allow_tf32(lua_State *L)
 {
@@ -529,6 +529,7 @@ open_module(lua_State *L)
     graph_open(L);
     live_open(L);
     explain_open(L);
+    leaves_open(L);
     files_open(L);
     tokens_open(L);
     tokenizers_open(L);

@@ -31,7 +31,8 @@ tensor_check(lua_State *L, int i, const char *who)
     return t;
 }
 
-/* The tensor at i, or the list of tensors. */
+/* The tensor at i, or the list of tensors: a table, or one that cannot be written and shows another
+ * (lua/optim/optimizer.lua), which holds them. */
 void
 tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n)
 {
@@ -40,12 +41,21 @@ tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor *
         out[(*n)++] = tensor_check(L, i, who);
         return;
     }
-    int len = (int)lua_rawlen(L, i);
-    if (len > max) complain(L, "%s: at most %d tensors are possible, found %d", who, max, len);
-    for (int k = 1; k <= len; k++, lua_pop(L, 1)) {
-        lua_rawgeti(L, i, k);
+    lua_pushvalue(L, i);
+    if (luaL_getmetafield(L, -1, "__index") != LUA_TNIL) {
+        if (lua_istable(L, -1) && !lua_rawlen(L, -2))
+            lua_replace(L, -2);
+        else
+            lua_pop(L, 1);
+    }
+    lua_Unsigned len = lua_rawlen(L, -1);
+    if (len > (lua_Unsigned)max)
+        complain(L, "%s: at most %d tensors are possible, found %d", who, max, len > INT_MAX ? INT_MAX : (int)len);
+    for (lua_Unsigned k = 1; k <= len; k++, lua_pop(L, 1)) {
+        lua_rawgeti(L, -1, (lua_Integer)k);
         out[(*n)++] = tensor_check(L, -1, who);
     }
+    lua_pop(L, 1);
 }
 
 static const char shape_meta; /* key in the registry: what shapes print and compare by */

@@ -57,6 +57,18 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
+/* Readers of such files differ in whether they do this: a user should not have to count ids to find out. */
+static void
+warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
+{
+    const char *what = rille_tokenizer_batches(t);
+    if (!what) return;
+    lua_pushfstring(L, "%s: encode does without the %s of this file: it gives all ids of a text and no others", path,
+                    what);
+    lua_warning(L, lua_tostring(L, -1), 0);
+    lua_pop(L, 1);
+}
+
 /* rille._tokenizer(path, pattern, special, ids of special) */
 static int
 tokenizer(lua_State *L)
@@ -69,6 +81,7 @@ tokenizer(lua_State *L)
     const int64_t *ids = special_ids(L, 4, who, n);
     struct rille_tokenizer **t = kind_new(L, KIND_TOKENIZER, sizeof *t);
     check_as(L, who, rille_tokenizer_open(path, pattern, n, special, ids, t));
+    warn_of_batches(L, path, *t);
     return 1;
 }
 

@@ -467,6 +467,7 @@ run_program(const struct program *p)
     lua_State *L = luaL_newstate();
     if (!L) return fputs("rille: out of memory\n", stderr), 1;
     luaL_openlibs(L);
+    lua_warning(L, "@on", 0); /* warn("@off") silences them */
     text_only_open(L);
     lua_gc(L, LUA_GCINC, 120, 800,
            0); /* handles that nobody uses keep buffers: sooner than Lua would for its own sake */

@@ -181,7 +181,8 @@ struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL
 struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
-int index_get(lua_State *L); /* x[key], x[key] = v for what is no name */
+void leaves_open(lua_State *L); /* lua_leaves.c, into the module table at the top: variables that change together */
+int index_get(lua_State *L);    /* x[key], x[key] = v for what is no name */
 int index_set(lua_State *L);
 int index_pairs(lua_State *L);
 void index_open(lua_State *L); /* split, chunk */
@@ -212,6 +213,17 @@ void create_open(lua_State *L);
 void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* i may hold nil or none */
 void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
 int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; moves *i */
+
+/* ---- lua_conditions.c; the graph is at index 1 ---- */
+
+enum { GRAPH_CONDITIONS = 3 };       /* the user value where those of its last trace are */
+void conditions_begin(lua_State *L); /* a trace is being made */
+/* Its function has returned: what it leaves is what must stay; or it failed. Not 0: it did, with the error at the top.
+ */
+int conditions_end(lua_State *L, int failed);
+void conditions_give(lua_State *L); /* the trace at the top gets them */
+bool conditions_hold(lua_State *L); /* do those of the trace at the top all give true? Raises what they raise. */
+void conditions_open(lua_State *L); /* the table at the top gets _conditions */
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 

@@ -46,6 +46,8 @@ local cases = {
   {"a b --lr", wrong("--lr wants a value")},
   {"a b --epochs 1.5", wrong("--epochs is a whole number, not '1.5'")},
   {"a b --lr x", wrong("--lr is a number, not 'x'")},
+  {"a b --plain=no", wrong("--plain takes no value")},
+  {"a b --plain=", wrong("--plain takes no value")},
 }
 for _, case in ipairs(cases) do
   local text, code = run(case[1])

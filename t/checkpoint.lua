@@ -194,24 +194,178 @@ tap.group("what does not fit", function()
   refused({model = a.net, optimizer = optim.SGD(a.net:parameters(), {lr = 1})}, {"optim.SGD", "optim.AdamW"}, "another optimiser")
   refused({model = a.net, optimizer = optim.AdamW(a.net:parameters(), {lr = 1})}, {"groups"}, "other groups")
   refused({model = a.net, data = rille.data.loader{T{1, 2, 3}, batch = 1}}, {"3 rows"}, "other data")
-  local of_other = {
-    {nn.MultiheadAttention(8, 4), nn.MultiheadAttention(8, 2), "nn.MultiheadAttention(2 heads) here, nn.MultiheadAttention(4 heads)"},
-    {nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3, {padding = 1}), "weight {1, 1, 3, 3}, padding 1) here"},
-  }
-  for i, pair in ipairs(of_other) do
-    rille.checkpoint.save(at .. i, {model = nn.Sequential(pair[1])})
-    tap.fails(function() rille.checkpoint.load(at .. i, {model = nn.Sequential(pair[2])}) end, {"'model.0' is", pair[3]},
-      "the same shapes, read otherwise")
-    tap.is(rille.checkpoint.load(at .. i, {model = nn.Sequential(pair[1])}), 0, "read as they were they load")
+  for _, dtype in ipairs{"bf16", "f16", "f64"} do
+    local other = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3)):to(dtype)
+    refused({model = other}, {("'model.0.weight' is %s here, f32 in the checkpoint"):format(dtype)}, "another dtype")
   end
-  rille.checkpoint.save(at .. "p", {model = nn.Sequential(nn.Dropout(0.1))})
-  tap.is(rille.checkpoint.load(at .. "p", {model = nn.Sequential(nn.Dropout(0.2))}), 0, "what is dropped may change")
+  tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a rille.tensor"}, "a note of tensors")
   refused({modl = a.net}, {"'modl'"}, "a part that is none")
   refused({model = 5}, {"model is 5"}, "or has no state")
   tap.is(rille.checkpoint.load(at, {}), 1, "parts that are not asked for stay as they are")
   tap.fails(function() rille.checkpoint.save(at, {model = a.net, step = 1.5}) end, {"step"}, "a step is a whole number")
+  rille.checkpoint.save(dir .. "/whole", {model = a.net, step = 3.0})
+  tap.is(math.type(rille.checkpoint.load(dir .. "/whole", {model = a.net})), "integer", "however it is written")
+  local most = dir .. "/whole/checkpoint-999999999999999-step-1.safetensors"
+  io.open(most, "w"):close()
+  tap.fails(function() rille.checkpoint.save(dir .. "/whole", {model = a.net}, {keep = 1}) end, {"checkpoint.lua:", "there is no number after checkpoint 999999999999999"},
+    "numbers end")
+  os.remove(most)
+  tap.is(rille.checkpoint.load(dir .. "/whole", {model = a.net}), 3, "and nothing was removed")
   tap.fails(function() rille.checkpoint.save(at, {model = a.net}, {keep = 0}) end, {"keep"}, "keep is at least 1")
   tap.fails(function() rille.checkpoint.load(dir .. "/none", a.parts) end, {"/none"}, "a folder that is not there is named")
+end)
+
+-- ---- models of the same shapes ----
+
+local function small(kind, more)
+  local c = {vocab = 16, length = 8, layers = 2, heads = 2, width = 8}
+  for name, value in pairs(more or {}) do c[name] = value end
+  return rille.models[kind].new(c)
+end
+local scaling = {rope_type = "linear", factor = 2.0}
+local Own = nn.Module:extend("Own")
+function Own:init(calls) self.calls, self.fc = calls, nn.Linear(2, 2) end
+
+local Named = nn.Module:extend("models.named")
+Named.init = Own.init
+local Counting, count = nn.Linear:extend("nn.Counting"), 0
+function Counting:init(...) nn.Linear.init(self, ...); count = count + 1; self.count = count end
+
+local Heads = nn.MultiheadAttention:extend("Heads") -- which computes as ours does
+local function noted(m, epoch) -- by its user
+  m.epoch = epoch
+  return m
+end
+
+-- Classes that name their settings: what p, a free name of ours, and length mean in them is their own.
+local Naming = nn.Module:extend("Naming")
+function Naming:init(says) self.says, self.fc = says, nn.Linear(2, 2) end
+function Naming:settings() return self.says end
+local Scale = nn.Module:extend("Scale")
+function Scale:init(by) self.by = by end
+function Scale:settings() return {by = self.by} end
+local Scaled = nn.LayerNorm:extend("Scaled") -- which computes as ours does, and names one more
+function Scaled:settings() return {by = self.by} end
+local function scaled(by)
+  local m = Scaled(4)
+  m.by = by
+  return m
+end
+
+-- What is saved, what it is loaded into, how the complaint goes; nil: they are the same to a checkpoint.
+local likes = {
+  {nn.MultiheadAttention(8, 4), nn.MultiheadAttention(8, 2), "'model.heads' is 2 here, 4 in the checkpoint; 'model.kv_heads' is 2 here, 4 in the checkpoint"},
+  {nn.MultiheadAttention(8, 4, {is_causal = true}), nn.MultiheadAttention(8, 4), "'model.is_causal' is false here, true in the checkpoint"},
+  {nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4)}), nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4, {base = 500000})}),
+    "'model.rotary.base' is 500000 here, 10000 in the checkpoint"},
+  {nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4)}), nn.MultiheadAttention(8, 2), "'model.rotary.base' is nil here, 10000 in the checkpoint; 'model.rotary.size' is nil here, 4 in the checkpoint"},
+  {nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(8, 4)}), nn.MultiheadAttention(8, 2, {rotary = nn.Rotary(16, 4)})},
+  {nn.Conv2d(1, 1, 3), nn.Conv2d(1, 1, 3, {padding = 1}), "'model.how.padding' is 1 here, 0 in the checkpoint"},
+  {nn.Conv2d(1, 1, 3, {stride = {1, 2}}), nn.Conv2d(1, 1, 3, {stride = {1, 1}}), "'model.how.stride' is 1 here, \"{1, 2}\" in the checkpoint"},
+  {nn.Conv2d(1, 1, 3, {padding = 1}), nn.Conv2d(1, 1, 3, {padding = {1, 1}})},
+  {Heads(8, 4), Heads(8, 2), "'model.heads' is 2 here, 4 in the checkpoint; 'model.kv_heads' is 2 here, 4 in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.GELU()), nn.Sequential(nn.Linear(2, 2)), "'model.1' is nothing here, nn.GELU in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2), nn.ReLU()), "'model.1' is nn.ReLU here, nothing in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)), nn.Sequential(nn.Linear(2, 2))},
+  {noted(nn.Linear(2, 2), 1), noted(nn.Linear(2, 2), 2)}, {noted(nn.Linear(2, 2), 0 / 0), noted(nn.Linear(2, 2), 0 / 0)},
+  {nn.LayerNorm(4), nn.LayerNorm(4, {eps = 1e-3}), "'model.eps' is 0.001 here, 1e-05 in the checkpoint"},
+  {nn.RMSNorm(4, {eps = 1e-6}), nn.RMSNorm(4), "'model.how.eps' is nil here, 1e-06 in the checkpoint"},
+  {nn.LayerNorm(4, {bias = false}), nn.RMSNorm(4), "'model' is nn.RMSNorm here, nn.LayerNorm in the checkpoint"},
+  {nn.BatchNorm2d(2), nn.BatchNorm2d(2, {eps = 1e-3}), "'model.eps' is 0.001 here, 1e-05 in the checkpoint"},
+  {nn.BatchNorm2d(2), nn.BatchNorm2d(2, {momentum = 0.5})},
+  {nn.MixtureOfExperts(4, 4, 4), nn.MixtureOfExperts(4, 4, 4, {top_k = 1}), "'model.top_k' is 1 here, 2 in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 2), nn.GELU()), "'model.1' is nn.GELU here, nn.ReLU in the checkpoint"},
+  {nn.Sequential(nn.GELU()), nn.Sequential(nn.GELU{approximate = "tanh"}), "'model.0.how.approximate' is \"tanh\" here, nil in the checkpoint"},
+  {nn.Sequential(nn.Dropout(0.1)), nn.Sequential(nn.Dropout(0.2))},
+  {Naming{window = 4, deep = {kind = "a", list = {1, 2}}}, Naming{window = 2, deep = {kind = "b", list = {2, 2}}},
+    "'model.deep.kind' is \"b\" here, \"a\" in the checkpoint; 'model.deep.list' is 2 here, \"{1, 2}\" in the checkpoint; " ..
+    "'model.window' is 2 here, 4 in the checkpoint"},
+  {Naming{p = 0.1, training = false}, Naming{p = 0.2, training = true}, "'model.p' is 0.2 here, 0.1 in the checkpoint; 'model.training' is true here, false in the checkpoint"},
+  {Naming{turn = nn.Rotary(8, 4)}, Naming{turn = nn.Rotary(8, 4, {base = 2})}, "'model.turn.base' is 2 here, 10000 in the checkpoint"},
+  {Naming{a = 0 / 0}, Naming{a = 0 / 0}}, {Naming{}, Naming{a = 1}, "'model.a' is 1 here, nil in the checkpoint"},
+  {Naming(), Naming{a = 1}}, {Naming{a = 1}, Naming()}, {Naming{a = 1}, Own(1)},
+  {nn.Sequential(nn.Linear(2, 2), Scale(2)), nn.Sequential(nn.Linear(2, 2), Scale(3)), "'model.1.by' is 3 here, 2 in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), Scale(2)), nn.Sequential(nn.Linear(2, 2)), "'model.1' is nothing here, a module of settings in the checkpoint"},
+  {nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 2), Scale(2))},
+  {scaled(2), scaled(3), "'model.by' is 3 here, 2 in the checkpoint"}, {scaled(2), scaled(2)},
+  {Own(1), Own(2)}, {Named(1), Named(2)}, {Counting(2, 2), Counting(2, 2)},
+  {nn.TransformerBlock(8, 2), nn.TransformerBlock(8, 2, {dropout = 0.5})},
+  {small("gpt2"), small("gpt2", {activation = "gelu"}), "'model.config.activation' is \"gelu\" here, \"gelu_new\" in the checkpoint"},
+  {small("gpt2"), small("gpt2", {heads = 4, eps = 1e-3}), "'model.config.eps' is 0.001 here, 1e-05 in the checkpoint; 'model.config.heads' is 4 here, 2 in the checkpoint"},
+  {small("gpt2"), small("gpt2", {dropout = 0.1})},
+  {small("llama"), small("llama", {theta = 500000}), "'model.config.theta' is 500000 here, 10000 in the checkpoint"},
+  {small("llama"), small("llama", {rope_scaling = scaling}), "'model.config.rope_scaling.factor' is 2.0 here, nil in the checkpoint; " ..
+    "'model.config.rope_scaling.rope_type' is \"linear\" here, nil in the checkpoint"},
+  {small("llama"), small("llama", {length = 32})},
+  {small("moe", {experts = 4}), small("moe", {experts = 4, top_k = 1}), "'model.config.top_k' is 1 here, 2 in the checkpoint"},
+}
+
+tap.group("models of the same shapes", function()
+  for i, row in ipairs(likes) do
+    local from, to, wrong = table.unpack(row, 1, 3)
+    local at = dir .. "/like" .. i
+    for ranks = 1, 2 do
+      if ranks == 2 then from:to_global{placement = P, sbp = "B"} end
+      rille.checkpoint.save(at, {model = from, step = i})
+      local good, why = pcall(rille.checkpoint.load, at, {model = to})
+      local what = ("%s, row %d, saved on %d: "):format(from.__name, i, ranks)
+      if wrong then
+        tap.ok(not good and why:sub(-#wrong) == wrong, what .. tostring(why))
+      else
+        tap.ok(good, what .. tostring(good and "what training alone depends on may change" or why))
+      end
+    end
+    tap.is(rille.checkpoint.load(at, {model = from}), i, "the same model loads")
+  end
+  local loop = setmetatable({}, {__index = {settings = function(self) return {me = {self}} end}})
+  local silent, odd = setmetatable({}, {__index = {settings = function() end}}), setmetatable({}, {__index = {settings = 3}})
+  local Deep = {settings = function(self) return {more = setmetatable({}, getmetatable(self))} end}
+  Deep.__index = Deep
+  local turn = nn.Rotary(8, 4)
+  for what, says in pairs{["'mask' is a rille.tensor"] = {mask = T{1}}, ["'f' is a function"] = {f = print}, ["{name = value}, not 3"] = 3,
+    ["'fc' is a table"] = {fc = nn.Linear(1, 1)}, ["the settings of 'none' are a table, {name = value}, not nil"] = {none = silent},
+    ["'a.me.1' has itself among its settings"] = {a = loop}, ["'odd' is a table"] = {odd = odd}, ["...' is nested too deep"] = {far = setmetatable({}, Deep)}} do
+    local net = Naming(says)
+    function net:forward(x) return self.fc(x) end
+    tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = net}) end, {"checkpoint.lua:", "Naming:settings", what}, "what is no setting: " .. what)
+    tap.fails(function() rille.graph(function(x) return net(x) end)(rille.ones{1, 2}) end, {"checkpoint.lua:", "Naming:settings", what}, "a compiled step says so, too")
+  end
+  local twice = Naming{a = turn, b = turn}
+  rille.checkpoint.save(dir .. "/twice", {model = twice})
+  turn.base = 3
+  tap.fails(function() rille.checkpoint.load(dir .. "/twice", {model = twice}) end, {"'model.a.base' is 3", "'model.b.base' is 3"}, "one thing under two names is both")
+  for what, part in pairs{model = rille.optim.SGD({nn.Parameter(T{1})}), optimizer = nn.Linear(1, 1), data = nn.Linear(1, 1)} do
+    tap.fails(function() rille.checkpoint.save(dir .. "/says", {[what] = part}) end, {"checkpoint.lua:", "rille.checkpoint.save: " .. what .. " is a table, which has no state"},
+      "a part of another kind is no " .. what)
+  end
+  local Table, field = nn.Module:extend("Table"), nn.Linear(1, 1)
+  Table.settings, field.settings = {1}, {1}
+  tap.fails(function() rille.checkpoint.save(dir .. "/says", {model = Table{}}) end, {"Table:settings is a function", "not a table"}, "a class whose settings are no function")
+  tap.ok(pcall(rille.checkpoint.save, dir .. "/field", {model = field}), "a field of that name is its user's")
+  -- What says of its training what no save writes, and has its digest.
+  local opt = rille.optim.AdamW({nn.Parameter(T{0})}, {lr = 1})
+  for i, row in ipairs{{"3", "not a checkpoint"}, {'{"step":3,"partial":[]}', "not a checkpoint"},
+    {'{"step":3,"random":{"seed":"x","count":0},"partial":[]}', "not a checkpoint"}, {'{"step":3,"random":{"seed":1,"count":0.5},"partial":[]}', "not a checkpoint"},
+    {'{"step":"x","random":{"seed":1,"count":0},"partial":[]}', "not a checkpoint"}, {'{"random":{"seed":1,"count":0},"partial":[]}', "not a checkpoint"},
+    {'{"step":3,"random":{"seed":1,"count":0},"partial":{"0":3}}', "not a checkpoint"},
+    {optimizer = '"x"'}, {optimizer = '{"kind":"optim.AdamW"}'}, {optimizer = '{"kind":"optim.AdamW","steps":-1,"options":[],"groups":[]}'},
+    {optimizer = '{"kind":"optim.AdamW","steps":1.5,"options":[],"groups":[]}'}, {optimizer = '{"kind":"optim.AdamW","steps":1,"options":[],"groups":[1]}'},
+    {optimizer = '{"kind":"optim.AdamW","steps":1,"options":[],"groups":[{"own":[],"params":[1]}]}'},
+    {optimizer = '{"kind":"optim.AdamW","steps":1,"options":[],"groups":[{"own":3,"params":["0"]}]}'}} do
+    local folder = dir .. "/strange" .. i
+    os.execute("mkdir '" .. folder .. "'")
+    local text = row[1] or '{"step":3,"random":{"seed":1,"count":0},"partial":[],"optimizer":' .. row.optimizer .. "}"
+    rille._checkpoint(folder .. "/checkpoint-00000001-step-3.safetensors", {["optimizer.0.m"] = T{1}, ["optimizer.0.v"] = T{1}},
+      {"rille.checkpoint", text}, {}, false)
+    tap.fails(function() rille.checkpoint.load(folder, {optimizer = opt}) end, {"checkpoint.lua:", "rille.checkpoint.load", row[2] or "optimizer"}, "what no save writes is refused: " .. text)
+    tap.is({opt.steps, opt.lr, opt.slots[1].m:item()}, {0, 1, 0}, "and nothing is taken")
+  end
+  -- A checkpoint of older times says nothing of this.
+  local at = dir .. "/old"
+  os.execute("mkdir '" .. at .. "'")
+  rille._checkpoint(at .. "/checkpoint-00000001-step-3.safetensors", {["model.weight"] = T{1, 1}, ["model.bias"] = T{0, 0}},
+    {"rille.checkpoint", '{"step":3,"random":{"seed":1,"count":0},"partial":[]}'}, {}, false)
+  tap.is(rille.checkpoint.load(at, {model = nn.LayerNorm(2, {eps = 1})}), 3, "a checkpoint that says nothing of eps loads")
 end)
 
 tap.group("damage", function()

@@ -101,6 +101,19 @@ tap.group("mistakes", function()
   tap.fails(function() data.loader{x, batch = 4, shufle = true} end, {"shufle"}, "an unknown option")
   tap.fails(function() data.loader{x} end, {"batch"}, "no batch size")
   tap.fails(function() data.loader{x, rille.arange(9), batch = 2} end, {"9", "10"}, "different numbers of rows")
+  for what, given in pairs{["entry 2 is not a tensor"] = {x, nil, x}, ["entries count from 1, as lists do; there is one at 0"] = {[0] = x, x},
+    ["shuffle is true or false, not \"no\""] = {x, shuffle = "no"}, ["drop_last is true or false, not 0"] = {x, drop_last = 0},
+    ["the seed is an integer, not 1.5"] = {x, shuffle = true, seed = 1.5}, ["the seed is an integer, not a"] = {x, seed = "a"}} do
+    given.batch = 4
+    tap.fails(function() data.loader(given) end, {"rille.data.loader: " .. what:gsub(" a$", ' "a"')}, what)
+  end
+  for _, epoch in ipairs{-1, 1.5, "a", {}} do
+    tap.fails(function() data.loader{x, batch = 4}:epoch(epoch) end, {"rille.data.loader:epoch", "the epoch is a whole number"}, "an epoch that is none")
+  end
+  for _, option in ipairs{"shuffle", "drop_last"} do
+    tap.fails(function() data.loader{x, batch = 4}:load_state(data.loader{x, batch = 4, [option] = true}:state()) end,
+      {("its %s here: false, in what is loaded: true"):format(option)}, "a state of another order")
+  end
   tap.fails(function() data.loader{x, batch = 4}:load_state{size = 9} end, {"rille.data.loader", "seed"}, "a state that is none")
   local reader = data.loader{x, batch = 4, shuffle = true}
   reader:next()

@@ -172,6 +172,11 @@ tap.group("text files", function()
       "a field that is empty is one")
   end
   tap.fails(function() data.csv(path) end, {"a.csv:1", "'a'", "header"}, "a line that is no numbers is named")
+  for _, dtype in ipairs{"i64", "i32", "u8"} do
+    tap.fails(function() data.csv(write("w.csv", "1,2\n3,2.5\n"), {dtype = dtype}) end, {"w.csv:2: column 2: '2.5' is no whole number"}, dtype .. " of a part")
+    tap.fails(function() data.csv(write("w.csv", "nan,2\n"), {dtype = dtype}) end, {"w.csv:1: column 1: 'nan' is no whole number"}, dtype .. " of nan")
+    tap.is(data.csv(write("w.csv", "1e2,2.0\n"), {dtype = dtype}):totable(), {{100, 2}}, "whole numbers, however they are written")
+  end
   tap.fails(function() data.csv(write("b.csv", "1,2\n3\n")) end, {"b.csv:2", "1 columns", "2"}, "so is one of other columns")
   tap.fails(function() data.csv(write("b.csv", "a,b\n1,2,3\n"), {header = true}) end, {"b.csv:2", "3 columns", "header names 2", "data-tokens.lua"},
     "and names that are not one a column")

@@ -83,6 +83,7 @@ refuses() { # options, words of the complaint; nothing is learned before
   grep -qF -- "$2" <<<"$out" && ! grep -q loss <<<"$out"
 }
 ok "gpt.lua: what it cannot begin with is told before it learns" refuses "--prompt 日" "the text has no '日'"
+ok "gpt.lua: so is a prompt of other bytes" refuses "--prompt $(printf '\xff')" "--prompt is no UTF-8"
 ok "gpt.lua: so is a text that is none" refuses "--text $dir/bytes" "no UTF-8"
 ok "gpt.lua: and an empty one" refuses "--text $dir/empty" "the text is empty"
 ok "gpt.lua: and a folder" refuses "--text $dir" "Is a directory"
@@ -101,9 +102,41 @@ resumes() { # a training that was interrupted goes on as if it had not been: los
     diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
 }
 ok "gpt.lua: with --resume losses, tests and log are those of a training that was not interrupted" resumes
+another_text() { # as long, of the same characters: by the rest of it, by one of them, by what stands for what
+  local call="$rille -d cpu:1 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1 --prompt a"
+  for i in $(seq 400); do echo "ab$((i * i % 7))c"; done >"$dir/text"
+  $call --text "$dir/text" --steps 2 --checkpoint "$dir/learned" >/dev/null 2>&1
+  tac "$dir/text" >"$dir/tac"
+  sed '123s/a/c/' "$dir/text" >"$dir/changed"
+  tr ab ba <"$dir/text" >"$dir/turned"
+  for other in tac changed turned; do
+    out=$($call --text "$dir/$other" --steps 4 --checkpoint "$dir/learned" --resume 2>&1) && return 1
+    grep -q "^rille: --resume: $dir/learned learned $dir/text (2000 bytes, digest [0-9a-f]*), and --text is another: $dir/$other (2000" <<<"$out" ||
+      { echo "$out"; return 1; }
+  done
+  cp "$dir/text" "$dir/moved" && $call --text "$dir/moved" --steps 4 --checkpoint "$dir/learned" --resume 2>/dev/null | grep "goes on after step 2"
+}
+ok "gpt.lua: with --resume another text is refused, and both are named" another_text
 is "generate.lua: of no new ids there is no speed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 0 2>&1)" " 3 1"
+is "generate.lua: what cannot be written stands alone" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 99 2>&1 | head -1 | cut -c1-6)" "rille:"
 is "generate.lua: what is no id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: 'x' is no id"
 
+ok "finetune.lua: a folder is no text" told finetune "$dir/new $dir/x --text $dir" "Is a directory"
+ok "and holds no ids" told finetune "$dir/new $dir/x --ids $dir" "Is a directory"
+# diverges SCRIPT ARGUMENTS PATH: a loss that is no number ends the training, and nothing of it is saved at PATH.
+diverges() {
+  out=$("$rille" -d cpu:1 "examples/$1.lua" $2 2>&1) && return 1
+  grep -q "the loss is -*nan.*a lower --lr may do" <<<"$out" || { echo "$out"; return 1; }
+  test -z "$(ls "$3" 2>/dev/null)"
+}
+ok "finetune.lua: what diverges is not saved" diverges finetune "$dir/new $dir/lost --ids $dir/ids --steps 5 --warmup 0 --lr 1e38" "$dir/lost"
+ok "gpt.lua: nor is it put in place of checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
+mkdir -p "$dir/other"
+for config in '{"model_type": "bert"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
+  echo "$config" >"$dir/other/config.json"
+  ok "generate.lua: a model that is none of these is told with its file: $config" told generate "$dir/other --ids 3" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
+  ok "finetune.lua, too" told finetune "$dir/other $dir/x --ids $dir/ids" "$dir/other/config.json: its model_type is gpt2, llama or moe, not"
+done
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 is "a layout that is not there is an error" $? 1
 drawn() { grep -q "prefers-color-scheme:dark" "$1" && grep -q "<polyline" "$1" && tail -1 "$1" | grep -q "</svg>"; }

@@ -34,6 +34,7 @@ my @sound = (
   [qr/^const struct rille_place \*\*/, '&place'],
   [qr/^const struct rille_place \*/, 'w->place'],
   [qr/^const struct rille_layout \*\*/, '&layout'],
+  [qr/^const struct rille_layout \*const \*/, '&w->layout'],
   [qr/^const struct rille_layout \*/, 'w->layout'],
   [qr/^const struct rille_op \*.* rille_create$/, 'rille_op_find("zeros")'],
   [qr/^const struct rille_op \*/, 'rille_op_find("relu")'],

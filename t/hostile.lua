@@ -369,4 +369,16 @@ tap.group("an axis that is not there", function()
   end
 end)
 
+-- An argument of a graph requires none, whatever is handed over: nothing of it would be a gradient of 0.
+tap.group("gradients of what requires none", function()
+  local w, x = T({2}, {requires_grad = true}), T({3}, {requires_grad = true})
+  local function slopes(x) return rille.grad((x * w):square():sum(), {w, x}) end
+  tap.fails(function() rille.grad((w * T({1})):sum(), {T({1})}) end, {"tensor 1", "requires no gradient"}, "is an error")
+  tap.fails(function() rille.graph(slopes)(x) end, {"tensor 2", "requires no gradient", "argument of a graph"}, "also in a graph")
+  local own = rille.graph(function(x) return slopes(x:detach():requires_grad_(true)) end)
+  local dw, dx = own(x)
+  tap.is({dw:item(), dx:item()}, {36, 24}, "of a copy of the argument there is one")
+  tap.is((rille.grad((w * 2):sum(), {x})):item(), 0, "of what requires one and is not met it is 0")
+end)
+
 tap.done()

@@ -42,6 +42,41 @@ do
   end
 end
 
+-- ---- a text is written by the model as it is ----
+
+local function likeliest(m, ids, n)
+  local row = table.move(ids, 1, #ids, 1, {})
+  for _ = 1, n do
+    local logits = rille.no_grad(function() return m(rille.tensor({row}, {dtype = "i64"})) end)
+    row[#row + 1] = logits[0][#row - 1]:argmax():item()
+  end
+  return row
+end
+for _, kind in ipairs{"gpt2", "llama", "moe"} do
+  rille.manual_seed(tap.seed(5))
+  local m = rille.models[kind].new{vocab = 50, length = 16, layers = 2, heads = 2, width = 16}:eval()
+  rille.no_grad(function()
+    for _, p in ipairs(m:parameters()) do p:copy_(p + rille.randn(p.shape)) end
+  end)
+  local block = (m.h or m.layers)[1]
+  local forward, before, changed = block.forward, "", 0
+  for _, row in ipairs{{"as it was made", function() end},
+    {"a layer that is there twice", function() local list = m.h or m.layers; list[#list + 1] = list[1] end},
+    {"a bias that asks for no gradient", function() m.lm_head.bias = (rille.arange(m.lm_head.weight.shape[1]):to("f32") * 0.7):sin() end},
+    {"eps of a norm", function() if kind == "llama" then block.norm1.how.eps = 1e6 else block.norm1.eps = 1e6 end end},
+    {"heads", function() block.attention.heads, block.attention.kv_heads = 1, 1; if block.attention.rotary then block.attention.rotary = nn.Rotary(16, 16) end end},
+    {"how much rotary positions turn", function() if block.attention.rotary then block.attention.rotary = nn.Rotary(16, 16, {base = 2}) end end},
+    {"a function of the model's own", function() function m:logits(x) return self.lm_head(x) * -1 end end},
+    {"a function of a layer's own", function() rawset(block, "forward", function(self, x, ...) return forward(self, x, ...) * -3 end) end},
+    {"fewer experts", function() if kind == "moe" then block.mlp.top_k = 1 end end}} do
+    row[2]()
+    local text = m:generate({{1, 2, 3}}, {max_new_tokens = 8, temperature = 0})[1]
+    tap.is(text, likeliest(m, {1, 2, 3}, 8), ("%s: %s"):format(kind, row[1]))
+    changed, before = changed + (table.concat(text, " ") ~= before and 1 or 0), table.concat(text, " ")
+  end
+  tap.ok(changed >= 4, ("%s: %d of these tell in the text"):format(kind, changed))
+end
+
 -- ---- what is refused ----
 
 local function refused(fn, want, what)

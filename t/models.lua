@@ -209,7 +209,9 @@ tap.group("stop and on_token", function()
   while other[want[1][first]] do first = first + 1 end
   local stop = want[1][first]
   tap.ok(first < 14, "the rows differ", first)
-  local got = go(text, {stop = {stop, 1000}, on_token = function(t) told[#told + 1] = t end})
+  local unused = 0
+  while other[unused] or table.concat(want[1], " "):find("%f[%d]" .. unused .. "%f[%D]") do unused = unused + 1 end
+  local got = go(text, {stop = {stop, unused}, on_token = function(t) told[#told + 1] = t end})
   tap.is(got, {{table.unpack(want[1], 1, first)}, want[2]}, "a stop id ends its row and is kept; the other goes on")
   tap.is({told[1][1], told[first - 6][1], told[first - 5][1], #told}, {want[1][7], stop, false, 8},
     "on_token gets one id a row, false for rows that ended")
@@ -228,11 +230,15 @@ tap.group("stop and on_token", function()
   line({"prompt 1", "nil"}, function() m:generate{{1}, nil, {3}} end)
   line({"'temprature'"}, function() m:generate(text, {temprature = 1}) end)
   line({"top_p", "1.5"}, function() m:generate(text, {top_p = 1.5}) end)
+  line({"top_p", "not 1.0000001"}, function() m:generate(text, {top_p = 1.0000001}) end)
   line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
   line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
   for shown, stop in pairs{nil_ = {nil, 3}, ["\"x\""] = {"x"}, ["1.5"] = 1.5, ["-1"] = -1, ["true"] = true} do
     line({"stop id", "whole number", (shown:gsub("_", ""))}, function() m:generate(text, {stop = stop}) end)
+  end
+  for _, stop in ipairs{31, {3, 31}, math.maxinteger} do
+    line({"a stop id is one of the 31", "not " .. tostring(type(stop) == "table" and stop[2] or stop)}, function() m:generate(text, {stop = stop}) end)
   end
   line({"stop is an id or a list", "its keys are eos"}, function() m:generate(text, {stop = {eos = 3}}) end)
   line({"ids"}, function() m:generate(3) end)

@@ -180,4 +180,48 @@ tap.group("rotary positions", function()
   end
 end)
 
+tap.group("rotary positions follow the fields", function()
+  local q, places = rille.randn{1, 2, 5, 8}, rille.tensor({{0, 1, 2, 3, 4}}, {dtype = "i64"})
+  local function linear(factor) return {rope_type = "linear", factor = factor} end
+  local function results(turn)
+    local list = {}
+    for i, at in ipairs{false, places} do
+      local eager, compiled = turn:turn(q, q, at or nil), rille.graph(function(x) return (turn:turn(x, x, at or nil)) end)(q)
+      list[2 * i - 1], list[2 * i] = eager:totable(), compiled:totable()
+    end
+    return list
+  end
+  local function changed(set, options)
+    local turn = nn.Rotary(6, 8, options)
+    local before = results(turn)
+    set(turn)
+    return turn, before
+  end
+  for name, row in pairs{
+    base = {function(t) t.base = 500 end, {}, {base = 500}},
+    scaling = {function(t) t.scaling = linear(2) end, {}, {scaling = linear(2)}},
+    ["a scaling's factor"] = {function(t) t.scaling.factor = 4 end, {scaling = linear(2)}, {scaling = linear(4)}},
+    ["no scaling"] = {function(t) t.scaling = nil end, {scaling = linear(2)}, {}}} do
+    local set, options, want = table.unpack(row)
+    local turn, before = changed(set, options)
+    local after = results(turn)
+    tap.is(after, results(nn.Rotary(6, 8, want)), name .. ": set, it is what one made so gives")
+    tap.ok(before[1][1][1][2][1] ~= after[1][1][1][2][1] or before[1][1][1][2][2] ~= after[1][1][1][2][2], name .. ": which differs")
+  end
+  local shorter = changed(function(t) t.length = 3 end)
+  tap.fails(function() shorter:turn(q, q, places):totable() end, {"3"}, "a length that is set is where positions end")
+  local wider = changed(function(t) t.size = 16 end)
+  local x = rille.randn{1, 2, 5, 16}
+  tap.is(wider:turn(x, x):totable(), nn.Rotary(6, 16):turn(x, x):totable(), "a size that is set is that of heads")
+  for name, row in pairs{base = {0, "nn.Rotary: base"}, size = {7, "nn.Rotary: the size is even, not 7"}, length = {"x", "nn.Rotary: the length"},
+    scaling = {{rope_type = "yarn"}, "nn.Rotary: scaling"}} do
+    local turn = changed(function(t) t[name] = row[1] end)
+    tap.fails(function() turn:turn(q, q) end, {"nn-layers.lua:", row[2]}, name .. ": one that cannot be is an error")
+    tap.fails(function() turn:turn(q, q, places) end, {"nn-layers.lua:", row[2]}, name .. ": also of positions that are given")
+  end
+  local turn = nn.Rotary(6, 8, {scaling = linear(2)})
+  local cos, frequency = turn:tables(q.placement, 5), turn:on(q.placement).frequency
+  tap.ok(rawequal(cos, (turn:tables(q.placement, 5))) and rawequal(frequency, turn:on(q.placement).frequency), "fields that stay keep their tables")
+end)
+
 tap.done()

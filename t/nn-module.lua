@@ -118,6 +118,35 @@ tap.group("what is no parameter", function()
   tap.fails(function() nn.Linear(rille.ones({2}), 2) end, {"nn.Linear", "not a rille.tensor"}, "a size is not a tensor")
 end)
 
+tap.group("names of parts", function()
+  local function holding(fields)
+    local m = nn.Module:extend("Holding")()
+    for _, field in ipairs(fields) do m[field[1]] = field[2] end
+    return m
+  end
+  local function names(m)
+    local list = {}
+    for name in m:named_parameters() do list[#list + 1] = name end
+    return table.concat(list, " ")
+  end
+  local function one() return nn.Linear(1, 1, {bias = false}) end
+  tap.is(names(holding{{"l", {one(), nil, one(), z = one(), a = one()}}}), "l.0.weight l.2.weight l.a.weight l.z.weight", "a gap in a list hides nothing")
+  for what, m in pairs{["a.b.weight"] = holding{{"a.b", one()}, {"a", {b = one()}}}, ["a.0.weight"] = holding{{"a", {one(), ["0"] = one()}}},
+    ["a.weight"] = holding{{"a.weight", nn.Parameter(rille.ones{1})}, {"a", one()}}} do
+    for _, method in ipairs{"parameters", "state_dict", "named_tensors"} do
+      tap.fails(function() m[method](m) end, {"nn-module.lua", "Holding: two tensors in it are called '" .. what .. "'"}, method .. " of two of one name")
+    end
+    tap.fails(function() rille.save("none.safetensors", m) end, {"two tensors in it are called"}, "nor is it saved")
+  end
+  local whole = holding{{"part", holding{{"fc", one()}}}}
+  whole.part.whole = whole
+  tap.is({names(whole), (tostring(whole):gsub("%s+", " "))}, {"part.fc.weight", "Holding( (part): Holding( (fc): nn.Linear(1, 1) (whole): Holding(...) ) )"},
+    "a part may know the whole")
+  tap.is(tostring(whole), tostring(whole), "as often as one looks")
+  for _, on in ipairs{0, "no"} do tap.fails(function() whole:train(on) end, {"Holding:train", "true or false"}, "training is a flag") end
+  tap.fails(function() whole:apply(3) end, {"Holding:apply takes a function"}, "apply takes a function")
+end)
+
 tap.group("modes", function()
   local net = nn.Sequential(nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5)))
   net:eval()

@@ -261,4 +261,178 @@ tap.group("a batch that cannot be learnt from", function()
   end
 end)
 
+tap.group("options that are set between steps", function()
+  local w = T({0}, {requires_grad = true})
+  local function step(opt, set)
+    for name, value in pairs(set) do opt[name] = value end
+    w.grad = T{1}
+    opt:step()
+    return w:totable()[1]
+  end
+  local opt = optim.SGD({w}, {lr = 1})
+  tap.is({step(opt, {}), step(opt, {momentum = 0.5}), step(opt, {}), step(opt, {momentum = 0})}, {-1, -2, -3.5, -4.5},
+    "a momentum that comes later gets its buffer then, and one that goes leaves it")
+  local compiled = optim.SGD({w}, {lr = 1})
+  compiled.momentum = 0.5
+  local run = rille.graph(function(g)
+    w.grad = g
+    compiled:step()
+    return g
+  end)
+  rille.no_grad(function() w:fill_(0) end)
+  run(T{1}); run(T{1})
+  tap.is(w:totable(), {-2.5}, "also in a compiled step")
+  local traced = 0
+  for name, params in pairs{["an optimiser's"] = {w}, ["a group's"] = {{params = {w}}}} do
+    local later = optim.SGD(params, {lr = 1})
+    local of = name == "a group's" and later.groups[1] or later
+    local run = rille.graph(function(g)
+      traced = traced + 1
+      w.grad = g
+      later:step(); later:zero_grad()
+      return g
+    end)
+    rille.no_grad(function() w:fill_(0) end)
+    run(T{1}); run(T{1})
+    local before = traced
+    of.lr = 2; run(T{1}); of.lr = 1
+    of.momentum = 0.5; run(T{1}); run(T{1})
+    of.momentum = 0.5; run(T{1})
+    tap.is({w:totable()[1], traced - before}, {-8.25, 1}, name .. " momentum that is set is that of compiled steps, which are traced once more; lr traces nothing")
+  end
+  for _, row in ipairs{{"SGD", {momentum = -1}, "momentum is a number of at least 0, not -1"}, {"SGD", {momentum = 0, nesterov = true}, "nesterov needs"},
+    {"AdamW", {betas = {2, 3}}, "betas[1] is below 1, not 2"}, {"AdamW", {betas = {0.9}}, "betas is a list of two numbers"},
+    {"Adam", {eps = "x"}, "eps is a number"}} do
+    local before = w:totable()
+    tap.fails(function() step(optim[row[1]]({w}, {lr = 1}), row[2]) end, {"optim-update.lua:", row[1], row[3]}, row[1] .. " says what cannot be: " .. row[3])
+    tap.is(w:totable(), before, "and updates nothing")
+  end
+end)
+
+
+-- State that an option wants which was set by hand is there to be loaded, and goes with a snapshot of before.
+tap.group("momentum that is set later", function()
+  local function new()
+    local w = rille.ones({2}, {requires_grad = true})
+    return w, optim.SGD({w}, {lr = 0.1})
+  end
+  local function step(w, opt) (w * w):sum():backward() opt:step() opt:zero_grad() end
+  local w, opt = new()
+  opt.momentum = 0.9
+  step(w, opt)
+  local _, other = new()
+  other.groups[1].momentum = 0.9
+  other:load_state_dict(opt:state_dict())
+  tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "it is loaded")
+  local v, late = new()
+  step(v, late)
+  rille.snapshot()
+  late.momentum = 0.9
+  step(v, late)
+  rille.recover()
+  tap.is({late.momentum, late.slots[1].m}, {0, nil}, "a snapshot of before has none")
+  late.momentum = "much"
+  tap.fails(function() late:step() end, {"momentum", "much"}, "what is no number is told at the step")
+  local one, two = optim.Adam({v}), optim.Adam({w})
+  one.betas[1] = 0.5
+  tap.is(two.betas[1], 0.9, "an optimiser's lists are its own")
+end)
+
+tap.group("parameters and groups are settled", function()
+  local w, v = T({1}, {requires_grad = true}), T({2}, {requires_grad = true})
+  local opt = optim.SGD({{params = {w}}, {params = {v}, lr = 1}})
+  for what, edit in pairs{
+    ["which parameters there are"] = function() opt.params[1] = v end, ["which parameters there are "] = function() table.insert(opt.groups[1].params, v) end,
+    ["which groups there are"] = function() opt.groups[3] = {params = {w}} end, ["'params' is settled"] = function() opt.params = {w} end,
+    ["'slots' is settled"] = function() opt.slots = {} end, ["'groups' is settled"] = function() opt.groups = nil end,
+    ["no option of a group is called 'params'"] = function() opt.groups[1].params = {} end} do
+    tap.fails(edit, {"optim-update.lua:", "optim.SGD: ", what}, "they are not edited: " .. what)
+  end
+  tap.is({#opt.params, #opt.groups, rawequal(opt.params[2], v)}, {2, 2, true}, "and are as they were")
+  local seen = 0
+  for _ in pairs(opt.params) do seen = seen + 1 end
+  for _ in ipairs(opt.groups) do seen = seen + 1 end
+  tap.is(seen, 4, "they are walked as lists are")
+  local g, h = rille.grad((w * v):sum(), opt.params)
+  tap.is({g:item(), h:item()}, {2, 1}, "and taken as lists of parameters")
+  tap.ok(pcall(optim.Adam, opt.params) and tostring(opt.params) == "a list of 2 parameters", "by another optimiser too")
+  tap.ok(tostring(opt.groups[2]):find("optim.SGD(1 parameters, lr = 1,", 1, true), "a group prints as its optimiser does")
+end)
+
+-- Whatever an option is set to, when and where: it works, or the error names who wants what.
+tap.group("values of every kind", function()
+  local loose = setmetatable({}, {__index = function() return 1 end})
+  local values = {-1, 0, 0.5, 2.0 ^ 63, math.huge, 0 / 0, "x", "1", true, false, {}, {0.5, 0.5}, {0.5, "x"}, {{}, 1}, {0.5, 0.5, 0.5}, {a = 1},
+    print, T{1}, coroutine.create(print), io.stderr, loose}
+  local wrong, tried, refused = {}, 0, 0
+  local function try(what, words, fn)
+    local good, why = pcall(fn)
+    why, tried, refused = tostring(why), tried + 1, refused + (good and 0 or 1)
+    local named = good or why:find("optim-update.lua:", 1, true) and not why:find("attempt to", 1, true)
+    for _, word in ipairs(words) do named = named and (good or why:find(word, 1, true)) end
+    if not named then wrong[#wrong + 1] = what .. ": " .. why end
+  end
+  local w = T({1}, {requires_grad = true})
+  for i = 0, #values do
+    local v = values[i]
+    local of = v == nil and "nil" or ("value %d, a %s"):format(i, type(v))
+    for kind, options in pairs{SGD = {"lr", "momentum", "weight_decay", "nesterov"}, Adam = {"lr", "betas", "eps", "weight_decay"}} do
+      local who = "optim." .. kind
+      for _, name in ipairs(options) do
+        local words = {who .. ": " .. name}
+        local function updated(opt)
+          w.grad = T{1}
+          opt:step()
+        end
+        local opt = optim[kind]({w})
+        local step = rille.graph(function(g)
+          w.grad = g
+          opt:step(); opt:zero_grad()
+          return g
+        end)
+        w.grad = nil
+        step(T{1})
+        try(name .. " = " .. of, words, function() updated(optim[kind]({w}, {[name] = v})) end)
+        try(name .. " of a group = " .. of, words, function() updated(optim[kind]({{params = {w}, [name] = v}})) end)
+        try("opt." .. name .. " = " .. of, words, function() opt[name] = v; step(T{1}) end)
+        try("the same, printed: " .. of, {}, function() return tostring(opt) .. tostring(opt.groups[1]) end)
+        try("opt." .. name .. " = " .. of .. ", eager", words, function() updated(opt) end)
+        local other = optim[kind]({w})
+        try("a group's " .. name .. " = " .. of, words, function() other.groups[1][name] = v; updated(other) end)
+      end
+      local opt = optim[kind]({w})
+      try("opt.steps = " .. of, {who .. ": steps is a whole number"}, function() opt.steps = v end)
+      try("opt[key] = 1, key: " .. of, {who}, function() opt[v ~= nil and v == v and v or "key"] = 1 end)
+      try("parameters: " .. of, {who}, function() optim[kind](v) end)
+      try("a parameter: " .. of, {who}, function() optim[kind]({w, v}) end)
+      try("a group: " .. of, {who}, function() optim[kind]({{params = {w}}, v}) end)
+      try("params of a group: " .. of, {who}, function() optim[kind]({{params = v}}) end)
+      try("options: " .. of, {who}, function() optim[kind]({w}, v) end)
+      try("a state: " .. of, {who .. ":load_state_dict"}, function() opt:load_state_dict(v) end)
+      try("steps of a state: " .. of, {who .. ":load_state_dict"}, function()
+        local state = opt:state_dict()
+        state.steps = v
+        opt:load_state_dict(state)
+      end)
+    end
+    w.grad = T{1}
+    try("a limit: " .. of, {"optim.clip_grad_norm: the limit"}, function() optim.clip_grad_norm({w}, v) end)
+    try("what is clipped: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm(v, 1) end)
+    try("one of it: " .. of, {"optim.clip_grad_norm"}, function() optim.clip_grad_norm({v, w}, 1) end)
+    for name, options in pairs{cosine = {"lr", "min_lr", "warmup", "steps"}, linear = {"lr", "min_lr", "warmup", "steps"}, constant = {"lr", "warmup"}} do
+      local function given() return {lr = 1, steps = name ~= "constant" and 9 or nil} end
+      for _, option in ipairs(options) do
+        try(name .. "'s " .. option .. ": " .. of, {"optim." .. name .. ": " .. option}, function()
+          local o = given()
+          o[option] = v
+          optim[name](o)(3)
+        end)
+      end
+      try(name .. "'s options: " .. of, {"optim." .. name}, function() optim[name](v) end)
+      try(name .. "'s step: " .. of, {"optim." .. name .. ": the step"}, function() optim[name](given())(v) end)
+    end
+  end
+  tap.is(wrong, {}, ("%d tries, %d of which are told what is wanted"):format(tried, refused))
+end)
+
 tap.done()

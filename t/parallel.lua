@@ -348,20 +348,21 @@ tap.group("stages by what blocks cost", function()
     exact(({"1f1b", "gpipe", "zb-h1", "zb-h2"})[k % 4 + 1], n, dealt(math.random(1, n), 1))
   end
   tap.is(wrong, 0, "600 lists of blocks are cut as trying all cuts would, for each schedule")
-  for k = 1, 600 do
+  local more = long and 5 or 1
+  for k = 1, 120 * more do
     local n = math.random(2, 10)
     exact(({"1f1b", "zb-h1", "zb-v", "v-half", "v-min"})[k % 5 + 1], n, dealt(math.random(1, math.min(4, n // 2)), 2, true))
   end
-  tap.is(wrong, 0, "and 600 over stages that go there and back")
+  tap.is(wrong, 0, "and lists over stages that go there and back")
   local worst, missed = 1, 0
-  for k = 1, 400 do
+  for k = 1, 80 * more do
     local n, v = math.random(4, 10), math.random(2, 3)
     local ratio, want = try(k % 2 == 0 and "interleaved" or "1f1b", n, dealt(math.random(1, n // v), v))
     if not ratio and want < math.huge then missed = missed + 1 end
     worst = math.max(worst, ratio or 1)
   end
   print(("# round and round: at most %.2f of the best, %d cuts within memory not found"):format(worst, missed))
-  tap.ok(worst < 1.35 and missed <= 4, "round and round no cut is far from the best")
+  tap.ok(worst < 1.35 and missed <= 3 * more, "round and round no cut is far from the best")
   local m = new("gpt2", P1)
   rille.parallel(m, {stages = {P1, P2}, blocks = {cost = {3, 1}, micro_batches = 4}})
   tap.ok(tostring(m:named_parameters() and m.h[1].fc1.weight.placement) ~= tostring(m.h[2].fc1.weight.placement), "a model is dealt so")
@@ -396,14 +397,14 @@ tap.group("mistakes", function()
   refused(P22, {tensor = {0, 1}, sequence = true}, {"sequence", "1d"}, "sequence with 2D")
   refused(P4, {data = 0, sequence = true}, {"sequence", "tensor"}, "sequence alone")
   refused(P4, {tensor = 0, sequence = 1}, {"sequence is true or false", "1"}, "sequence as a number")
-  refused(P4, {stages = {P4, nil, P4}}, {"stage 1", "nil"}, "stages with a hole")
+  refused(P4, {stages = {P4, nil, P4}}, {"stages[2]", "nil"}, "stages with a hole")
   refused(P22, {data = {0, nil, 1}}, {"axis is a number", "nil"}, "axes with a hole")
-  refused(P4, {stages = {rille.zeros{1}}}, {"stage 0", "placement"}, "a tensor as stage")
+  refused(P4, {stages = {rille.zeros{1}}}, {"stages[1]", "placement"}, "a tensor as stage")
   refused(P4, {data = 0, zero = 4}, {"zero", "3", "4"}, "zero 4")
   refused(P4, {zero = 1}, {"zero", "data"}, "zero without data")
   refused(P4, {tensr = 0}, {"'tensr'", "tensor"}, "an unknown name")
   refused(P4, {stages = {P1, P2, P4}}, {"3 stages", "2 blocks"}, "more stages than blocks")
-  refused(P4, {stages = {P1, "cpu"}}, {"stage 1", "placement"}, "a stage that is none")
+  refused(P4, {stages = {P1, "cpu"}}, {"stages[2]", "placement"}, "a stage that is none")
   refused(P4, {data = 0, chunks = 2}, {"chunks", "stages"}, "chunks without stages")
   refused(P4, {data = 0, blocks = {cost = {1, 2}}}, {"blocks", "stages"}, "costs of blocks without stages")
   refused(P4, {stages = {P1, P2}, blocks = {cost = {1}}}, {"cost", "2 numbers"}, "costs of too few blocks")

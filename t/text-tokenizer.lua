@@ -292,6 +292,30 @@ tap.group("damage", function()
   tap.is(wrong, 0, ("%d damaged files are refused by name, or work"):format(2 * times))
 end)
 
+-- How a batch of texts gets one length is no part of an id: it is kept and not done, and the user is told.
+tap.group("what a file says of batches", function()
+  local truncation = '{"direction":"Right","max_length":2,"strategy":"LongestFirst","stride":0}'
+  local padding = '{"strategy":{"Fixed":5},"direction":"Right","pad_to_multiple_of":null,"pad_id":0,"pad_type_id":0,"pad_token":"!"}'
+  local first = 0
+  while arg[first - 1] do first = first - 1 end
+  for i, row in ipairs{{{}}, {{truncation = truncation}, "truncation"}, {{padding = padding}, "padding"},
+    {{truncation = truncation, padding = padding}, "truncation and padding"}} do
+    local path = write("batch" .. i .. ".json", with(row[1]))
+    local p = io.popen(("'%s' -d cpu:1 --no-init -e 'local t = rille.tokenizer(\"%s\"); print(#t:encode(\"the the the the the the the\")); t:save(\"%s\")' 2>&1")
+      :format(arg[first], path, path))
+    local said = p:read("a")
+    p:close()
+    local warning, told = row[2] and ("%s: encode does without the %s of this file"):format(path, row[2]), select(2, said:gsub("warning", ""))
+    tap.ok(said:find("^8\n") or told == 1 and said:find(warning, 1, true) and said:find("\n8\n$"), "all ids: " .. said)
+    tap.is(told, row[2] and 1 or 0, "told once, if there is something to tell")
+    local kept = require("rille.json").decode(read(path))
+    for _, name in ipairs{"truncation", "padding"} do
+      local want = row[1][name] and require("rille.json").decode(row[1][name]) or require("rille.json").null
+      tap.is(kept[name], want, ("%s is saved as it was"):format(name))
+    end
+  end
+end)
+
 tap.group("training", function()
   local corpus = {("low lower lowest new newer newest "):rep(20), "wide wider widest", {file = "README.md"}}
   local tok = rille.tokenizer.train(corpus, {size = 700, special = {"<|endoftext|>", "<|pad|>"}})

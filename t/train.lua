@@ -46,6 +46,35 @@ tap.group("what can be saved where", function()
   tap.ok(good >= 15 and bad >= 9, ("%d could be saved, %d could not"):format(good, bad))
 end)
 
+-- What is none of what is wanted is told at the user's line, by who wants it.
+tap.group("arguments of the wrong kind", function()
+  local progress = rille.train.progress
+  local out = setmetatable({}, {__index = {write = function() end, flush = function() end}})
+  for what, row in pairs{
+    ["rille.train.progress: update: the step"] = {function(v) progress{total = 3, file = out}:update(v, 1, 2) end, 1.5, "1", {}, -1},
+    ["rille.train.progress: update: the loss"] = {function(v) progress{total = 3, file = out}:update(1, v, 2) end, "1", {}, true},
+    ["rille.train.progress: update: the number of samples"] = {function(v) progress{total = 3, file = out}:update(1, 1, v) end, "1", {}, -1, 0 / 0},
+    ["rille.train.progress: file"] = {function(v) progress{total = 3, file = v} end, 3, "x", {}},
+    ["rille.train.progress: the step"] = {function(v) progress{total = 3, step = v} end, 3, "x", print},
+    ["rille.train.progress: unit"] = {function(v) progress{total = 3, unit = v} end, 3, {}},
+    ["rille.train.busy_share: the step"] = {function(v) rille.train.busy_share(v) end, 3, "x", {}, rille.ones{1}},
+    ["rille.autocast"] = {function(v) rille.autocast("bf16", v) end, 3, {}, "x"},
+    ["rille.plot: title"] = {function(v) rille.plot(dir .. ".svg", {a = {1, 2}}, {title = v}) end, 3, {}, true},
+    ["rille.args takes a list of words"] = {function(v) rille.args(v, {}) end, 3, true},
+    ["rille.args takes a table of options"] = {function(v) rille.args({}, v) end, 3, "x"},
+    ["rille.args: word 1"] = {function(v) rille.args({v}, {}) end, 3, {}},
+    ["nn.rotary_tables: placement"] = {function(v) nn.rotary_tables(4, 4, {placement = v}) end, 3, "cpu", {}},
+    ["nn.MixtureOfExperts: d "] = {function(v) nn.MixtureOfExperts(v, 4, 4) end, 0, 1.5, {}, "4"},
+  } do
+    for i = 2, #row do
+      tap.fails(function() return row[1](row[i]) end, {"train.lua:", what}, ("%s is not %s"):format(what, row[i]))
+    end
+  end
+  tap.fails(function() nn.MixtureOfExperts(4, 4) end, {"train.lua:", "the number of experts is a positive integer, not nil"}, "nor nothing")
+  tap.fails(function() rille.train.progress{total = 3, file = out}:update(nil, 1, 1) end, {"train.lua:", "the step is a whole number"}, "a step that is not there")
+  progress{total = 1, file = out}:update(1.0, 0 / 0, 3)
+end)
+
 tap.group("errors", function()
   fresh()
   local line = debug.getinfo(1, "l").currentline + 1

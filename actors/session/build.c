@@ -713,9 +713,10 @@ builder_add(struct build *base, const struct op *op, int nin, struct val *const 
     struct val *out[OP_OUT] = {0}, *own[OP_OPERAND];
     if (base->failed) return NULL;
     int status = 0;
-    if (op->flags & OP_TALLIES) {
+    if (op->halves) {
         memcpy(own, in, sizeof *own * (size_t)nin);
-        status = build_halves_below(b->s, in[0], &own[0]);
+        for (int i = 0; i < nin && !status; i++)
+            if (op->halves >> i & 1) status = build_halves_below(b->s, in[i], &own[i]);
         in = own;
     }
     if (status || build_call(b->s, op, nin, in, attr, NULL, out)) {

@@ -30,8 +30,7 @@ rille_graph_free(struct rille_graph **gp)
     }
     for (int32_t k = 0; k < g->noutcome; k++) rille_tensor_free(&g->outcome[k].t);
     for (int32_t i = 0; i < g->ngradient; i++) rille_tensor_free(&g->gradient[i].t);
-    for (int32_t i = 0; i < g->nnumber; i++)
-        if (g->number[i].kind == NUM_LIVE) rille_live_free(&g->number[i].live);
+    for (int32_t i = 0; i < g->nlive; i++) rille_live_free(&g->live[i]);
     runner_free(&g->runner);
     assigned_free(&g->assigned);
     program_free(&g->traced);
@@ -82,8 +81,10 @@ rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *cons
     for (int32_t i = 0; i < g->ngradient; i++)
         if ((g->gradient[i].t->grad != NULL) != g->gradient[i].before) return false;
     for (int32_t i = 0; i < g->nleaf; i++) {
-        const struct val *v = origin_value(&g->origin[i], in);
-        if (g->origin[i].kind == FROM_INPUT) continue;
+        const struct origin *o = &g->origin[i];
+        const struct val *v = origin_value(o, in);
+        if (o->kind == FROM_INPUT) continue;
+        if (o->kind == FROM_VARIABLE && o->t->requires_grad != o->requires_grad) return false;
         if (!v || v->layout != p->leaf[i].layout || !type_equal(&v->type, &p->leaf[i].type)) return false;
     }
     return true;
@@ -136,23 +137,12 @@ donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int 
     return v->keep == 1 && v->store->nref == 1;
 }
 
-/* The first of the graph's numbers that is the same live one. */
-static int32_t
-asked_first(const struct rille_graph *g, int32_t i)
-{
-    for (int32_t k = 0; k < i && g->number[i].kind == NUM_LIVE; k++)
-        if (g->number[k].kind == NUM_LIVE && g->number[k].live == g->number[i].live) return k;
-    return i;
-}
-
-/* The call did not happen: the live numbers among the first n that were asked for it are told. */
+/* The call did not happen: the first n live numbers, which were asked for it, are told. */
 static void
 undo_numbers(struct rille_graph *g, int32_t n)
 {
-    for (int32_t i = 0; i < n; i++) {
-        struct rille_live *live = g->number[i].kind == NUM_LIVE ? g->number[i].live : NULL;
-        if (live && live->undo && asked_first(g, i) == i) live->undo(live->arg);
-    }
+    for (int32_t i = 0; i < n; i++)
+        if (g->live[i]->undo) g->live[i]->undo(g->live[i]->arg);
 }
 
 /* Each live number is asked once a call, however many operators read it, before anything of the call is bound: its
@@ -160,22 +150,18 @@ undo_numbers(struct rille_graph *g, int32_t n)
 static int
 ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
-    int32_t i = 0;
+    int32_t n = 0;
     int status = 0;
-    bool any = false;
     g->asking = true;
-    for (; i < g->nnumber && !status; i++) {
-        struct rille_live *live = g->number[i].live;
-        if (g->number[i].kind != NUM_LIVE || asked_first(g, i) < i) continue;
-        any = true;
-        if (live->fn(live->arg, &live->value)) status = fail(E_VALUE, "a live number's function failed");
-    }
+    for (; n < g->nlive && !status; n++)
+        if (g->live[n]->fn(g->live[n]->arg, &g->live[n]->value))
+            status = fail(E_VALUE, "a live number's function failed");
     g->asking = false;
-    if (!status && any && !rille_graph_fits(g, nin, in))
+    if (status)
+        n--;
+    else if (n && !rille_graph_fits(g, nin, in))
         status = fail(E_STATE, "a live number's function changed what its step was traced with");
-    else if (status)
-        i--;
-    if (status) undo_numbers(g, i);
+    if (status) undo_numbers(g, n);
     return status;
 }
 
@@ -340,7 +326,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (!status) status = sort_results(g);
     if (status) {
         s->ordinal = ordinal;
-        undo_numbers(g, g->nnumber);
+        undo_numbers(g, g->nlive);
         mark_half_written(g);
         return status;
     }

@@ -17,6 +17,7 @@ struct origin {
     int32_t input;          /* argument */
     struct rille_tensor *t; /* held: the variable, or whose gradient; until it is placed: an argument that is "auto" */
     bool free;              /* of a variable, an argument: where it lies was the planner's to choose at the trace */
+    bool requires_grad;     /* of a variable, when it was traced; at a call it must be so */
     struct val *val;        /* held: FROM_VALUE, as the trace captured it */
 };
 /* What root `root` becomes after a call: a result of the step, the new version of a variable, or its gradient. Several
@@ -39,7 +40,7 @@ struct rille_graph {
     bool meta; /* on devices that are not there: calls give tensors without values */
     uint64_t generation;
     int64_t nrandom; /* ordinals that a call takes */
-    int32_t nin, nout, nleaf, noutcome, nnumber, ngradient;
+    int32_t nin, nout, nleaf, noutcome, nnumber, nlive, ngradient;
     struct type *in_type;
     const struct layout **in_layout;
     bool *in_placed;          /* by argument: a planner chose that; one that is "auto" is laid so at a call */
@@ -48,6 +49,7 @@ struct rille_graph {
     struct segments segments; /* of the arguments' rows */
     struct store **sorted;    /* by leaf: an argument's rows in order of pieces, for one run; NULL: they lie so */
     struct number *number;
+    struct rille_live **live; /* nlive, held: each is asked once a call */
     struct gradient_state *gradient;
     bool sliced;               /* its updates are (zero) */
     struct assigned *assigned; /* of a planned step (planned.c), or NULL */

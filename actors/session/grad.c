@@ -363,6 +363,10 @@ grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x,
 {
     struct sweep w = {.asked = x, .nasked = n};
     for (int i = 0; i < n; i++) dx[i] = NULL;
+    for (int i = 0; i < n; i++)
+        if (!x[i]->needs_grad)
+            return fail(E_STATE, "tensor %d of those that are asked for requires no gradient%s", i + 1,
+                        tracing(s) ? "; an argument of a graph does not: x:detach():requires_grad_(true) does" : "");
     int status = sweep_from(&w, s, y);
     for (int i = 0; !status && i < n; i++)
         if (x[i]->mark == w.mark) dx[i] = w.grad[x[i]->index];

@@ -239,12 +239,12 @@ remote_rows(struct rille_session *s, struct runner *r)
 
 /* ---- shipping ---- */
 
-/* A library of products is asked on the GPU which of them it computes, and in how much scratch. */
+/* A library of products or convolutions is asked on the GPU which of them it computes, and in how much scratch. */
 static bool
 asks_a_library(const struct plan *p)
 {
     for (int32_t d = 0; d < p->ndevice; d++)
-        if (device_kind(p->device[d].kind)->flags & MULTIPLIES) return true;
+        if (device_kind(p->device[d].kind)->flags & (MULTIPLIES | CONVOLVES)) return true;
     return false;
 }
 

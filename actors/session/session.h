@@ -141,7 +141,7 @@ struct rille_session {
     struct inside *inside;     /* of the call in the making (inside.h), or NULL */
     int32_t ninside;
     enum dtype autocast;  /* DT_NONE: calls take their operands as they are */
-    bool tf32;            /* products get the attribute of that name */
+    bool tf32;            /* products and convolutions get the attribute of that name */
     struct arena scratch; /* of one call: the outermost one resets it when it is over */
     struct val **fresh;   /* values that the call in progress made */
     int32_t nfresh, fresh_capacity;

@@ -509,43 +509,155 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
     return v->node && v->node->op->flags & OP_VIEW ? build_call(s, op_find("contiguous"), 1, &v, NULL, NULL, out) : 0;
 }
 
+/* What leaf becomes, without gradients. */
+typedef int next_fn(struct rille_tensor *leaf, const void *of, struct val **out);
+
+static bool
+is_meta(const struct val *v)
+{
+    return v->layout->place->kind == DEV_META;
+}
+
+static int
+next_version(struct rille_tensor *t, const void *of, struct val **out)
+{
+    const struct rille_tensor *src = of;
+    TRY(must_be_leaf(t));
+    if (is_meta(src->val) && !is_meta(t->val))
+        return fail(E_PLACE, "in place: a tensor on meta devices has a layout and no values: it cannot be put into one "
+                             "that has them");
+    TRY(version_of(t, src->val, out));
+    if (!tracing(t->s) || !trace_per_piece(*out)) return 0;
+    return fail(E_PLAN, "in place: a value that differs from micro-batch to micro-batch cannot be put into a "
+                        "variable, which changes once a batch");
+}
+
+static int
+next_move(struct rille_tensor *t, const void *of, struct val **out)
+{
+    return build_to_global(t->s, t->val, of, out);
+}
+
+static int
+next_place(struct rille_tensor *t, const void *of, struct val **out)
+{
+    const struct layout *l = of;
+    TRY(must_be_leaf(t));
+    TRY(trace_refuses(t->s, "to_global_"));
+    TRY(place_exists(t->s, l->place));
+    return l == t->val->layout ? 0 : next_move(t, of, out);
+}
+
+/* What each of n leaves becomes, in out, before any of them changes; *wrong: which cannot. */
+static int
+next_of_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
+            int *wrong, struct val **out)
+{
+    bool on = s->grad_on;
+    int status = 0;
+    s->grad_on = false;
+    for (int i = 0; !status && i < n; i++) {
+        status = next(leaf[i], of[i], &out[i]);
+        if (status && wrong) *wrong = i;
+    }
+    s->grad_on = on;
+    return status;
+}
+
+/* v, made without gradients, in place of what the leaf was. */
+static void
+assign(struct rille_tensor *t, struct val *v)
+{
+    trace_journal(t->s, t);
+    tensor_rebind(t, v);
+}
+
+static int
+assign_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, struct rille_tensor *const *src,
+           int *wrong)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
+    int status = next_of_all(s, n, leaf, (const void *const *)src, next_version, wrong, v);
+    for (int i = 0; !status && i < n; i++) assign(leaf[i], v[i]);
+    free(v);
+    return build_settle(s, status);
+}
+
+static bool
+is_pending(const struct val *v)
+{
+    return !v->store && !is_meta(v);
+}
+
+/* Does what v waits for look at data, which may be wrong? */
+static int
+may_fail(struct rille_session *s, struct val *v, bool *out)
+{
+    const struct collection *c = &s->collection;
+    TRY(collect(s, 1, &v, COLLECT_RUN));
+    *out = false;
+    for (int32_t i = 0; i < c->nnode; i++) *out = *out || c->node[i]->op->say;
+    return 0;
+}
+
+/* Computes those of the values that may turn out to be impossible; *wrong: the first that is. */
+static int
+compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
+{
+    for (int i = 0; i < n; i++) {
+        bool doubtful = false;
+        int status = is_pending(src[i]->val) ? may_fail(s, src[i]->val, &doubtful) : 0;
+        if (!status && doubtful) status = session_eval(s, 1, &src[i]->val);
+        if (!status) continue;
+        if (wrong) *wrong = i;
+        return status;
+    }
+    return 0;
+}
+
+int
+rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const *leaf, struct rille_tensor *const *src,
+                     int *wrong)
+{
+    TRY(face_tensors(s, n, leaf, __func__));
+    TRY(face_tensors(s, n, src, __func__));
+    if (!tracing(s)) TRY(compute_doubtful(s, n, src, wrong));
+    return assign_all(s, n, leaf, src, wrong);
+}
+
 int
 rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
 {
     TRY(face_tensor(t, __func__));
     TRY(face_tensors(t->s, 1, &src, __func__));
-    struct rille_session *s = t->s;
-    struct val *v;
-    bool on = s->grad_on;
-    TRY(must_be_leaf(t));
-    s->grad_on = false;
-    int status = version_of(t, src->val, &v);
-    s->grad_on = on;
-    if (!status && tracing(s) && trace_per_piece(v))
-        status = fail(E_PLAN, "in place: a value that differs from micro-batch to micro-batch cannot be put into a "
-                              "variable, which changes once a batch");
-    if (!status) {
-        trace_journal(s, t);
-        tensor_rebind(t, v);
-    }
-    return build_settle(s, status);
+    return assign_all(t->s, 1, &t, &src, NULL);
 }
 
 /* A leaf lies so from now on; its gradient is gone. */
-static int
-lay(struct rille_tensor *t, const struct layout *l)
+static void
+lay(struct rille_tensor *t, struct val *v)
 {
-    struct rille_session *s = t->s;
-    struct val *v;
-    bool on = s->grad_on;
-    s->grad_on = false;
-    int status = build_to_global(s, t->val, l, &v);
-    s->grad_on = on;
-    if (!status) {
-        tensor_rebind(t, v);
-        rille_tensor_free(&t->grad);
-        t->grad_layout = NULL;
+    tensor_rebind(t, v);
+    rille_tensor_free(&t->grad);
+    t->grad_layout = NULL;
+}
+
+int
+rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *const *leaf,
+                       const struct rille_layout *const *l, int *wrong)
+{
+    TRY(face_tensors(s, n, leaf, __func__));
+    if (n) TRY(face_given(l, "list of layouts", __func__));
+    for (int i = 0; i < n; i++) TRY(face_layout(s, l[i], __func__));
+    struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
+    int status = next_of_all(s, n, leaf, (const void *const *)l, next_place, wrong, v);
+    for (int i = 0; !status && i < n; i++) {
+        leaf[i]->planned = leaf[i]->placed = false;
+        if (!v[i]) continue; /* it lies so */
+        lay(leaf[i], v[i]);
+        s->generation++;
     }
+    free(v);
     return build_settle(s, status);
 }
 
@@ -553,26 +665,21 @@ int
 rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
 {
     TRY(face_tensor(t, __func__));
-    TRY(face_layout(t->s, layout, __func__));
-    struct rille_session *s = t->s;
-    const struct layout *l = (const struct layout *)layout;
-    TRY(must_be_leaf(t));
-    TRY(trace_refuses(s, "to_global_"));
-    TRY(place_exists(s, l->place));
-    t->planned = t->placed = false;
-    if (l == t->val->layout) return 0;
-    TRY(lay(t, l));
-    s->generation++;
-    return 0;
+    return rille_tensors_relayout(t->s, 1, &t, &layout, NULL);
 }
 
 int
 tensor_place(struct rille_tensor *t, const struct layout *l)
 {
-    TRY(lay(t, l));
-    t->planned = false;
-    t->placed = true;
-    return 0;
+    const void *of = l;
+    struct val *v;
+    int status = next_of_all(t->s, 1, &t, &of, next_move, NULL, &v);
+    if (!status) {
+        lay(t, v);
+        t->planned = false;
+        t->placed = true;
+    }
+    return build_settle(t->s, status);
 }
 
 int

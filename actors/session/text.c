@@ -86,6 +86,12 @@ rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **befor
     return 0;
 }
 
+const char *
+rille_tokenizer_batches(const struct rille_tokenizer *t)
+{
+    return face_given(t, "the tokenizer", __func__) ? NULL : tokenizer_batches(inner(t));
+}
+
 int
 rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id)
 {
@@ -130,6 +136,7 @@ rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokenizer 
 {
     TRY(face_given(r, "the trainer", __func__));
     TRY(face_given(out, "out", __func__));
-    if (size < 0 || size > 1 << 24) return fail(E_ARG, "train: a size of %lld; at most 2^24", (long long)size);
+    if (size < 0 || size > 1 << 24)
+        return fail(E_ARG, "tokenizer.train: a size of %lld; at most 2^24", (long long)size);
     return trainer_end((struct trainer *)r, (uint32_t)size, (struct tokenizer **)out);
 }

@@ -48,6 +48,8 @@ struct trace {
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
+    struct rille_live **ask; /* held: what calls ask, whoever reads it */
+    int32_t nask, ask_capacity;
 };
 
 /* ---- while tracing ---- */
@@ -117,6 +119,19 @@ trace_loss(struct rille_session *s, const struct val *y)
     if (trace_pieces(s) == 1 || trace_per_piece(y) || (y->node && (y->node->accumulate || y->node->after))) return;
     GROW(r->unfed, r->nunfed + 1, r->unfed_capacity);
     r->unfed[r->nunfed++] = (struct unfed_loss){y->layout->place, y->node ? y->node->line : s->at};
+}
+
+int
+rille_live_ask(struct rille_live *l)
+{
+    TRY(face_given(l, "the live number", __func__));
+    TRY(face_session(l->s, __func__));
+    struct trace *r = l->s->trace;
+    if (!r) return fail(E_STATE, "live: a number is asked by the calls of a step, and none is being traced");
+    GROW(r->ask, r->nask + 1, r->ask_capacity);
+    r->ask[r->nask++] = l;
+    l->nref++;
+    return 0;
 }
 
 /* Where data come, a loss that no argument reaches is a regulariser; elsewhere it is a stage that nothing feeds. */
@@ -374,6 +389,8 @@ trace_fini(struct rille_session *s)
     free(r->journal);
     free(r->fed);
     free(r->unfed);
+    for (int32_t i = 0; i < r->nask; i++) rille_live_free(&r->ask[i]);
+    free(r->ask);
     free(r);
     s->trace = NULL;
     s->paused = false;
@@ -540,7 +557,9 @@ capture(struct rille_session *s, int n, struct val *const *root)
 static struct origin
 variable(struct rille_tensor *t)
 {
-    return (struct origin){.kind = FROM_VARIABLE, .t = rille_tensor_hold(t), .free = t->planned};
+    struct origin o = {.kind = FROM_VARIABLE, .t = t, .free = t->planned, .requires_grad = t->requires_grad};
+    rille_tensor_hold(t);
+    return o;
 }
 
 /* The entries of the journal by the values that they name: a variable's, a gradient's. The caller frees it. */
@@ -630,6 +649,15 @@ traced_program(struct rille_graph *g, const struct made *y)
 }
 
 static void
+add_live(struct rille_graph *g, struct rille_live *live)
+{
+    for (int32_t i = 0; i < g->nlive; i++)
+        if (g->live[i] == live) return;
+    g->live[g->nlive++] = live;
+    live->nref++;
+}
+
+static void
 graph_sources(struct rille_graph *g, struct rille_session *s)
 {
     const struct collection *c = &s->collection;
@@ -642,10 +670,12 @@ graph_sources(struct rille_graph *g, struct rille_session *s)
     g->nrandom = r->nrandom;
     g->nnumber = c->nnumber;
     g->number = ARENA_ARRAY(&g->arena, struct number, c->nnumber + 1);
+    g->live = ARENA_ARRAY(&g->arena, struct rille_live *, c->nnumber + r->nask + 1);
     for (int32_t i = 0; i < c->nnumber; i++) {
         g->number[i] = c->number[i]->number;
-        if (g->number[i].kind == NUM_LIVE) g->number[i].live->nref++;
+        if (g->number[i].kind == NUM_LIVE) add_live(g, g->number[i].live);
     }
+    for (int32_t i = 0; i < r->nask; i++) add_live(g, r->ask[i]);
     g->ngradient = r->njournal;
     g->gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)

@@ -1,7 +1,7 @@
 -- epochs.lua - walking through a data set again and again: which epoch, which row, and going on there after a load.
 --
 -- A kind of reader has size (rows), batch, drop_last, seed, and take(self, epoch, first, n), which gives the tensors of n
--- rows from place `first` (from 0) of an epoch's order on; same, {name = integer}, is what else a reader has in common with
+-- rows from place `first` (from 0) of an epoch's order on; same, {name = integer or flag}, is what else a reader has in common with
 -- one that goes on from its state. The rest is here:
 --
 --   for x, y in reader:batches() do      every loop is the next epoch

@@ -56,17 +56,20 @@ local function fields(line, separator)
   end
 end
 
+local integers = {i32 = true, i64 = true, u8 = true}
+
 -- As other programs write what is no number, or beyond all.
 local words = {nan = 0 / 0, inf = math.huge, infinity = math.huge}
 
--- A decimal number; else nil and what the field is.
-local function number_of(field)
+-- A decimal number, a whole one where that is wanted; else nil and what the field is.
+local function number_of(field, whole)
   local sign, word = field:match("^%s*([+-]?)(%a+)%s*$")
   local value = word and words[word:lower()]
-  if value then return sign == "-" and -value or value end
+  if value then return not whole and (sign == "-" and -value or value) or nil, "no whole number" end
   value = not field:find("[xX]") and tonumber(field) or nil
   if not value then return nil, "no number" end
   if value == math.huge or value == -math.huge then return nil, "beyond every f64" end
+  if whole and not math.tointeger(value) then return nil, "no whole number" end
   return value
 end
 
@@ -83,6 +86,7 @@ function files.csv(path, given)
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
   check_separator(who, o.separator)
   local text, rows, names, at = read(who, path, "\0"), {}, nil, 0
+  local whole = integers[o.dtype]
   if text:sub(1, 3) == BYTE_ORDER_MARK then text = text:sub(4) end
   for line in text:gmatch("([^\n]*)\n?") do
     at, line = at + 1, line:gsub("\r$", "")
@@ -92,9 +96,9 @@ function files.csv(path, given)
     elseif line:find("%S") then
       local row = fields(line, o.separator)
       for i, field in ipairs(row) do
-        local number, what = number_of(field)
+        local number, what = number_of(field, whole)
         check.that(number, "%s: %s:%d: column %d: '%s' is %s%s", who, path, at, i, field, what,
-          at == 1 and "; header = true skips a line of names" or "")
+          at == 1 and what == "no number" and "; header = true skips a line of names" or "")
         row[i] = number
       end
       check.that(#rows == 0 or #row == #rows[1], "%s: %s:%d: %d columns, the lines before have %d", who, path, at, #row,
@@ -111,8 +115,8 @@ end
 function files.text(path, given)
   local who = "rille.data.text"
   local o = check.options(who, given, {tokenizer = check.none, placement = check.none, sbp = check.none})
-  local encodes = type(o.tokenizer) == "table" and o.tokenizer.encode
-  check.that(not o.tokenizer or encodes, "%s: tokenizer is one of rille.tokenizer, not %s", who, check.shown(o.tokenizer))
+  local meta = debug.getmetatable(o.tokenizer)
+  check.that(o.tokenizer == nil or meta and meta.__name == "rille.tokenizer", "%s: tokenizer is one of rille.tokenizer, not %s", who, check.shown(o.tokenizer))
   local text = read(who, path)
   local ids = o.tokenizer and o.tokenizer:encode(text) or nil
   if not ids then

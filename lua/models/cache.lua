@@ -27,6 +27,7 @@ end
 -- The first pass, of prompts.
 function Cache:begin(ids)
   local batch, length = table.unpack(ids.shape)
+  self.used = {}
   local where = {placement = ids.placement, sbp = layout.whole(ids.placement)}
   self.at, self.seen = nil, nil
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
@@ -35,7 +36,7 @@ end
 -- A later pass: at is where its entries stand.
 function Cache:go_to(at)
   local batch = at.shape[1]
-  self.at, self.places = at, at
+  self.at, self.places, self.used = at, at, {}
   local where = {placement = at.placement, sbp = layout.whole(at.placement)}
   self.seen = rille.arange(self.room, where):reshape{1, 1, 1, self.room}:le(at:reshape{batch, 1, 1, 1})
 end
@@ -47,13 +48,17 @@ local function room_for(t, room)
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Keys and values of all that layer has seen, the mask, and whether attention is causal by itself.
+-- Keys and values of all that layer has seen, the mask, and whether attention is causal by itself. A layer that a pass
+-- goes through twice sees two things.
 function Cache:keep(layer, k, v)
   k, v = settled(k), settled(v)
-  local kept = self.kept[layer]
+  local turn = (self.used[layer] or 0) + 1
+  self.used[layer] = turn
+  self.kept[layer] = self.kept[layer] or {}
+  local kept = self.kept[layer][turn]
   if not kept then
     kept = {k = room_for(k, self.room), v = room_for(v, self.room)}
-    self.kept[layer] = kept
+    self.kept[layer][turn] = kept
   end
   local places = layout.beside(self.places, k)
   rille._update("put", {kept.k, places, k}, {axis = 2})

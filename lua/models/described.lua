@@ -4,8 +4,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
-
-local nowhere = {training = true, theirs = true} -- fields that are no part of what a model computes with
+local nowhere = require("rille.nn.settings").nowhere
 
 local function is_module(v) return type(v) == "table" and type(v.named_tensors) == "function" end
 

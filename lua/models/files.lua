@@ -60,7 +60,7 @@ function files.state(kind, config, tensors, path)
       wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(name, kind.name)
     end
   end
-  check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, table.concat(wrong, "; "))
+  check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, check.told(wrong))
   return state
 end
 
@@ -115,9 +115,21 @@ local function of_file(kind, path, fn)
   check.fail("%s: %s: %s", own, path, why)
 end
 
+-- Complains of a path that is neither a folder nor a file of a kind that is read, before one looks into it.
+local function check_there(kind, path)
+  local who = ("models.%s.load"):format(kind.name)
+  local file, why = io.open(path, "rb")
+  check.that(file, "%s: %s", who, why)
+  file:close()
+  check.that(path:find("%.safetensors$") or not is_file(path), "%s: %s is a file; a folder with config.json and its safetensors%s is wanted",
+    who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder,")
+end
+
 local function read_folder(kind, path, options, complete)
+  check_there(kind, path)
   local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
-  if dir == path and is_file(dir .. "/model.safetensors") then path = dir .. "/model.safetensors" end
+  local one = dir .. "/model.safetensors"
+  if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
   local theirs = json.load(dir .. "/config.json")
   check.that(type(theirs) == "table" and theirs.model_type == kind.name,
     "models.%s: %s/config.json is of a '%s' model", kind.name, dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")

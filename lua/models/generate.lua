@@ -25,10 +25,14 @@ local function place_of(model, ids)
   return rille.parallel.input(model)
 end
 
--- A set of ids from one, a list of them, or nil.
-local function read_stops(stop)
+-- A set of ids from one, a list of them, or nil. One that the model never writes would stop nothing.
+local function read_stops(stop, vocab)
   local list, stops, n = type(stop) == "table" and stop or {stop}, {}, 0
-  for i = 1, #list do stops[check.whole(who, "a stop id", list[i], 0)] = true end
+  for i = 1, #list do
+    local id = check.whole(who, "a stop id", list[i], 0)
+    check.that(id < vocab, "%s: a stop id is one of the %d that the model writes, from 0, not %s", who, vocab, check.shown(id))
+    stops[id] = true
+  end
   for _ in pairs(list) do n = n + 1 end
   check.that(n == #list, "%s: stop is an id or a list of ids; its keys are %s", who, table.concat(check.sorted_keys(list), ", "))
   return stops
@@ -42,12 +46,12 @@ local function read_options(model, given, longest)
   if o.top_k then check.count(who, "top_k", o.top_k) end
   if o.top_p then
     check.number(who, "top_p", o.top_p, 0)
-    check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p is above 0 and at most 1, not %g", who, o.top_p)
+    check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p is above 0 and at most 1, not %s", who, check.shown(o.top_p))
     if o.top_p == 1 then o.top_p = nil elseif o.top_p < COLD then o.temperature = 0 end
   end
   check.that(o.on_token == nil or type(o.on_token) == "function", "%s: on_token is a function, not %s", who,
     check.shown(o.on_token))
-  o.stops = read_stops(o.stop)
+  o.stops = read_stops(o.stop, model.config.vocab)
   check.that(o.max_new_tokens <= model.config.length - longest, -- their sum may be no integer
     "%s: a prompt of %d and %d new ids are more positions than the %d it has; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)

@@ -51,11 +51,6 @@ function Model:describe()
   return ("%d layers of %d, %d heads, %d ids"):format(c.layers, c.width, c.heads, c.vocab)
 end
 
-function language.check_placement(who, place)
-  check.that(place == nil or layout.is_placement(place), "%s: placement is one that rille.placement gives, not %s", who,
-    check.shown(place))
-end
-
 local sizes = {"vocab", "length", "layers", "heads", "width"}
 
 -- Options of new, or what a file says, checked and completed: config, and {placement =, sbp =, dtype =}.
@@ -65,10 +60,7 @@ local function read_options(kind, who, given)
   for _, name in ipairs(sizes) do known[name] = check.none end
   local config = check.options(who, given, known)
   for _, name in ipairs(sizes) do check.count(who, name, config[name]) end
-  for name, default in pairs(kind.options) do
-    if type(default) == "boolean" then check.flag(who, name, config[name]) end
-  end
-  language.check_placement(who, config.placement)
+  layout.check_placement(who, config.placement)
   local where = {placement = config.placement, sbp = config.sbp, dtype = config.dtype}
   config.placement, config.sbp, config.dtype = nil, nil, nil
   kind.complete(config)
@@ -108,7 +100,7 @@ function language.kind(kind)
     local known = {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none}
     if kind.options.dropout then known.dropout = check.none end -- a config's is that of its own training
     local options = check.options("models." .. kind.name .. ".load", given, known)
-    language.check_placement("models." .. kind.name .. ".load", options.placement)
+    layout.check_placement("models." .. kind.name .. ".load", options.placement)
     return files.load(kind, path, options, function(config)
       config.dropout = options.dropout
       return (read_options(kind, ("models.%s: %s"):format(kind.name, path), config))

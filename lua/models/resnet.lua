@@ -70,7 +70,7 @@ function resnet.new(given, more)
   for _, name in ipairs{"classes", "channels", "width"} do check.count(who, name, config[name]) end
   check.that(type(config.blocks) == "table" and #config.blocks > 0, "%s: blocks is a list of counts, one a stage", who)
   for i = 1, #config.blocks do check.count(who, "a count of blocks", config.blocks[i]) end
-  language.check_placement(who, config.placement)
+  layout.check_placement(who, config.placement)
   local where = {placement = config.placement, sbp = config.sbp}
   local model = ResNet(config):to(config.dtype)
   language.place(model, where)

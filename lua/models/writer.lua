@@ -7,10 +7,12 @@
 --
 -- Of each model the writers used last are kept. Who takes one has it alone, and gives it back when its text has ended well:
 -- a text that is written while another one is has a writer of its own. What its steps were traced with - the model's
--- tensors, autocast, the session's generation (layouts, pins, modes) - must be as it was; a writer for which it is not is forgotten.
+-- tensors, functions and settings, autocast, the session's generation (layouts, pins, modes) - must be as it was; a writer for
+-- which it is not is forgotten.
 
 local rille = require "rille"
 local layout = require "rille.layout"
+local settings = require "rille.nn.settings"
 local cache = require "rille.models.cache"
 local choose = require "rille.models.choose"
 
@@ -73,20 +75,47 @@ local function autocast()
   return dtype
 end
 
-local function is_as_before(self, model)
-  if self.generation ~= rille.counters().generation then return false end
-  local tensors = model:named_tensors()
-  if #tensors ~= #self.tensors then return false end
-  for i, found in ipairs(tensors) do
-    if not rawequal(found.tensor, self.tensors[i]) then return false end
+-- What is in t, in an order of its own: tensors, functions, plain values, and tables within; one that came before by its turn.
+local function add_table(t, state, seen)
+  if seen[t] then
+    state[#state + 1] = seen[t]
+    return
   end
-  return true
+  seen[t] = ("table %d"):format(#state)
+  state[#state + 1], state[#state + 2] = getmetatable(t) or false, t.forward or false
+  local keys = {}
+  for key in pairs(t) do
+    if not settings.nowhere[key] then keys[#keys + 1] = key end
+  end
+  table.sort(keys, function(a, b)
+    if type(a) ~= type(b) or type(a) == "boolean" then return type(a) < type(b) end
+    return (type(a) == "number" or type(a) == "string") and a < b
+  end)
+  for _, key in ipairs(keys) do
+    local part = rawget(t, key)
+    state[#state + 1] = key
+    if settings.speaks(part) then part = settings.said(t, key) end -- it keeps more than what it computes with
+    if type(part) == "table" and (getmetatable(part) == nil or part.named_modules) then
+      add_table(part, state, seen)
+    else
+      state[#state + 1] = part
+    end
+  end
 end
 
+-- All that a trace of the model was made with.
 local function state_of(model)
-  local tensors = {}
-  for i, found in ipairs(model:named_tensors()) do tensors[i] = found.tensor end
-  return tensors, rille.counters().generation
+  local state = {model.features, model.logits}
+  add_table(model, state, {})
+  return state, rille.counters().generation
+end
+
+local function is_as_before(self, state, generation)
+  if self.generation ~= generation or #self.state ~= #state then return false end
+  for i, part in ipairs(state) do
+    if not rawequal(part, self.state[i]) then return false end
+  end
+  return true
 end
 
 -- What all texts of a writer have in common.
@@ -99,8 +128,9 @@ end
 -- A writer for `batch` rows of at most `room` positions, ids laid out as `where` says. o: temperature, top_k, top_p.
 function writer.take(model, batch, room, where, o)
   local list, key, found = kept[model] or {}, key_of(batch, room, where, o), nil
+  local state, generation = state_of(model)
   for i = #list, 1, -1 do
-    if not is_as_before(list[i], model) then
+    if not is_as_before(list[i], state, generation) then
       table.remove(list, i)
     elseif list[i].key == key then
       found = table.remove(list, i)
@@ -108,7 +138,7 @@ function writer.take(model, batch, room, where, o)
   end
   if not found then
     found = new(model, batch, room, where, o)
-    found.key, found.tensors, found.generation = key, state_of(model)
+    found.key, found.state, found.generation = key, state_of(model)
   end
   found.how.temperature, found.how.top_p = o.temperature, o.top_p
   return found

@@ -17,6 +17,8 @@ function BatchNorm2d:init(channels, options)
   check.count("nn.BatchNorm2d", "the number of channels", channels)
   options = check.options("nn.BatchNorm2d", options, {eps = 1e-5, momentum = 0.1})
   self.eps, self.momentum = check.eps("nn.BatchNorm2d", "eps", options.eps), options.momentum
+  check.that(type(self.momentum) == "number" and self.momentum >= 0 and self.momentum <= 1,
+    "nn.BatchNorm2d: momentum is a share from 0 to 1, not %s", check.shown(self.momentum))
   self.weight, self.bias = start.full({channels}, 1), start.full({channels}, 0)
   self:buffer("running_mean", rille.zeros{channels})
   self:buffer("running_var", rille.ones{channels})

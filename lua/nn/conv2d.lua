@@ -18,7 +18,10 @@ function Conv2d:init(n_in, n_out, kernel_size, options)
       check.divisors(n_in, fits))
   end
   local height, width = kernel_size, kernel_size
-  if type(kernel_size) == "table" then height, width = kernel_size[1], kernel_size[2] end
+  if type(kernel_size) == "table" then
+    check.that(#kernel_size == 2, "nn.Conv2d: a kernel has a height and a width, not %d sizes", #kernel_size)
+    height, width = kernel_size[1], kernel_size[2]
+  end
   check.count("nn.Conv2d", "the kernel's height", height)
   check.count("nn.Conv2d", "the kernel's width", width)
 

@@ -15,9 +15,9 @@ local MixtureOfExperts = Module:extend("nn.MixtureOfExperts")
 local balance_of = setmetatable({}, {__mode = "k"}) -- of the last forward pass
 
 function MixtureOfExperts:init(d, hidden, experts, options)
-  for what, n in pairs{d = d, hidden = hidden, ["the number of experts"] = experts} do
-    check.count("nn.MixtureOfExperts", what, n)
-  end
+  check.count("nn.MixtureOfExperts", "d", d)
+  check.count("nn.MixtureOfExperts", "hidden", hidden)
+  check.count("nn.MixtureOfExperts", "the number of experts", experts)
   options = check.options("nn.MixtureOfExperts", options, {top_k = 2})
   check.count("nn.MixtureOfExperts", "top_k", options.top_k)
   check.that(options.top_k <= experts, "nn.MixtureOfExperts: top_k is %d of %d experts; 1 to %d would do", options.top_k,

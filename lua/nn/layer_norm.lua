@@ -11,7 +11,8 @@ local LayerNorm = Module:extend("nn.LayerNorm")
 function LayerNorm:init(shape, options)
   options = check.options("nn.LayerNorm", options, {eps = 1e-5, bias = true})
   shape = type(shape) == "table" and shape or {shape}
-  for _, size in ipairs(shape) do check.count("nn.LayerNorm", "a size", size) end
+  check.that(#shape > 0, "nn.LayerNorm: the sizes of the last axes are wanted, one at least")
+  for i = 1, #shape do check.count("nn.LayerNorm", "a size", shape[i]) end
   self.weight = start.full(shape, 1)
   if options.bias then self.bias = start.full(shape, 0) end
   self.eps = check.eps("nn.LayerNorm", "eps", options.eps)

@@ -16,6 +16,7 @@ local check = require "rille.check"
 local files = require "rille.nn.files"
 local layout = require "rille.layout"
 local pin = require "rille.nn.pin"
+local settings = require "rille.nn.settings"
 
 local Module = {__name = "nn.Module", training = true}
 Module.__index = Module
@@ -28,6 +29,7 @@ function Module.__newindex(self, name, value)
   order[#order + 1] = name
   if layout.is_tensor(value) and value.requires_grad then kind_of[self][name] = "parameter" end
   rawset(self, name, value)
+  if settings.grows(self, value) then rille._generation() end
 end
 
 local recomputed = setmetatable({}, {__mode = "k"}) -- modules whose insides are not kept for the backward pass
@@ -42,6 +44,7 @@ local function in_region(fn, ...)
 end
 
 function Module.__call(self, ...)
+  if rille._tracing() then settings.follow(self, kind_of[self]) end
   local p, around = pin.of[self], recomputed[self] and in_region or plainly
   if p then return pin.call(self, p, around, ...) end
   return around(self.forward, self, ...)
@@ -60,6 +63,7 @@ local function construct(class, ...)
   local self = setmetatable({}, class)
   order_of[self], kind_of[self] = {}, {}
   if class.init then class.init(self, ...) end
+  settings.made(self, order_of[self])
   return self
 end
 
@@ -89,14 +93,25 @@ local function name_in_path(key)
   return math.type(key) == "integer" and tostring(key - 1) or key
 end
 
+-- The places of a plain table, gaps between them or not, then its names.
+local function keys_of(t)
+  local places, names = {}, {}
+  for key in pairs(t) do
+    local list = math.type(key) == "integer" and places or type(key) == "string" and names or nil
+    if list then list[#list + 1] = key end
+  end
+  table.sort(places)
+  table.sort(names)
+  return table.move(names, 1, #names, #places + 1, places)
+end
+
 -- Calls visit(name, part, kind, key) for what a module or a plain table holds, in order of definition.
 -- kind: what a tensor was when it was set (a parameter may have been frozen since).
 local function each_part(v, visit)
   if is_module(v) then
     for _, key in ipairs(order_of[v]) do visit(name_in_path(key), rawget(v, key), kind_of[v][key], key) end
   elseif getmetatable(v) == nil then
-    for i, part in ipairs(v) do visit(name_in_path(i), part, nil, i) end
-    for _, key in ipairs(check.sorted_keys(v)) do visit(key, v[key], nil, key) end
+    for _, key in ipairs(keys_of(v)) do visit(name_in_path(key), v[key], nil, key) end
   end
 end
 
@@ -119,13 +134,23 @@ end
 
 local function nothing() end
 
--- All names of parameters and buffers, or of one kind: {{name, tensor, holder, key}, ...}. A tensor that has two names is
--- there twice.
+-- Every name of a parameter or buffer. A tensor that has two names is there twice; a name that two have is an error.
+local function named(module)
+  local list, called = {}, {}
+  walk(module, "", {}, nothing, function(name, t, kind, holder, key)
+    check.that(not called[name] or rawequal(called[name], t), "%s: two tensors in it are called '%s'", module.__name, name)
+    called[name] = t
+    list[#list + 1] = {name = name, tensor = t, kind = kind, holder = holder, key = key}
+  end)
+  return list
+end
+
+-- Those of both kinds, or of one: {{name, tensor, holder, key}, ...}.
 local function entries(module, wanted)
   local list = {}
-  walk(module, "", {}, nothing, function(name, t, kind, holder, key)
-    if not wanted or kind == wanted then list[#list + 1] = {name, t, holder, key} end
-  end)
+  for _, found in ipairs(named(module)) do
+    if not wanted or found.kind == wanted then list[#list + 1] = {found.name, found.tensor, found.holder, found.key} end
+  end
   return list
 end
 
@@ -159,13 +184,7 @@ end
 
 -- Every name of a parameter or buffer: {name =, tensor =, kind = "parameter" or "buffer", holder = the module or
 -- table that has it, key = its field there}.
-function Module:named_tensors()
-  local list = {}
-  walk(self, "", {}, nothing, function(name, t, kind, holder, key)
-    list[#list + 1] = {name = name, tensor = t, kind = kind, holder = holder, key = key}
-  end)
-  return list
-end
+function Module:named_tensors() return named(self) end
 
 -- Each parameter once, under its first name: for name, p in net:named_parameters() do
 function Module:named_parameters() return once(entries(self, "parameter")) end
@@ -189,6 +208,7 @@ function Module:named_buffers() return once(entries(self, "buffer")) end
 
 -- Calls fn on every module, parts before the whole.
 function Module:apply(fn)
+  check.that(type(fn) == "function", "%s:apply takes a function of a module, not %s", self.__name, check.shown(fn))
   local list = self:modules()
   for i = #list, 1, -1 do fn(list[i]) end
   return self
@@ -227,7 +247,12 @@ local function by_tensor(list)
   return groups
 end
 
-local function same_values(a, b) return rawequal(a, b) or a:ne(b:to_global(layout.of(a))):any():item() == false end
+-- NaN is the same as NaN here.
+local function same_values(a, b)
+  if rawequal(a, b) then return true end
+  local there = b:to_global(layout.of(a))
+  return not a:ne(there):logical_and(a:eq(a):logical_or(there:eq(there))):any():item()
+end
 
 -- What of state one tensor takes, which may stand under any of its names; complaints go to wrong.
 local function value_for(t, names, state, wrong)
@@ -241,6 +266,9 @@ local function value_for(t, names, state, wrong)
         wrong[#wrong + 1] = ("'%s' and '%s' are one tensor here and differ in what is loaded"):format(from, name)
       end
       value, from = value or v, from or name
+    elseif v ~= nil then
+      wrong[#wrong + 1] = ("'%s' is %s in what is loaded, no tensor"):format(name, check.shown(v))
+      return
     end
   end
   if not value then wrong[#wrong + 1] = ("'%s' is missing"):format(names[1]) end
@@ -254,15 +282,13 @@ function Module:__take(who, state)
   for _, group in ipairs(by_tensor(entries(self))) do
     local t, names = group[1], group[2]
     for _, name in ipairs(names) do known[name] = true end
-    values[#values + 1] = {t, value_for(t, names, state, wrong)}
+    values[#values + 1] = {names[1], t, value_for(t, names, state, wrong)}
   end
   for _, name in ipairs(check.sorted_keys(state)) do
     if not known[name] then wrong[#wrong + 1] = ("'%s' is not a parameter of this module"):format(name) end
   end
   check.that(#wrong == 0, "%s:%s: %s", self.__name, who, check.told(wrong))
-  rille.no_grad(function()
-    for _, pair in ipairs(values) do pair[1]:copy_(pair[2]) end
-  end)
+  rille._take(self.__name .. ":" .. who, values)
   return self
 end
 
@@ -276,7 +302,7 @@ Module.load, Module.__saved = files.load, files.saved
 -- ---- modes and places ----
 
 function Module:train(on)
-  if on == nil then on = true end
+  on = check.flag(self.__name .. ":train", "what it takes", on == nil or on)
   for _, m in ipairs(self:modules()) do rawset(m, "training", on) end
   rille._generation()
   return self
@@ -284,24 +310,28 @@ end
 
 function Module:eval() return self:train(false) end
 
--- Lays every parameter and buffer out anew, in place: net:to_global{placement = P, sbp = "B"}.
+-- Lays every parameter and buffer out anew, in place, all or nothing: net:to_global{placement = P, sbp = "B"}.
 function Module:to_global(options)
-  for _, t in once(entries(self)) do t:to_global_(options) end
+  local list = {}
+  for name, t in once(entries(self)) do list[#list + 1] = {name, t, options} end
+  rille._lay(self.__name .. ":to_global", list)
   return self
 end
 
--- Casts every parameter and buffer of a float dtype. They become other tensors: optimisers are made afterwards.
+-- Casts every parameter and buffer of a float dtype, all or nothing. They become other tensors: optimisers are made
+-- afterwards.
 function Module:to(dtype)
-  local cast = {}
-  for _, entry in ipairs(entries(self)) do
-    local _, t, holder, key = table.unpack(entry)
+  check.that(layout.is_float{dtype = dtype}, "%s:to: a float dtype is wanted, not %s", self.__name, check.shown(dtype))
+  local cast, list = {}, entries(self)
+  for _, t in once(list) do
     if layout.is_float(t) and t.dtype ~= dtype then
-      if not cast[t] then
-        cast[t] = rille.no_grad(function() return t:to(dtype) end):detach()
-        cast[t].requires_grad = t.requires_grad
-      end
-      holder[key] = cast[t]
+      cast[t] = rille.no_grad(function() return t:to(dtype) end):detach()
+      cast[t].requires_grad = t.requires_grad
     end
+  end
+  for _, entry in ipairs(list) do
+    local _, t, holder, key = table.unpack(entry)
+    holder[key] = cast[t] or t
   end
   rille._generation()
   return self
@@ -326,6 +356,9 @@ function Module:show(path) return require("rille.show.net")(self, path) end
 -- What stands in the parentheses when a layer is printed; layers say their sizes here.
 function Module:describe() return "" end
 
+-- What a class computes with besides its tensors, {window = self.window}, written by classes: checkpoints keep it and compare.
+function Module:settings() end
+
 -- Calls visit(name, module) for the modules directly in v, also those in its tables.
 local function each_member(v, path, visit)
   each_part(v, function(name, part)
@@ -334,7 +367,12 @@ local function each_member(v, path, visit)
   end)
 end
 
+local printing = {} -- modules, of which a part may hold the whole
+
 function Module.__tostring(self)
+  if printing[self] then return self.__name .. "(...)" end
+  printing[self] = true
+  local done <close> = setmetatable({}, {__close = function() printing[self] = nil end})
   local lines = {}
   each_member(self, "", function(name, member)
     lines[#lines + 1] = ("  (%s): %s"):format(name, (tostring(member):gsub("\n", "\n  ")))

@@ -11,7 +11,8 @@ local RMSNorm = Module:extend("nn.RMSNorm")
 function RMSNorm:init(shape, options)
   options = check.options("nn.RMSNorm", options, {eps = check.none})
   shape = type(shape) == "table" and shape or {shape}
-  for _, size in ipairs(shape) do check.count("nn.RMSNorm", "a size", size) end
+  check.that(#shape > 0, "nn.RMSNorm: the sizes of the last axes are wanted, one at least")
+  for i = 1, #shape do check.count("nn.RMSNorm", "a size", shape[i]) end
   self.weight = start.full(shape, 1)
   if options.eps ~= nil then check.eps("nn.RMSNorm", "eps", options.eps) end
   self.how = {eps = options.eps}

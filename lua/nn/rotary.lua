@@ -3,8 +3,9 @@
 -- nn.rotary_tables gives the tables of rille.rotary: cos, sin of position * frequency, each (length, size / 2), where
 -- frequency i is base^(-2i / size). Angles are computed in f64: at large positions f32 has no digits left for them.
 -- nn.Rotary keeps the tables on each placement where they were wanted, of as many positions as were, so that a model's
--- blocks share them and a long context costs what is used of it; they are constants and no part of a model's state. Of
--- positions that are given, angles are computed one by one.
+-- blocks share them and a long context costs what is used of it; they are constants and no part of a model's state. Who sets
+-- a field (base, scaling, size, length) gets tables of what it says at the next call. Of positions that are given, angles are
+-- computed one by one.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -69,6 +70,7 @@ local function tables(length, size, options)
   options = check.options("nn.rotary_tables", options, {base = 10000, dtype = "f32", placement = check.none,
     scaling = check.none})
   check.positive("nn.rotary_tables", "base", options.base)
+  layout.check_placement("nn.rotary_tables", options.placement)
   local frequency = frequencies(size, options)
   local where = {dtype = "f64", placement = frequency.placement, sbp = frequency.sbp}
   local cos, sin = turns(rille.arange(length, where):reshape{length, 1} * frequency, options.dtype)
@@ -80,22 +82,66 @@ Rotary.__index, Rotary.__name = Rotary, "nn.Rotary"
 
 local LEAST <const> = 64 -- positions of a table
 
+local function check_fields(self)
+  check.count("nn.Rotary", "the length", self.length)
+  check.that(math.type(self.size) == "integer" and self.size > 0 and self.size % 2 == 0, "nn.Rotary: the size is even, not %s",
+    check.shown(self.size))
+  check.positive("nn.Rotary", "base", self.base)
+  if self.scaling ~= nil then check_scaling("nn.Rotary", "scaling", self.scaling) end
+end
+
+local function copy_of(t)
+  local copy = {}
+  for key, v in pairs(t) do copy[key] = v end
+  return copy
+end
+
+-- Have two tables the same entries, or are both nil?
+local function same_entries(a, b)
+  for key, v in pairs(a or {}) do
+    if not b or b[key] ~= v then return false end
+  end
+  for key in pairs(b or {}) do
+    if not a or a[key] == nil then return false end
+  end
+  return true
+end
+
+-- Are the fields what they were when these tables were made?
+local function is_of(kept, self)
+  local of = kept.of
+  return of.base == self.base and of.size == self.size and of.length == self.length and same_entries(of.scaling, self.scaling)
+end
+
+local function new_tables(self, placement)
+  check_fields(self)
+  local of = {base = self.base, size = self.size, length = self.length, scaling = self.scaling and copy_of(self.scaling)}
+  local where = {base = of.base, scaling = of.scaling, placement = placement}
+  return {placement = placement, length = 0, of = of, where = where, frequency = trace.outside(frequencies, of.size, where),
+    -- No column, and a row for each position there is: who looks one up that is not there is told.
+    there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.whole(placement)})}
+end
+
 -- What is kept on a placement. Constants are made outside of a trace: a compiled step reads them as they are, also when
 -- others have longer ones.
 function Rotary:on(placement)
-  for _, kept in ipairs(self.kept) do
-    if kept.placement == placement then return kept end
+  if trace.meets(self) then trace.follow(self, {"base", "size", "length", "scaling"}) end
+  local place = #self.kept + 1
+  for i, kept in ipairs(self.kept) do
+    if kept.placement == placement then place = i end
   end
-  local where = {base = self.base, scaling = self.scaling, placement = placement}
-  local kept = {placement = placement, length = 0, where = where, frequency = trace.outside(frequencies, self.size, where),
-    -- No column, and a row for each position there is: who looks one up that is not there is told.
-    there = trace.outside(rille.zeros, {self.length, 0}, {dtype = "f64", placement = placement, sbp = layout.whole(placement)})}
-  table.insert(self.kept, kept)
+  local kept = self.kept[place]
+  if not kept or not is_of(kept, self) then
+    kept = new_tables(self, placement)
+    self.kept[place] = kept
+  end
   return kept
 end
 
+-- Of so many positions, or of all there are.
 function Rotary:tables(placement, positions)
   local kept = self:on(placement)
+  positions = math.min(positions, self.length)
   if kept.length < positions then
     local length = math.max(kept.length, LEAST)
     while length < positions do length = 2 * length end
@@ -108,7 +154,7 @@ end
 -- q and k, each (batch, heads, n, size), turned by their places; at: i64 (batch, n), or nil for 0, 1, 2...
 function Rotary:turn(q, k, at)
   if not at then
-    local cos, sin = self:tables(q.placement, math.min(self.length, q.shape[3]))
+    local cos, sin = self:tables(q.placement, q.shape[3])
     return rille.rotary(q, cos, sin), rille.rotary(k, cos, sin)
   end
   at = layout.beside(at, q)
@@ -122,13 +168,14 @@ function Rotary:turn(q, k, at)
   return turned(q), turned(k)
 end
 
+-- By how much each position turns.
+function Rotary:settings() return {base = self.base, size = self.size, scaling = self.scaling} end
+
 local function new(length, size, options)
   options = check.options("nn.Rotary", options, {base = 10000, scaling = check.none})
-  check.count("nn.Rotary", "the length", length)
-  check.that(math.type(size) == "integer" and size > 0 and size % 2 == 0, "nn.Rotary: the size is even, not %s", check.shown(size))
-  check.positive("nn.Rotary", "base", options.base)
-  if options.scaling ~= nil then check_scaling("nn.Rotary", "scaling", options.scaling) end
-  return setmetatable({length = length, size = size, base = options.base, scaling = options.scaling, kept = {}}, Rotary)
+  local self = {length = length, size = size, base = options.base, scaling = options.scaling, kept = {}}
+  check_fields(self)
+  return setmetatable(self, Rotary)
 end
 
 return {tables = tables, new = new, check_scaling = check_scaling, is = function(v) return getmetatable(v) == Rotary end}

@@ -1,13 +1,15 @@
 -- optimizer.lua - what all optimisers share: parameters, their state, the learning rate, the count of steps.
 --
 -- A kind of optimiser is a table:
---   name, options   its defaults; each becomes a field, so opt.lr = 0.01 is what the next step uses
+--   name, options   its defaults; each becomes a field, so opt.lr = 0.01 is what the next step uses. Compiled steps follow:
+--                   lr is a live number, and where another is no longer what they were traced with, they are traced again
 --   check(o)        complains about options that make no sense
 --   slots(o)        names of the tensors it keeps for each parameter, like the parameter, zero at the start
 --   update(o, p, g, slot, lr, step)   records the update of one parameter
 --
 -- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}: what a group does not say, the
--- optimiser says; opt.groups[1].lr = 0.01 is set like opt.lr. o is a group.
+-- optimiser says; opt.groups[1].lr = 0.01 is set like opt.lr. o is a group. Which parameters there are is settled when an
+-- optimiser is made: state and checkpoints count through them.
 --
 -- State lies as the parameter does, or as rille.parallel said (layout.of_state). Inside a trace nothing runs; there lr
 -- and the step count are live numbers, asked before each call of the compiled step, so a schedule does not recompile.
@@ -32,20 +34,60 @@ local function check_parameters(name, params, seen)
   end
 end
 
+local complete_all -- below: makes what slots lack
+
+-- A value of an option that nobody else has: of a list, which may be edited in place, a copy.
+local function own_value(v)
+  if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
+  local copy = {}
+  for key, part in pairs(v) do copy[key] = part end
+  return copy
+end
+
+-- Sets an option of opt or of a group, which are in its field `own`. It may want state.
+local function set(opt, own, name, value)
+  rawset(own, name, own_value(value))
+  if name ~= "lr" then complete_all(opt) end
+end
+
+-- A list of an optimiser's parameters or groups, which cannot be written; what: what it is made of.
+local function settled(kind, what, values)
+  return setmetatable({}, {__index = values, __len = function() return #values end,
+    __pairs = function() return function(_, k) return next(values, k) end end,
+    __tostring = function() return ("a list of %d %s"):format(#values, what) end,
+    __newindex = function() check.fail("%s: which %s there are is settled when it is made; make another for others", kind.name, what) end})
+end
+
+-- Of an optimiser or of a group.
+local function text_of(opt)
+  local text = {}
+  for _, name in ipairs(check.sorted_keys(opt.kind.options)) do
+    local value, parts = opt[name], {}
+    for i = 1, type(value) == "table" and #value or 0 do parts[i] = check.named(value[i]) end
+    text[#text + 1] = ("%s = %s"):format(name, type(value) == "table" and "{" .. table.concat(parts, ", ") .. "}" or check.named(value))
+  end
+  return ("%s(%d parameters, %s)"):format(opt.kind.name, #opt.params, table.concat(text, ", "))
+end
+
 -- {params =, ...} as a group of opt: a table that has its own options and opt's for the rest.
 local function group_of(opt, given)
-  local kind, own = opt.kind, {params = table.move(given.params, 1, #given.params, 1, {})}
+  local kind, own = opt.kind, setmetatable({}, {__index = opt.own})
   for name, value in pairs(given) do
     if name ~= "params" then
       check.that(kind.options[name] ~= nil, "%s: no option of a group is called '%s'; there are: params, %s", kind.name,
-        tostring(name), table.concat(check.sorted_keys(kind.options), ", "))
-      own[name] = value
+        check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
+      own[name] = own_value(value)
     end
   end
-  local group = setmetatable(own, {__index = opt, __newindex = function(g, name, value)
-    check.that(kind.options[name] ~= nil, "%s: no option of a group is called '%s'", kind.name, tostring(name))
-    rawset(g, name, value)
-  end})
+  local params = settled(kind, "parameters", table.move(given.params, 1, #given.params, 1, {}))
+  local group = setmetatable({}, {
+    __index = setmetatable({params = params, own = own, kind = kind}, {__index = own}),
+    __tostring = text_of,
+    __newindex = function(_, name, value)
+      check.that(kind.options[name] ~= nil, "%s: no option of a group is called '%s'; there are: %s", kind.name,
+        check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
+      set(opt, own, name, value)
+    end})
   check.number(kind.name, "lr", group.lr, 0)
   kind.check(group)
   return group
@@ -55,10 +97,11 @@ end
 local function groups_of(opt, given)
   local name, groups, seen = opt.kind.name, {}, {}
   check.parameters(name, given)
-  if type(given[1]) ~= "table" then given = {{params = given}} end
-  for i, g in ipairs(given) do
-    check.that(type(g) == "table" and g.params ~= nil, "%s: group %d is {params = list, ...}, not %s", name, i, check.shown(g))
-    check_parameters(name, g.params, seen)
+  local one = type(given[1]) ~= "table"
+  for i, g in ipairs(one and {{params = given}} or given) do
+    check.that(type(g) == "table" and g.params ~= nil, "%s: group %d is {params = list, ...}, not %s", name, i,
+      type(g) == "table" and "a table without params" or check.shown(g))
+    check_parameters(one and name or ("%s: group %d"):format(name, i), g.params, seen)
     groups[i] = group_of(opt, g)
   end
   return groups
@@ -80,16 +123,20 @@ local function each(opt, visit)
   end
 end
 
-local function make_slots(opt)
-  local slots = {}
-  trace.outside(each, opt, function(i, group, p)
-    local how = layout.of_state(p)
-    slots[i] = {}
-    for _, name in ipairs(opt.kind.slots(group)) do
-      slots[i][name] = rille.zeros(p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
-    end
+-- Makes what a parameter's slot lacks: all of it at first, and later what an option wants that was set since.
+local function complete(slot, group, p)
+  local how = layout.of_state(p)
+  for _, name in ipairs(group.kind.slots(group)) do
+    slot[name] = slot[name]
+      or trace.outside(rille.zeros, p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
+  end
+end
+
+function complete_all(opt)
+  each(opt, function(i, group, p)
+    opt.slots[i] = opt.slots[i] or {}
+    complete(opt.slots[i], group, p)
   end)
-  return slots
 end
 
 -- A parameter may have been laid out anew since: its state follows.
@@ -102,7 +149,7 @@ local function follow(slot, p)
   end
 end
 
--- The user sets opt.lr, or a group's, between steps.
+-- The user sets opt.lr and other options, or a group's, between steps.
 local function rate(group)
   return check.number(group.kind.name, "lr", group.lr, 0)
 end
@@ -111,9 +158,11 @@ end
 local function numbers(opt)
   local rates, tracing = {}, rille._tracing()
   for _, group in ipairs(opt.groups) do
+    opt.kind.check(group)
+    trace.follow(group, opt.kind.constant)
     rates[group] = tracing and rille.live(function() return rate(group) end) or rate(group)
   end
-  return tracing and rille._counter(opt, "steps") or opt.steps + 1, rates
+  return tracing and rille._counter(opt.inside, "steps") or opt.steps + 1, rates
 end
 
 -- A step that is compiled with a zero of its own has parameters of no recipe that says another.
@@ -131,7 +180,7 @@ end
 -- Updates every parameter that has a gradient.
 function methods:step()
   check_zero(self)
-  rille._step(self, "steps", function()
+  rille._step(self.inside, "steps", function()
     local step, rate_of = numbers(self)
     rille.no_grad(each, self, function(i, group, p)
       local g = p.grad
@@ -158,7 +207,7 @@ end
 
 -- Of the same parameters. All or nothing.
 function methods:load_state_dict(state)
-  local who, values = self.kind.name .. ":load_state_dict", {}
+  local who, list = self.kind.name .. ":load_state_dict", {}
   check.that(type(state) == "table", "%s takes a table of tensors, not %s", who, check.shown(state))
   local function find(name, shape)
     local value = state[name]
@@ -167,61 +216,81 @@ function methods:load_state_dict(state)
     check.that(has == wanted, "%s: '%s' is {%s} here, {%s} in what is loaded", who, name, wanted, has)
     return value
   end
-  local steps = check.whole(who, "'steps'", find("steps", {}):item(), 0)
+  local steps, known = check.whole(who, "'steps'", find("steps", {}):item(), 0), {steps = true}
   for i, slot in ipairs(self.slots) do
-    for name, t in pairs(slot) do values[t] = find(("%d.%s"):format(i - 1, name), t.shape) end
+    for name, t in pairs(slot) do
+      local path = ("%d.%s"):format(i - 1, name)
+      list[#list + 1], known[path] = {path, t, find(path, t.shape)}, true
+    end
   end
-  rille.no_grad(function()
-    for t, value in pairs(values) do t:copy_(value) end
-  end)
-  self.steps = math.tointeger(steps)
+  for _, name in ipairs(check.sorted_keys(state)) do
+    check.that(known[name], "%s: '%s' is no state of the %d parameters here", who, name, #self.params)
+  end
+  rille._take(who, list)
+  self.steps = steps
 end
 
-local meta = {__index = methods}
-
-function meta.__newindex(opt, name)
-  check.fail("%s has no option '%s'; there are: %s", opt.kind.name, tostring(name),
-    table.concat(check.sorted_keys(opt.kind.options), ", "))
-end
-
-function meta.__tostring(opt)
-  local text = {}
-  for _, name in ipairs(check.sorted_keys(opt.kind.options)) do
-    local value = opt[name]
-    if type(value) == "table" then value = "{" .. table.concat(value, ", ") .. "}" end
-    text[#text + 1] = ("%s = %s"):format(name, tostring(value))
+local function set_option(opt, name, value)
+  local kind = opt.kind
+  if name == "steps" then
+    opt.inside.steps = math.tointeger(check.whole(kind.name, "steps", value, 0))
+  elseif kind.options[name] ~= nil then
+    set(opt, opt.own, name, value)
+  else
+    check.that(opt.inside[name] == nil, "%s: '%s' is settled when it is made, and not set", kind.name, check.named(name))
+    check.fail("%s has no option '%s'; there are: %s", kind.name, check.named(name), table.concat(check.sorted_keys(kind.options), ", "))
   end
-  return ("%s(%d parameters, %s)"):format(opt.kind.name, #opt.params, table.concat(text, ", "))
 end
 
 -- For rille.snapshot: what puts the options and the count of steps back; tensors are the core's to keep.
 local function keep(opt)
-  local was, steps = {}, opt.steps
+  local was, steps, had = {}, opt.steps, {}
+  for i, slot in ipairs(opt.slots) do
+    had[i] = {}
+    for name in pairs(slot) do had[i][name] = true end
+  end
   for g = 0, #opt.groups do
     local group = opt.groups[g] or opt
     was[g] = {}
-    for name in pairs(opt.kind.options) do was[g][name] = rawget(group, name) end
+    for name in pairs(opt.kind.options) do was[g][name] = own_value(rawget(group.own, name)) end
   end
   return function()
     opt.steps = steps
     for g = 0, #opt.groups do
-      for name in pairs(opt.kind.options) do rawset(opt.groups[g] or opt, name, was[g][name]) end
+      for name in pairs(opt.kind.options) do set(opt, (opt.groups[g] or opt).own, name, was[g][name]) end
+    end
+    for i, slot in ipairs(opt.slots) do -- what an option that was set since wanted
+      for name in pairs(slot) do slot[name] = had[i][name] and slot[name] or nil end
     end
   end
 end
 
+-- Of options that compiled steps have as they were traced: all but the learning rate.
+local function constant_of(options)
+  local names = {}
+  for name in pairs(options) do
+    if name ~= "lr" then names[#names + 1] = name end
+  end
+  return names
+end
+
 -- The constructor of a kind: optim.SGD(params, options).
 return function(kind)
+  kind.constant = constant_of(kind.options)
   return function(params, given)
-    local opt = check.options(kind.name, given, kind.options)
-    opt.kind, opt.steps = kind, 0
-    opt.groups = groups_of(opt, params)
+    local own = setmetatable(check.options(kind.name, given, kind.options), {__index = methods})
+    for name, value in pairs(own) do own[name] = own_value(value) end
+    local inside = setmetatable({own = own, kind = kind, steps = 0, slots = {}}, {__index = own})
+    inside.inside = inside
+    local opt = setmetatable({}, {__index = inside, __methods = methods, __newindex = set_option, __tostring = text_of})
+    inside.groups = settled(kind, "groups", groups_of(opt, params))
     check.number(kind.name, "lr", opt.lr, 0)
     kind.check(opt)
-    opt.params = {}
-    each(opt, function(i, _, p) opt.params[i] = p end)
-    opt.slots = make_slots(opt)
-    snapshot.watch(setmetatable(opt, meta), keep)
+    local all = {}
+    each(opt, function(i, _, p) all[i] = p end)
+    inside.params = settled(kind, "parameters", all)
+    complete_all(opt)
+    snapshot.watch(opt, keep)
     return opt
   end
 end

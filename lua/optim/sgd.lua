@@ -11,15 +11,16 @@ local sgd = {name = "optim.SGD", options = {lr = 1e-3, momentum = 0, weight_deca
 function sgd.check(opt)
   check.number(sgd.name, "momentum", opt.momentum, 0)
   check.number(sgd.name, "weight_decay", opt.weight_decay, 0)
+  check.flag(sgd.name, "nesterov", opt.nesterov)
   check.that(not opt.nesterov or opt.momentum > 0, "%s: nesterov needs a momentum above 0", sgd.name)
 end
 
 function sgd.slots(opt)
-  return opt.momentum > 0 and {"m"} or {}
+  return math.type(opt.momentum) and opt.momentum > 0 and {"m"} or {} -- what is no number is told at the next step
 end
 
 function sgd.update(opt, p, g, slot, lr)
-  rille._update("sgd", {p, slot.m, g, lr},
+  rille._update("sgd", {p, opt.momentum > 0 and slot.m or nil, g, lr}, -- momentum that is off leaves what it had
     {momentum = opt.momentum, weight_decay = opt.weight_decay, nesterov = opt.nesterov})
 end
 

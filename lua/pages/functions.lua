@@ -7,7 +7,7 @@ return {
   allow_tf32 = {
     sign = "rille.allow_tf32(on)",
     text = [[
-whether products on GPUs may round f32 factors to TF32, 10 bits of fraction, which tensor cores multiply
+whether products and convolutions on GPUs may round f32 factors to TF32, 10 bits of fraction, which tensor cores multiply
 Off at first; what is called or traced from then on has it; no effect on a cpu. It returns what it was, and without an argument changes
 nothing.]],
     code = "rille.allow_tf32(true)",
@@ -26,7 +26,8 @@ nothing.]],
     text = [[
 one move, priced
 Fields: name, bytes, bound, received (by rank), steps, candidates. b:show() draws it, also e.boxing[1]:show()
-On "meta" devices more than 8 ranks have no steps, more than 64 no received]],
+On "meta" devices more than 8 ranks have no steps, more than 64 no received and no candidates;
+there each mesh axis above three counts as twice the ranks]],
     code = [[
 P = rille.placement('cpu', {0, 1})
 from, to = {placement = P, sbp = 'S(0)'}, {placement = P, sbp = 'B'}
@@ -120,7 +121,7 @@ x = rille.ones({4, 2}, {placement = P, sbp = 'S(0)'})]],
   grad = {
     is = "tensor",
     sign = "rille.grad(y, {x1, x2})",
-    text = "dy/dx1, dy/dx2; can be differentiated again.  x.grad is what backward added",
+    text = "dy/dx1, dy/dx2, of tensors that require a gradient; can be differentiated again.  x.grad is what backward added",
     code = "x = rille.tensor(3.0, {requires_grad = true})",
     shows = "rille.grad((x * x):sum(), {x}):item()",
     gives = "6.0",

@@ -290,6 +290,19 @@ for name in net:named_parameters() do names[#names + 1] = name end]],
     shows = "net:recompute() == net",
     gives = "true",
   },
+  ["nn.Module.settings"] = {
+    sign = "function Net:settings()",
+    text = [[
+What it computes with besides its tensors, {name = value} of numbers, texts, flags and tables of them: written by classes of your
+own, whose fields Rille does not know. Compiled steps follow it; checkpoints keep it, and refuse a model that says another. A name that comes later is left
+out (nil) where all is as before, or older checkpoints are refused; so is what may change from one run to the next.]],
+    code = [[
+Window = rille.nn.Module:extend('Window')
+function Window:init(n) self.n = n end
+function Window:settings() return {n = self.n} end]],
+    shows = "Window(3):settings().n",
+    gives = "3",
+  },
   ["nn.Module.show"] = {
     sign = 'net:show(["file.svg"])',
     text = "Draws its parts: modules, parameters with types, layouts and placements, bytes of each device.",
@@ -350,7 +363,7 @@ net:to_global{placement = P, sbp = 'B'}]],
 
   ["optimizer.groups"] = {
     sign = "opt.groups",
-    text = "Its groups of parameters; opt.groups[1].lr = 0.01 sets one's rate.",
+    text = "Its groups of parameters, settled when it is made; opt.groups[1].lr = 0.01 sets one's rate.",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})
@@ -383,7 +396,7 @@ net(rille.ones(5, 3)):sum():backward()]],
   },
   ["optimizer.params"] = {
     sign = "opt.params",
-    text = "All its parameters.",
+    text = "All its parameters, settled when it is made.",
     code = [[
 net = rille.nn.Linear(3, 2)
 opt = rille.optim.SGD(net:parameters(), {lr = 0.5})

@@ -25,7 +25,7 @@ return {
   },
   ["checkpoint.load"] = {
     sign = "rille.checkpoint.load(dir, {model =, optimizer =, data =})",
-    text = "Reads the newest whole one back into its parts; gives the step and the note.",
+    text = "Reads the newest whole one back into its parts; gives the step and the note. A model that computes otherwise is refused.",
     code = [[
 net = rille.nn.Linear(3, 2)
 dir = os.tmpname()

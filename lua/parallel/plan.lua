@@ -69,7 +69,7 @@ local function deal(model, recipe)
   for _ = 1, chunks do
     for i = 1, #recipe.stages do
       local p = recipe.stages[i]
-      check.that(layout.is_placement(p), "rille.parallel: stage %d is a placement, not %s", i - 1, check.shown(p))
+      check.that(layout.is_placement(p), "rille.parallel: stages[%d] is a placement, not %s", i, check.shown(p))
       stages[#stages + 1] = p
     end
   end

@@ -19,13 +19,18 @@ local function is_placement(v) return is_kind(v, "rille.placement") end
 local function is_module(v) return type(v) == "table" and getmetatable(v) ~= nil and type(v.named_tensors) == "function" end
 local function is_optimizer(v) return type(v) == "table" and getmetatable(v) ~= nil and type(v.state_dict) == "function" and not is_module(v) end
 
+-- Where a table has what it holds; an optimiser shows it, and is empty itself.
+local function inside(v)
+  return is_optimizer(v) and type(v.slots) == "table" and {v.slots, {table.unpack(v.params)}} or v
+end
+
 -- All tensors in a value, each once: seen says which were met before.
 local function tensors_in(v, seen, list, depth)
   if is_tensor(v) then
     if not seen[v] then seen[v], list[#list + 1] = true, v end
   elseif type(v) == "table" and depth < 6 and not seen[v] then
     seen[v] = true
-    for _, inner in next, v do tensors_in(inner, seen, list, depth + 1) end
+    for _, inner in next, inside(v) do tensors_in(inner, seen, list, depth + 1) end
   end
   return list
 end

@@ -112,8 +112,12 @@ folder_open(struct tensors *f, const char *path)
     f->format = &format_safetensors;
     if (!is_folder(path)) return open_index(f, path);
     const char *single = join(f, path, strlen(path), SINGLE), *index = join(f, path, strlen(path), "model" INDEX);
-    if (access(index, F_OK) == 0) return open_index(f, index);
-    if (access(single, F_OK) == 0) return open_shard(f, single);
+    bool many = access(index, F_OK) == 0, one = access(single, F_OK) == 0;
+    if (many && one)
+        return fail(E_IO, "%s: a folder with %s and with %s: they may be of two models; name the one that is wanted",
+                    path, SINGLE, "model" INDEX);
+    if (many) return open_index(f, index);
+    if (one) return open_shard(f, single);
     return fail(E_IO, "%s: a folder without %s and without %s: there is no whole model in it", path, SINGLE,
                 "model" INDEX);
 }

@@ -9,7 +9,8 @@
 
 /* Is the path a folder, or an index? */
 bool folder_is_set(const char *path);
-/* Opens all shards that the index names, which must hold what it says and nothing else; or the one file. */
+/* Opens all shards that the index names, which must hold what it says and nothing else; or the one file. E_IO where
+ * there are both. */
 int folder_open(struct tensors *f, const char *path);
 
 #endif

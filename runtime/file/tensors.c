@@ -7,6 +7,7 @@
 #include "runtime/file/shards.h"
 #include "runtime/view.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,14 +135,26 @@ tensors_find(const struct tensors *f, const char *name)
     return e ? (int32_t)(e - f->entry) : -1;
 }
 
+/* 'w'; a format that holds one tensor has no name for it. */
+enum { TOLD = 256 };
+static const char *
+told(const struct entry *e, char out[static TOLD])
+{
+    if (!e->name[0]) return "the tensor";
+    snprintf(out, TOLD, "'%.200s'", e->name);
+    return out;
+}
+
 int
 entry_fits(const struct entry *e, int64_t end)
 {
-    if (type_check(&e->type)) return fail(E_IO, "%s: the shape of '%s' is larger than 2^62", e->source->name, e->name);
+    char is[TOLD];
+    if (type_check(&e->type))
+        return fail(E_IO, "%s: the shape of %s is larger than 2^62", e->source->name, told(e, is));
     int64_t n = type_bytes(&e->type);
     if (e->offset >= 0 && e->offset <= end && n <= end - e->offset) return 0;
-    return fail(E_IO, "%s: '%s' has %lld bytes from position %lld on, beyond the end at %lld", e->source->name, e->name,
-                (long long)n, (long long)e->offset, (long long)end);
+    return fail(E_IO, "%s: %s has %lld bytes from position %lld on, beyond the end at %lld", e->source->name,
+                told(e, is), (long long)n, (long long)e->offset, (long long)end);
 }
 
 /* ---- reading ---- */
@@ -149,8 +162,9 @@ entry_fits(const struct entry *e, int64_t end)
 int
 entry_check(const struct tensors *f, const struct entry *e)
 {
+    char is[TOLD];
     if (e->type.dtype != DT_NONE) return 0;
-    return fail(E_DTYPE, "%s: '%s' is %s, a dtype that Rille does not have", f->path, e->name, e->foreign);
+    return fail(E_DTYPE, "%s: %s is %s, a dtype that Rille does not have", f->path, told(e, is), e->foreign);
 }
 
 /* Runs shorter than SHORT go through a window of the file, so that a column of a matrix is not a call a row. */

@@ -75,7 +75,7 @@ read_lines(struct tokenizer *t, const char *path, char *text, size_t n)
 static int
 add_special(struct tokenizer *t, const char *path, const char *text, int64_t id)
 {
-    TRY(tokenizer_check_id(path, id, t->bpe.ndistinct));
+    TRY(tokenizer_check_id(path, text, id, t->bpe.ndistinct));
     if (id < t->bpe.ntoken && t->bpe.token[id].bytes)
         return fail(E_ARG, "%s: the special token '%.100s' has the id %lld, which is another token's", path, text,
                     (long long)id);

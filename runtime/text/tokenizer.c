@@ -80,10 +80,12 @@ normalize(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *
 }
 
 int
-tokenizer_check_id(const char *name, int64_t id, size_t ntoken)
+tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken)
 {
-    if (id >= 0 && id <= 4 * (int64_t)ntoken + 65536) return 0;
-    return fail(E_ARG, "%s: a token has the id %lld", name, (long long)id);
+    int64_t most = 4 * (int64_t)ntoken + 65536;
+    if (id >= 0 && id <= most) return 0;
+    return fail(E_ARG, "%s: the token '%.100s' has the id %lld; of %llu tokens ids are from 0 to %lld", name, token,
+                (long long)id, (unsigned long long)ntoken, (long long)most);
 }
 
 int
@@ -332,8 +334,9 @@ tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct 
     for (size_t i = 0; i < n; i++) {
         const struct bpe_token *k = id[i] >= 0 && id[i] < t->bpe.ntoken ? &t->bpe.token[id[i]] : NULL;
         if (!k || !k->bytes)
-            return fail(E_VALUE, "decode: %lld is no id of this tokenizer, which has %u, counted from 0",
-                        (long long)id[i], (unsigned)t->bpe.ndistinct);
+            return fail(E_VALUE, "decode: no token has the id %lld; this tokenizer has %u, with ids from 0 to %u%s",
+                        (long long)id[i], (unsigned)t->bpe.ndistinct, (unsigned)t->bpe.ntoken - 1,
+                        t->bpe.ndistinct < t->bpe.ntoken ? " and gaps" : "");
         str_addn(out, k->bytes, k->n);
     }
     return 0;

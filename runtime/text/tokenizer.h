@@ -26,7 +26,7 @@ struct join { /* in order of rank, for saving */
     uint32_t left, right, id;
 };
 
-enum { MAX_FORMS = 4, NPARTS = 3 };
+enum { MAX_FORMS = 4, NPARTS = 5 };
 
 struct tokenizer {
     struct bpe bpe;
@@ -40,7 +40,7 @@ struct tokenizer {
     bool starts[2][256];      /* does a special token begin with this byte? by `normalized` */
     struct ids before, after; /* what the template puts around a text */
     bool spelled;             /* the file has a ByteLevel step, behind which nothing may cut */
-    const char *part[NPARTS]; /* JSON of the file, for saving: normalizer, pre_tokenizer, post_processor */
+    const char *part[NPARTS]; /* JSON of the file, for saving; by enum part (tokenizer_json.h) */
     struct join *join;
     uint32_t njoin, join_capacity;
 };
@@ -55,8 +55,11 @@ int tokenizer_open(const char *path, const char *pattern, int nspecial, const ch
 int tokenizer_save(struct tokenizer *t, const char *path);
 
 int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out);
-/* E_ARG naming an id that is none. */
+/* E_VALUE naming an id that is none. */
 int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out);
+
+/* What the file says of batches of texts, which encoding does not do; NULL: nothing. */
+const char *tokenizer_batches(const struct tokenizer *t);
 
 /* A token that is no part of plain text. */
 bool tokenizer_is_special(const struct tokenizer *t, int64_t id);
@@ -74,8 +77,8 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 /* Sets the one pattern of a tokenizer that is not from tokenizer.json; NULL: GPT-2's. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern);
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s); /* copies its text */
-/* E_ARG unless an id is neither below zero nor far beyond what ntoken tokens need. */
-int tokenizer_check_id(const char *name, int64_t id, size_t ntoken);
+/* E_ARG unless the id of a token is neither below zero nor far beyond what ntoken tokens need. */
+int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken);
 /* E_ARG unless special tokens are texts with bytes, each there once. */
 int tokenizer_check_specials(const char *name, int nspecial, const char *const *special);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);

@@ -6,6 +6,7 @@
 #include "runtime/error.h"
 #include "runtime/text/alphabet.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,11 +29,22 @@ refuse(const char *path, const char *part, const char *what)
 
 /* ---- the vocabulary ---- */
 
+const char *
+shown_id(const json_t *id, char out[static SHOWN_ID])
+{
+    char *text = id ? json_dumps(id, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    snprintf(out, SHOWN_ID, "%s", text ? text : "(none)");
+    free(text);
+    return out;
+}
+
 /* E_ARG when it is none, or far beyond ntoken, as many as there are. */
 static int
-check_id(const char *path, const json_t *id, size_t ntoken)
+check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
 {
-    return tokenizer_check_id(path, json_is_integer(id) ? json_integer_value(id) : -1, ntoken);
+    char text[SHOWN_ID];
+    if (json_is_integer(id)) return tokenizer_check_id(path, token, json_integer_value(id), ntoken);
+    return fail(E_ARG, "%s: the token '%.100s' has the id %s; ids are whole numbers", path, token, shown_id(id, text));
 }
 
 static int
@@ -46,12 +58,13 @@ read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab)
     {
         size_t n = strlen(text);
         uint8_t *bytes = must_realloc(NULL, n + 1);
-        int status = check_id(path, id, ntoken);
+        int status = check_id(path, text, id, ntoken);
         bool spelled = alphabet_read(text, bytes, &n); /* others stand for their own bytes, and are never made */
         if (!spelled) n = strlen(text);
         if (!status && n &&
             !bpe_add(&t->bpe, (uint32_t)json_integer_value(id), spelled ? (const void *)bytes : text, n, spelled))
-            status = fail(E_ARG, "%s: two tokens have the id %lld", path, (long long)json_integer_value(id));
+            status = fail(E_ARG, "%s: two tokens have the id %lld; one is '%.100s'", path,
+                          (long long)json_integer_value(id), text);
         free(bytes);
         TRY(status);
     }
@@ -136,7 +149,7 @@ read_one_added(struct tokenizer *t, const char *path, const json_t *part)
     const json_t *id = json_object_get(part, "id"), *normalized = json_object_get(part, "normalized");
     const char *text = json_string_value(json_object_get(part, "content"));
     if (!text) return fail(E_ARG, "%s: an added token has no content", path);
-    TRY(check_id(path, id, t->bpe.ndistinct));
+    TRY(check_id(path, text, id, t->bpe.ndistinct));
     return tokenizer_special(t, path,
                              &(struct special){text, strlen(text), (uint32_t)json_integer_value(id),
                                                .control = json_is_true(json_object_get(part, "special")),

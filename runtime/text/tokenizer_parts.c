@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const part_names[NPARTS] = {
-    [PART_NORMALIZER] = "normalizer", [PART_CUTTER] = "pre_tokenizer", [PART_TEMPLATE] = "post_processor"};
+const char *const part_names[NPARTS] = {[PART_NORMALIZER] = "normalizer",
+                                        [PART_CUTTER] = "pre_tokenizer",
+                                        [PART_TEMPLATE] = "post_processor",
+                                        [PART_TRUNCATION] = "truncation",
+                                        [PART_PADDING] = "padding"};
 
 /* A reader of a part; one that has no name in the file's way of naming is the last. */
 struct part_kind {
@@ -159,14 +162,22 @@ read_parts(struct tokenizer *t, const char *path, const json_t *root)
     return t->spelled ? 0 : refuse(path, "pre_tokenizer without ByteLevel", type_of_part(cutter));
 }
 
+const char *
+tokenizer_batches(const struct tokenizer *t)
+{
+    if (!t->part[PART_TRUNCATION]) return t->part[PART_PADDING] ? part_names[PART_PADDING] : NULL;
+    return t->part[PART_PADDING] ? "truncation and padding" : part_names[PART_TRUNCATION];
+}
+
 /* ---- what is put around a text ---- */
 
 static int
 known_id(const struct tokenizer *t, const char *path, const json_t *id, struct ids *out)
 {
+    char text[SHOWN_ID];
     json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
     if (i < 0 || i >= t->bpe.ntoken || !t->bpe.token[i].bytes)
-        return fail(E_ARG, "%s: post_processor has the id %lld, which is no token", path, (long long)i);
+        return fail(E_ARG, "%s: post_processor has the id %s, which is no token", path, shown_id(id, text));
     ids_add(out, (uint32_t)i);
     return 0;
 }

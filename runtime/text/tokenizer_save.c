@@ -138,6 +138,7 @@ write_root(struct tokenizer *t)
 int
 tokenizer_save(struct tokenizer *t, const char *path)
 {
+    if (text_ends(path, ".tiktoken")) return fail(E_ARG, "%s: a tokenizer is saved as tokenizer.json, not so", path);
     const char *part = t->pattern ? split_foreign(t->pattern, true) : NULL;
     if (part)
         return fail(E_ARG, "%s: the pattern has %s, which readers of tokenizer.json take otherwise: %.200s", path, part,

@@ -46,14 +46,15 @@ struct trainer {
 enum { WORD = 16 }; /* a token of a word takes as long as so many bytes of text */
 
 static const uint64_t no_pair = UINT64_MAX;
+static const char who[] = "tokenizer.train"; /* in place of a file's name in errors */
 
 struct trainer *
 trainer_new(const char *pattern, int nspecial, const char *const *special)
 {
     struct trainer *r = must_alloc(sizeof *r);
     r->splitter = splitter_new();
-    r->status = splitter_add(r->splitter, "train", &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
-    if (!r->status) r->status = tokenizer_check_specials("train", nspecial, special);
+    r->status = splitter_add(r->splitter, who, &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
+    if (!r->status) r->status = tokenizer_check_specials(who, nspecial, special);
     r->pattern = pattern ? arena_strdup(&r->arena, pattern) : NULL;
     r->nspecial = nspecial;
     r->special = ARENA_ARRAY(&r->arena, char *, nspecial + 1);
@@ -175,14 +176,15 @@ add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_
 static int
 trainer_status(const struct trainer *r)
 {
-    return r->status == E_CANCEL ? fail(E_STATE, "train: it was interrupted, and has to begin anew") : r->status;
+    return r->status == E_CANCEL ? fail(E_STATE, "tokenizer.train: it was interrupted, and has to begin anew")
+                                 : r->status;
 }
 
 int
 trainer_add(struct trainer *r, const void *text, size_t n)
 {
     TRY(trainer_status(r));
-    if (n > UINT32_MAX / 2 - r->ntoken) return fail(E_ARG, "train: the texts are longer than 2 GiB");
+    if (n > UINT32_MAX / 2 - r->ntoken) return fail(E_ARG, "tokenizer.train: the texts are longer than 2 GiB");
     const uint8_t **next = must_alloc(sizeof *next * (size_t)(r->nspecial + 1));
     r->status = add_text(r, next, text, (const uint8_t *)text + n);
     free(next);
@@ -437,7 +439,7 @@ reserve(const struct trainer *r, struct tokenizer *t, uint32_t size)
         char text[32];
         int n = snprintf(text, sizeof text, "<|reserved_%d|>", i);
         if (is_special(r, text)) continue;
-        TRY(tokenizer_special(t, "train", &(struct special){text, (size_t)n, t->bpe.ntoken, .control = true}));
+        TRY(tokenizer_special(t, who, &(struct special){text, (size_t)n, t->bpe.ntoken, .control = true}));
     }
     return 0;
 }
@@ -448,16 +450,16 @@ trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
     *out = NULL;
     TRY(trainer_status(r));
     if (size < 256u + (uint32_t)r->nspecial)
-        return fail(E_ARG, "train: a size of %u; bytes and %d special tokens take %d", (unsigned)size, r->nspecial,
-                    256 + r->nspecial);
+        return fail(E_ARG, "tokenizer.train: a size of %u; bytes and %d special tokens take %d", (unsigned)size,
+                    r->nspecial, 256 + r->nspecial);
     struct tokenizer *t = tokenizer_new();
     for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);
     int status = r->status = learn(r, t, size - (uint32_t)r->nspecial);
-    if (!status) status = tokenizer_cut(t, "train", r->pattern);
+    if (!status) status = tokenizer_cut(t, who, r->pattern);
     if (!status) status = reserve(r, t, size - (uint32_t)r->nspecial);
     for (int i = 0; !status && i < r->nspecial; i++)
         status = tokenizer_special(
-            t, "train", &(struct special){r->special[i], strlen(r->special[i]), t->bpe.ntoken, .control = true});
+            t, who, &(struct special){r->special[i], strlen(r->special[i]), t->bpe.ntoken, .control = true});
     if (status) tokenizer_free(&t);
     *out = t;
     return status;

@@ -1,0 +1,100 @@
+/* lua_conditions.c - what a trace was made with besides tensors and numbers: functions that give true where it fits.
+ *
+ * Lua's modules add them to the list of the trace that is being made (lua/trace.lua). The list goes to the trace then,
+ * and each call asks it. */
+#include "shell/shell.h"
+
+static const char being_made; /* key in the registry: the list of the trace that is being made */
+
+/* Tells each function of the list at index 1 what is at index 2. */
+static int
+tell(lua_State *L)
+{
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 1);
+    for (lua_Integer k = 1; k <= n; k++) {
+        lua_rawgeti(L, 1, k);
+        lua_pushvalue(L, 2);
+        lua_call(L, 1, 0);
+    }
+    return 0;
+}
+
+/* The list at the top is told, and goes. */
+static int
+told(lua_State *L, const char *when)
+{
+    lua_pushcfunction(L, tell);
+    lua_insert(L, -2);
+    lua_pushstring(L, when);
+    return lua_pcall(L, 2, 0, 0);
+}
+
+void
+conditions_begin(lua_State *L)
+{
+    lua_newtable(L);
+    lua_getiuservalue(L, 1, 2);
+    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+    for (lua_Integer k = 1; k <= n; k++) {
+        lua_rawgeti(L, -1, k);
+        lua_getfield(L, -1, "conditions");
+        if (told(L, "again")) lua_pop(L, 1); /* then it does not know how things were, which costs a trace */
+        lua_pop(L, 1);
+    }
+    lua_setfield(L, -2, "traces");
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
+}
+
+int
+conditions_end(lua_State *L, int failed)
+{
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &being_made);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
+    if (failed) {
+        lua_pop(L, 1);
+        return failed;
+    }
+    return told(L, "traced");
+}
+
+void
+conditions_give(lua_State *L)
+{
+    lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
+    lua_setfield(L, -2, "conditions");
+}
+
+bool
+conditions_hold(lua_State *L)
+{
+    bool hold = true;
+    lua_getfield(L, -1, "conditions");
+    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+    for (lua_Integer k = 1; hold && k <= n; k++) {
+        lua_rawgeti(L, -1, k);
+        lua_call(L, 0, 1);
+        hold = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return hold;
+}
+
+/* rille._conditions(): that list; nil: no trace is being made. */
+static int
+conditions(lua_State *L)
+{
+    if (!rille_tracing(shell_of(L)->session)) return 0;
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &being_made);
+    return 1;
+}
+
+void
+conditions_open(lua_State *L)
+{
+    lua_pushcfunction(L, conditions);
+    lua_setfield(L, -2, "_conditions");
+}
