@@ -28,7 +28,11 @@ local placement, how = dofile((arg[0]:match("^(.*/)") or "./") .. "recipes.lua")
 
 -- ---- the model, laid out; each rank reads what it will hold ----
 
-local kind = require("rille.json").load(from .. "/config.json").model_type
+local config = require("rille.json").load(from .. "/config.json")
+local kind = type(config) == "table" and config.model_type
+if not ({gpt2 = true, llama = true, moe = true})[kind] then
+  error(("%s/config.json: its model_type is gpt2, llama or moe, not %s"):format(from, tostring(kind)), 0)
+end
 local model = rille.models[kind].load(from, {placement = placement, dtype = "f32",
   dropout = o.dropout > 0 and o.dropout or nil}) -- Llama has none
 rille.parallel(model, how)
@@ -37,9 +41,9 @@ rille.parallel(model, how)
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
+  local text, why = file:read("a")
   file:close()
-  return text
+  return text or error(path .. ": " .. why, 0)
 end
 local ids, tokens = o.tokens, nil
 if o.ids ~= "" then
@@ -74,12 +78,15 @@ local first, last
 for t = 0, o.steps - 1 do
   opt.lr = lr(t)
   last = step(data:next()):item()
+  if not (math.abs(last) < math.huge) then
+    error(("step %d: the loss is %g, nothing is saved; a lower --lr may do"):format(t + 1, last), 0)
+  end
   first = first or last
   if log then log:write(("%.6f\n"):format(last)) end
   line:update(t + 1, last, o.batch * length)
 end
 line:finish()
-if log then log:close() end
+if log then assert(log:close()) end
 
 model:save(to)
 if tokens then tokens:save(to .. "/tokenizer.json") end

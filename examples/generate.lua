@@ -21,7 +21,9 @@ wanted(o.prompt == "" or o.ids == "", "--prompt and --ids are two ways to begin:
 -- ---- the model: its kind stands in config.json ----
 
 local json = require "rille.json"
-local kind = json.load(dir .. "/config.json").model_type
+local config = json.load(dir .. "/config.json")
+local kind = type(config) == "table" and config.model_type
+wanted(({gpt2 = true, llama = true, moe = true})[kind], "%s/config.json: its model_type is gpt2, llama or moe, not %s", dir, tostring(kind))
 local ranks = {}
 for i = 1, o.devices do ranks[i] = i - 1 end
 local function given(text) return text ~= "" and text or nil end
@@ -42,13 +44,16 @@ local function say(ids)
   io.flush()
 end
 
-say(prompt)
 local first, start
 model:generate({prompt}, {max_new_tokens = o.count, temperature = o.greedy and 0 or o.temperature, seed = o.seed,
   top_k = o["top-k"] > 0 and o["top-k"] or nil, top_p = o["top-p"] < 1 and o["top-p"] or nil,
   on_token = function(ids)
-    if not first then first, start = true, rille.clock() end -- the prompt's pass and the making of the step are apart
+    if not first then
+      first, start = true, rille.clock() -- the prompt's pass and the making of the step are apart
+      say(prompt)
+    end
     say(ids)
   end})
+if not first then say(prompt) end
 print()
 if o.count > 1 then io.stderr:write(("%.1f ids/s\n"):format((o.count - 1) / (rille.clock() - start))) end

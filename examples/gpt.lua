@@ -50,6 +50,17 @@ for i, path in ipairs(files) do parts[i] = read(path) end
 local text = table.concat(parts, "\n")
 if #text == 0 then error("the text is empty", 0) end
 
+-- By what a checkpoint knows the text that it learned.
+local function digest(s)
+  local h = #s
+  for i = 1, #s, 8 do
+    h = (h ~ string.unpack("<i8", s:sub(i, i + 7) .. ("\0"):rep(i + 7 - #s))) * 0x2545f4914f6cdd1d
+    h = h ~ h >> 32
+  end
+  return ("%016x"):format(h)
+end
+local learned = {name = o.text ~= "" and o.text or "this repository's documents", bytes = #text, digest = digest(text)}
+
 -- How many ids there are, text to ids, ids to text.
 local function characters()
   local id_of, text_of, n = {}, {}, 0
@@ -60,6 +71,7 @@ local function characters()
   end
   local function encode(s)
     local ids = {}
+    if not utf8.len(s, 1, -1, true) then error("--prompt is no UTF-8; with --bpe 512 any bytes will do", 0) end
     for _, code in utf8.codes(s, true) do
       ids[#ids + 1] = id_of[utf8.char(code)] or error("the text has no '" .. utf8.char(code) .. "'", 0)
     end
@@ -150,7 +162,12 @@ local timed = true -- no more than fits in --minutes
 
 local parts = {model = model, optimizer = opt, data = data}
 if o.resume then
-  local note
+  local _, note = rille.checkpoint.load(o.checkpoint, {})
+  local before = note and note.text or learned -- older checkpoints do not say
+  if before.digest ~= learned.digest then
+    local function told(x) return ("%s (%d bytes, digest %s)"):format(x.name, x.bytes, x.digest) end
+    error(("--resume: %s learned %s, and --text is another: %s"):format(o.checkpoint, told(before), told(learned)), 0)
+  end
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
   held:load_state(note.held) -- tests go on with the windows that would have come
@@ -165,6 +182,9 @@ while t < total do
   opt.lr = lr(t)
   local loss = step(data:next()):item()
   t = t + 1
+  if not (math.abs(loss) < math.huge) then -- the last checkpoint is one that was learning
+    error(("step %d: the loss is %g; a lower --lr may do"):format(t, loss), 0)
+  end
   losses[t] = loss
   if log then log:write(("%.6f\n"):format(loss)) end
   if t == begun + 2 then start = rille.clock() end
@@ -179,11 +199,11 @@ while t < total do
   if t % o.every == 0 or t == total then checks[#checks + 1] = {t - 1, validate()} end
   if o.checkpoint ~= "" and (t % o.every == 0 or t == total) then
     rille.checkpoint.save(o.checkpoint, {model = model, optimizer = opt, data = data, step = t,
-      note = {steps = o.steps, total = total, losses = losses, checks = checks, held = held:state()}}, {async = true, keep = 2})
+      note = {text = learned, steps = o.steps, total = total, losses = losses, checks = checks, held = held:state()}}, {async = true, keep = 2})
   end
 end
 line:finish()
-if log then log:close() end
+if log then assert(log:close()) end
 print(("loss %.4f, on text that was held back %.4f"):format(losses[t], checks[#checks][2]))
 draw()
 
