@@ -655,15 +655,22 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k]);
 }
 
-/* The choice that a caller knows, if it is one of this net; otherwise everything on every device. */
+/* The choice that a caller knows, if it is one of this net; NULL. */
 static const int32_t *
-other_start(const struct planner *w)
+known_start(const struct planner *w)
 {
     const struct net *n = &w->a->net;
     bool known = w->o->known && w->o->nknown == n->nnode;
     for (int32_t i = 0; i < n->nnode && known; i++) known = w->o->known[i] < n->node[i].ncand;
-    for (int32_t i = 0; i < n->nnode && !known; i++) w->whole[i] = whole_of(w, i);
-    return known ? w->o->known : w->whole;
+    return known ? w->o->known : NULL;
+}
+
+/* Everything on every device. */
+static const int32_t *
+whole_start(const struct planner *w)
+{
+    for (int32_t i = 0; i < w->a->net.nnode; i++) w->whole[i] = whole_of(w, i);
+    return w->whole;
 }
 
 /* The network of the program; the caller frees both. */
@@ -697,7 +704,11 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     struct solve_options s = {.mode = a->mode, .start = w->start, .stop = o->stop, .arg = o->arg, .proof = o->proof};
     s.quick = o->quick;
     s.may_fail = o->may_fail;
-    if (!status) s.other = other_start(w);
+    if (!status) {
+        const int32_t *known = known_start(w);
+        s.other = known ? known : whole_start(w);
+        if (known && a->mode == SOLVE_GREEDY) s.start = known;
+    }
     int64_t start = computed_ns();
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;

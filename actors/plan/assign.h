@@ -45,7 +45,8 @@ struct assign_options {
     const struct assign_root *root;   /* by root */
     int64_t memory_limit;             /* bytes a device; 0: none */
     struct assign_least *least;       /* takes what is told where nothing meets the limit; or NULL */
-    const int32_t *known;             /* a choice of such a net, nknown nodes, that may be worth a try; NULL */
+    const int32_t *known;             /* a choice of such a net, nknown nodes, that may be worth a try, and from which
+                                       * "greedy" starts; NULL */
     int32_t nknown;
     int64_t bound; /* no choice within the limit costs less: that is known; 0 */
     bool may_fail; /* as solve.h has it */

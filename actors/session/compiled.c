@@ -40,6 +40,7 @@ rille_graph_free(struct rille_graph **gp)
     free(g->act);
     free(g->act_thread);
     free(g->trace_path);
+    free(g->met.choice);
     free(g);
 }
 

@@ -33,6 +33,13 @@ struct gradient_state {
     bool before, after;
 };
 
+/* Of the plans that whatif has met on one mesh, the one that takes least: what it told is found again. */
+struct least_met {
+    int naxis;
+    int32_t mesh[MAX_AXIS];
+    int64_t bytes; /* a device, scratch memory with it */
+    int32_t *choice, nchoice;
+};
 struct rille_graph {
     struct rille_session *s;
     struct rille_graph *next, *back; /* in its list */
@@ -55,6 +62,7 @@ struct rille_graph {
     struct assigned *assigned; /* of a planned step (planned.c), or NULL */
     int64_t search_ns;         /* its time limit */
     bool searched;             /* so is its schedule, after the layouts */
+    struct least_met met;
     struct program *traced;    /* its program before the planner; NULL: there was none */
     bool asking;               /* its live numbers */
     bool watched;              /* somebody asked for a time line: every call times its acts */

@@ -128,8 +128,7 @@ options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct 
     }
     const struct compute_rates *r = &k->s->rates;
     double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
-    *o = (struct assign_options){
-        .mode = SOLVE_OPTIMAL, .links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
+    *o = (struct assign_options){.links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
     o->searched = g->searched;
     o->rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
     q->cost.gamma_ns_per_byte /= speed;
@@ -148,24 +147,50 @@ too_little(const struct cluster *k, const struct assign_least *least, const char
     return status;
 }
 
+static bool
+is_met(const struct least_met *m, const struct rille_cluster *c)
+{
+    return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
+}
+
+static void
+meet(struct least_met *m, const struct rille_cluster *c, const struct assigned *a)
+{
+    int64_t bytes = a->solved.peak + a->scratch;
+    if (is_met(m, c) && m->bytes <= bytes) return;
+    free(m->choice);
+    *m = (struct least_met){.naxis = c->naxis, .bytes = bytes, .nchoice = a->net.nnode};
+    memcpy(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
+    m->choice = must_alloc(sizeof *m->choice * (size_t)m->nchoice);
+    memcpy(m->choice, a->solved.choice, sizeof *m->choice * (size_t)m->nchoice);
+}
+
 /* One search, of what beside scratch memory takes no more than `within` bytes (0: any). E_PLAN: nothing was found;
  * *least is what is known of what would be. */
 static int
-lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, int64_t within, struct program *q,
-        struct assigned **out, struct assign_least *least)
+lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
+        struct program *q, struct assigned **out, struct assign_least *least)
 {
     struct assign_options o;
     *least = (struct assign_least){0};
     TRY(program_for(k, g->assigned ? g->traced : graph_program(g), q));
     options_for(k, g, q, &o);
+    o.mode = mode;
     o.memory_limit = within;
     o.least = least;
     o.arg = clock;
+    if (within && is_met(&g->met, k->c)) {
+        o.known = g->met.choice;
+        o.nknown = g->met.nchoice;
+    }
     TRY(planned_end(clock, assign_layouts(q, k->s->atlas, &o, out)));
-    return plan_scratch(q, &(*out)->scratch);
+    TRY(plan_scratch(q, &(*out)->scratch));
+    meet(&g->met, k->c, *out);
+    return 0;
 }
 
-/* Nothing keeps within the limit: what does, with its scratch memory, if that is found in a time of its own. */
+/* Nothing keeps within the limit: the least that was ever met or, if that knows no scratch memory, what takes as little
+ * with it, for which there is a time of its own. */
 static int
 refuse(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q, struct assigned **out,
        const struct assign_least *least)
@@ -174,49 +199,58 @@ refuse(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, st
     err_clear();
     arena_fini(&q->arena);
     *clock = planned_clock(k->s, SEARCH_NS);
-    if (lay_out(k, g, clock, least->bytes, q, out, &again)) {
-        err_clear();
-        return too_little(k, least, "without scratch of kernels");
-    }
-    all.bytes = (*out)->solved.peak + (*out)->scratch;
+    if (least->bytes && lay_out(k, g, clock, SOLVE_OPTIMAL, least->bytes, q, out, &again)) err_clear();
+    if (!is_met(&g->met, k->c)) return too_little(k, least, "without scratch of kernels");
+    all.bytes = g->met.bytes;
     return too_little(k, &all, "scratch of kernels with it");
 }
 
 static bool
-keeps(const struct cluster *k, const struct assigned *a)
+keeps(const struct cluster *k, int64_t bytes)
 {
-    return !k->c->memory || a->solved.peak + a->scratch <= k->c->memory;
+    return !k->c->memory || bytes <= k->c->memory;
 }
 
 /* A limit that the best plan of all keeps is none: that is looked for first, with all the time if it seems so. Scratch
- * memory is known when layouts are: what the last ones took beside them, the next have less. */
+ * memory is known when layouts are: what the last ones took beside them, the next have less. E_PLAN: none was found;
+ * *known is what the last search knows of the least. */
+static int
+search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
+              struct assigned **out, struct assign_least *known)
+{
+    enum { TURNS = 6 };
+    int64_t limit = k->c->memory, within = 0, end = clock->until;
+    for (int turn = 0; turn < TURNS; turn++) {
+        int64_t left = end - work_done();
+        clock->until = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
+        TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
+        bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
+        bool kept = keeps(k, (*out)->solved.peak + (*out)->scratch);
+        if (kept && !open) {
+            clock->until = end;
+            return 0;
+        }
+        if (!kept && within && limit <= (*out)->scratch) break;
+        if (!kept) within = within ? MIN(within - 1, limit - (*out)->scratch) : limit;
+        assigned_free(out);
+        arena_fini(&q->arena);
+    }
+    *known = (struct assign_least){0};
+    return E_PLAN;
+}
+
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)
 {
-    enum { TURNS = 6 };
-    int64_t limit = k->c->memory, within = 0, end = clock->until, least = INT64_MAX;
-    struct assign_least known;
-    for (int turn = 0; turn < TURNS; turn++) {
-        int64_t left = end - work_done();
-        clock->until = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
-        int status = lay_out(k, g, clock, within, q, out, &known);
-        if (status == E_PLAN && known.bytes) return refuse(k, g, clock, q, out, &known);
-        TRY(status);
-        bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
-        if (keeps(k, *out) && !open) {
-            clock->until = end;
-            return 0;
-        }
-        if (!keeps(k, *out)) {
-            least = MIN(least, (*out)->solved.peak + (*out)->scratch);
-            if (within && limit <= (*out)->scratch) break;
-            within = within ? MIN(within - 1, limit - (*out)->scratch) : limit;
-        }
-        assigned_free(out);
-        arena_fini(&q->arena);
-    }
-    return too_little(k, &(struct assign_least){.bytes = least}, "scratch of kernels with it");
+    struct assign_least known, again;
+    int status = search_within(k, g, clock, q, out, &known);
+    if (status != E_PLAN || !(known.bytes || is_met(&g->met, k->c))) return status;
+    assigned_free(out);
+    if (!is_met(&g->met, k->c) || !keeps(k, g->met.bytes)) return refuse(k, g, clock, q, out, &known);
+    err_clear();
+    arena_fini(&q->arena);
+    return lay_out(k, g, clock, SOLVE_GREEDY, k->c->memory, q, out, &again);
 }
 
 int
