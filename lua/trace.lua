@@ -1,4 +1,4 @@
--- trace.lua - small questions about compiled steps that are being traced.
+-- trace.lua - what compiled steps are traced with besides tensors and numbers, so that they are traced again once it changes.
 
 local rille = require "rille"
 
@@ -40,8 +40,24 @@ local function is_same(a, b, depth)
   return true
 end
 
+-- Modules whose mode has ever changed -> their mode before they first did; how often any has.
+local turned, turns = setmetatable({}, {__mode = "k"}), 0
+
+-- Are all modules in the modes in which the function found them? Asked again only after one has changed.
+local function is_in_mode(list)
+  if list.turns ~= turns and not list.sets_modes then
+    list.turns, list.in_mode = turns, true
+    for m, first in next, turned do
+      local mode = list.modes[m]
+      if mode == nil then mode = first end
+      list.in_mode = list.in_mode and m.training == mode
+    end
+  end
+  return list.in_mode
+end
+
 local function as_it_was(list)
-  if list.never then return false end
+  if list.never or not is_in_mode(list) then return false end
   for i = 1, list.n, 3 do
     if not is_same(list[i][list[i + 1]], list[i + 2], 0) then return false end
   end
@@ -95,19 +111,36 @@ local function settle(list, traces)
   end
 end
 
+-- A trace is going to be made.
+rille._conditions(function(conditions)
+  local list = {n = 0, values = {}, seen = {}, modes = setmetatable({}, {__mode = "k"}), turns = turns, in_mode = true}
+  for m in next, turned do list.modes[m] = m.training end
+  conditions.fields = list
+  conditions[1] = function(when)
+    if when == "again" then return note_start(list) end
+    if when == "traced" then return settle(list, conditions.traces) end
+    return as_it_was(list)
+  end
+end)
+
 -- Those of the trace that is being made; nil: none is made.
 local function followed()
   local conditions = rille._conditions()
-  if conditions and not conditions.fields then
-    local list = {n = 0, values = {}, seen = {}}
-    conditions.fields = list
-    conditions[#conditions + 1] = function(when)
-      if when == "again" then return note_start(list) end
-      if when == "traced" then return settle(list, conditions.traces) end
-      return as_it_was(list)
-    end
-  end
   return conditions and conditions.fields
+end
+
+-- A module goes to training mode, or leaves it.
+function trace.turn(m, on)
+  if m.training == on then return end
+  if turned[m] == nil then turned[m] = m.training end
+  rawset(m, "training", on)
+  turns = turns + 1
+end
+
+-- The step that is being traced sets the modes of all modules itself, so that those in which it finds them are no matter.
+function trace.sets_modes()
+  local list = followed()
+  if list then list.sets_modes = true end
 end
 
 -- The step that is being traced is traced again where one of these fields of t is another than it is now.

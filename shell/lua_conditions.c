@@ -4,7 +4,8 @@
  * and each call asks it. */
 #include "shell/shell.h"
 
-static const char being_made; /* key in the registry: the list of the trace that is being made */
+/* Keys in the registry: the list of the trace that is being made; a function that each list goes to first. */
+static const char being_made, maker;
 
 /* Tells each function of the list at index 1 what is at index 2. */
 static int
@@ -33,6 +34,7 @@ void
 conditions_begin(lua_State *L)
 {
     lua_newtable(L);
+    int list = lua_gettop(L);
     lua_getiuservalue(L, 1, 2);
     lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
     for (lua_Integer k = 1; k <= n; k++) {
@@ -42,6 +44,9 @@ conditions_begin(lua_State *L)
         lua_pop(L, 1);
     }
     lua_setfield(L, -2, "traces");
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &maker);
+    lua_pushvalue(L, -2);
+    if (lua_isnil(L, -2) || lua_pcall(L, 1, 0, 0)) lua_settop(L, list);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &being_made);
 }
 
@@ -83,10 +88,15 @@ conditions_hold(lua_State *L)
     return hold;
 }
 
-/* rille._conditions(): that list; nil: no trace is being made. */
+/* rille._conditions(): that list; nil: no trace is being made. With a function: each such list goes to it first. */
 static int
 conditions(lua_State *L)
 {
+    if (lua_isfunction(L, 1)) {
+        lua_settop(L, 1);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &maker);
+        return 0;
+    }
     if (!rille_tracing(shell_of(L)->session)) return 0;
     lua_rawgetp(L, LUA_REGISTRYINDEX, &being_made);
     return 1;

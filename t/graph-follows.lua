@@ -300,6 +300,51 @@ tap.group("frozen parameters", function()
   tap.is(traced, 2, "which is traced again for that, once, and for nothing else")
 end)
 
+-- ---- modes ----
+
+tap.group("modes take turns", function()
+  local calls = 0
+  local function counted(fn)
+    calls = 0
+    return rille.graph(function(...) calls = calls + 1 return fn(...) end)
+  end
+  local Scaled = nn.Module:extend("Scaled")
+  function Scaled:init() self.fc, self.drop = nn.Linear(8, 8), nn.Dropout(0.5) end
+  function Scaled:forward(x) return self.drop(self.fc(x)) * (self.training and 3 or 1) end
+  local net, x = Scaled(), rille.randn{4, 8}
+  local step = counted(function(v) return net(v) end)
+  for _ = 1, 3 do
+    net:train()
+    tap.ok(step(x):eq(0):any():item(), "training drops")
+    net:eval()
+    tap.ok(step(x):eq(net.fc(x)):all():item(), "evaluation does not")
+  end
+  tap.is(calls, 2, "each mode is traced once")
+  net.drop:train()
+  tap.ok(step(x):eq(0):any():item() and calls == 3, "a module in a mode of its own counts")
+  net:eval()
+  local plain = counted(function(v) return net.training and v * 2 or v end)
+  tap.is({plain(T{1}):item(), net:train() and plain(T{1}):item(), net:eval() and plain(T{1}):item(), calls}, {1, 2, 1, 2},
+    "also of a module that is not called")
+  local around = counted(function(v)
+    net:eval()
+    local y = net(v)
+    net:train()
+    return y
+  end)
+  net:train()
+  for _ = 1, 3 do tap.ok(around(x):eq(net.fc(x)):all():item() and net.training, "a mode that a function puts back is put back") end
+  tap.is(calls, 1, "and that function is traced once")
+  local leaves = counted(function(v) return net:eval()(v) end)
+  for _ = 1, 3 do leaves(x) end
+  tap.ok(calls == 2 and not net.training, "one that changes it fits what it leaves")
+  local other = nn.Dropout(0.5)
+  local alone = counted(function(v) return net(v) end)
+  alone(x)
+  for _ = 1, 3 do other:eval() alone(x) other:train() alone(x) end
+  tap.ok(calls <= 2, "another model's modes cost one trace at most", calls)
+end)
+
 -- ---- optimisers ----
 
 local kinds = {

@@ -103,6 +103,7 @@ tap.group("the second text compiles nothing", function()
     tap.ok(first >= 2, kind .. ": the first compiles its steps", first)
     local second, out = compiled(m, {text[2], text[1]}, greedy)
     tap.is({second, out}, {0, {want[2], want[1]}}, kind .. ": other ids do not")
+    tap.is({(compiled(m:train(), text, greedy)), (compiled(m:eval(), text, greedy))}, {0, 0}, kind .. ": nor do modes")
     tap.is(compiled(m, {{7, 1, 8, 2}, {2}}, greedy), 1, kind .. ": prompts of another length are another pass, and no other step")
     compiled(m, text, drawn)
     local hot = {max_new_tokens = 6, temperature = 1.3, top_p = 0.5, seed = 4}

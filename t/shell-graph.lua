@@ -39,7 +39,10 @@ tap.group("which trace fits", function()
   local mode, mode_traced = counting(function(a) return a:dropout(0.5) end)
   local net = rille.nn.Linear(1, 1)
   mode(T({1})) net:eval() mode(T({1}))
-  tap.is(mode_traced(), 2, "train and eval end the traces before")
+  tap.is(mode_traced(), 2, "train and eval are traces of their own")
+  for _ = 1, 3 do mode(T({1})) net:train() mode(T({1})) net:eval() end
+  net:eval()
+  tap.is(mode_traced(), 2, "which are kept while they take turns")
   local many, many_traced = counting(function(a, k) return a + k end)
   for round = 1, 2 do
     for k = 1, 70 do

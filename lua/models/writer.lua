@@ -7,12 +7,13 @@
 --
 -- Of each model the writers used last are kept. Who takes one has it alone, and gives it back when its text has ended well:
 -- a text that is written while another one is has a writer of its own. What its steps were traced with - the model's
--- tensors, functions and settings, autocast, the session's generation (layouts, pins, modes) - must be as it was; a writer for
+-- tensors, functions and settings, autocast, the session's generation (layouts, pins) - must be as it was; a writer for
 -- which it is not is forgotten.
 
 local rille = require "rille"
 local layout = require "rille.layout"
 local settings = require "rille.nn.settings"
+local trace = require "rille.trace"
 local cache = require "rille.models.cache"
 local choose = require "rille.models.choose"
 
@@ -27,12 +28,13 @@ local kept = setmetatable({}, {__mode = "k"}) -- model -> its writers, the one u
 -- What fn gives, traced as in eval mode and without gradients, whatever mode the model is in.
 local function quietly(model, fn, ...)
   local modules, was = model:modules(), {}
+  trace.sets_modes()
   for i, m in ipairs(modules) do
     was[i] = m.training
-    rawset(m, "training", false)
+    trace.turn(m, false)
   end
   local results = table.pack(pcall(rille.no_grad, fn, ...))
-  for i, m in ipairs(modules) do rawset(m, "training", was[i]) end
+  for i, m in ipairs(modules) do trace.turn(m, was[i]) end
   if not results[1] then error(results[2], 0) end
   return table.unpack(results, 2, results.n)
 end

@@ -17,6 +17,7 @@ local files = require "rille.nn.files"
 local layout = require "rille.layout"
 local pin = require "rille.nn.pin"
 local settings = require "rille.nn.settings"
+local trace = require "rille.trace"
 
 local Module = {__name = "nn.Module", training = true}
 Module.__index = Module
@@ -303,8 +304,7 @@ Module.load, Module.__saved = files.load, files.saved
 
 function Module:train(on)
   on = check.flag(self.__name .. ":train", "what it takes", on == nil or on)
-  for _, m in ipairs(self:modules()) do rawset(m, "training", on) end
-  rille._generation()
+  for _, m in ipairs(self:modules()) do trace.turn(m, on) end
   return self
 end
 

@@ -167,7 +167,7 @@ local function fields_of(m)
 end
 
 -- A module is called; kinds: which of its fields are parameters and buffers. The step that is being traced, if there is one,
--- is traced again once it computes with something else; whether it trains is train()'s to tell.
+-- is traced again once it computes with something else; modes are train()'s to tell.
 function settings.follow(m, kinds)
   if not made_of[m] or not trace.meets(m) then return end
   if settings.class_of(m) then
