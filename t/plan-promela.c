@@ -263,13 +263,13 @@ main(void)
     struct rille_options o = {.devices = "cpu:4", .threads = 2, .bus = "zmq"};
     struct rille_session *s;
     struct count c = {0};
-    struct engine *e = simulator(seed);
     int want = getenv("RILLE_LONG") ? 60 : 3, most = getenv("RILLE_LONG") ? 16 : 12;
     if (system("command -v spin >/dev/null 2>&1") || system("command -v cc >/dev/null 2>&1") || !mkdtemp(dir)) {
         printf("1..0 # SKIP there is no spin\n");
         return 0;
     }
     alarm(3000);
+    struct engine *e = simulator(seed);
     if (rille_open(&o, &s)) return 1;
     doorbells();
     pipelines();
