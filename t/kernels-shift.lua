@@ -141,6 +141,19 @@ for _, f in ipairs(ofs) do
   end
 end
 
+-- What is the logarithm of a share is never above 0, and 0 where all others vanish, over split classes too.
+do
+  local x = rille.randn({64, 16}) * 40
+  local top = rille.one_hot(rille.randint(0, 16, {64}), 16):to"f32"
+  for _, rows in ipairs{x, x * (1 - top) - 300 * (1 - top) + x * top} do
+    local split, label = rows:to_global{placement = FOUR, sbp = "S(1)"}, rows:argmax{axis = 1}
+    local loss = home(split:cross_entropy(label:to_global{placement = FOUR, sbp = "B"}, {reduction = "none"}))
+    tap.ok(loss:min():item() >= 0, "a loss over split classes is never below 0", tostring(loss:min():item()))
+    local share = home(split:log_softmax{axis = 1})
+    tap.ok(share:max():item() <= 0, "log_softmax over split classes is never above 0", tostring(share:max():item()))
+  end
+end
+
 -- Likewise a loss, with each label and with one that does not count, however the losses are summed, over two to four
 -- ranks. Where the label does not count nothing is other than 0, whatever the row holds.
 local IGNORED = -100

@@ -44,6 +44,13 @@ gelu_tanh_derivative(double x)
     return s + x * s * (1 - s) * 2 * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
+static double
+silu_derivative(double x)
+{
+    double s = sigmoid(x), rest = sigmoid(-x);
+    return s * (1 + x * rest);
+}
+
 static const struct range {
     const char *name;
     void (*block)(int64_t n, const float *x, float *y);
@@ -56,7 +63,7 @@ static const struct range {
     {"log", vec_log, log, 0, 3e38, 0.9, 0, false},
     {"tanh", vec_tanh, tanh, -10, 10, 2.5, 0, true},
     {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.1, 0, true},
-    {"silu", vec_silu, silu, -120, 80, 2.6, 0, true},
+    {"silu", vec_silu, silu, -120, 80, 3, 0, true},
     {"erf", vec_erf, erf, -5, 5, 2.4, 0, true},
     {"sin", vec_sin, sin, -3, 3, 1.5, 0, true},
     {"cos", vec_cos, cos, -1.5, 1.5, 1.5, 0, true},
@@ -68,6 +75,8 @@ static const struct range {
     {"gelu_tanh", vec_gelu_tanh, gelu_tanh, -20, -1.3, 0, 3.8e-8, false},
     {"gelu_derivative", vec_gelu_derivative, gelu_derivative, -20, 20, 0, 1.4e-7, false},
     {"gelu_tanh_derivative", vec_gelu_tanh_derivative, gelu_tanh_derivative, -20, 20, 0, 1.3e-7, false},
+    {"silu_derivative", vec_silu_derivative, silu_derivative, -3, 80, 0, 1.3e-7, false},
+    {"silu_derivative", vec_silu_derivative, silu_derivative, -120, -3, 6, 0, false},
 };
 
 /* How many times the allowed error y is off. */
@@ -146,6 +155,7 @@ static const struct both {
 } both[] = {
     {"gelu", vec_gelu_both, vec_gelu, vec_gelu_derivative},
     {"gelu_tanh", vec_gelu_tanh_both, vec_gelu_tanh, vec_gelu_tanh_derivative},
+    {"silu", vec_silu_both, vec_silu, vec_silu_derivative},
 };
 
 /* Through all floats and what is none, in blocks that do not end with a vector; also over x. */

@@ -218,7 +218,7 @@ erf_one(float x)
     return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x); /* near: NaN, too */
 }
 
-/* ---- gelu and its derivative, which share what costs most: a value each of one argument ---- */
+/* ---- gelu, silu and their derivatives, which share what costs most: a value each of one argument ---- */
 
 struct both {
     float y, slope;
@@ -307,14 +307,25 @@ gelu_tanh_derivative_one(float x)
     return gelu_tanh_both(x).slope;
 }
 
-/* x / (1 + e^-x); below -110 it is 0. */
-INLINE float
-silu_one(float x)
+/* x s(x) and s + x s (1 - s); below -110 they are 0. As gelu by tanh. */
+INLINE struct both
+silu_both(float x)
 {
     float a = at_most(fabsf(x), 110.0f);
     struct decay d = decay_of(a, 0);
-    float y = (x < 0 ? -a : x) / fmaf(d.value, 0x1p-64f, 1.0f);
-    return x < 0 ? decayed(&d, y * scaled(1.0f, d.power)) * 0x1p-64f : y;
+    float up = 1.0f / fmaf(d.value, 0x1p-64f, 1.0f), low = scaled(up, d.power);
+    float slope = low * fmaf(-a, up, 1.0f);
+    return (struct both){less_part(x, decayed(&d, a * low), -1 / UP), slope_of(x, decayed(&d, slope), -1 / UP)};
+}
+INLINE float
+silu_one(float x)
+{
+    return silu_both(x).y;
+}
+INLINE float
+silu_derivative_one(float x)
+{
+    return silu_both(x).slope;
 }
 
 /* sin x (quarter 0) or cos x (quarter 1) for |x| < FAR: x = k pi / 2 + r, pi / 2 in three parts. */
@@ -354,6 +365,7 @@ BLOCK(log)
 BLOCK(tanh)
 BLOCK(sigmoid)
 BLOCK(silu)
+BLOCK(silu_derivative)
 BLOCK(erf)
 BLOCK(gelu_tanh)
 BLOCK(gelu_tanh_derivative)
@@ -397,6 +409,7 @@ LINE(gelu_derivative)
     EXPORTED(vec_##name)
 BOTH(gelu_both)
 BOTH(gelu_tanh_both)
+BOTH(silu_both)
 
 /* Is any argument so large that k * pi / 2 is not exact in the parts above? */
 VECTOR static bool

@@ -89,6 +89,7 @@ PLAIN(ceil, ceil(x))
 PLAIN(round, rint(x))
 PLAIN(sigmoid, logistic(x))
 PLAIN(silu, x == -INFINITY ? -0.0 : x / (1 + exp(-x)))
+PLAIN(silu_derivative, logistic(x) * (1 + (x < -800 ? -800 : x > 800 ? 800 : x) * logistic(-x)))
 PLAIN(softplus, (x > 0 ? x : 0) + log1p(exp(-fabs(x))))
 
 /* The approximation is x s(v), s the logistic function, v = A (x + C x^3). */

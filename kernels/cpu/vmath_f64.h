@@ -12,7 +12,8 @@
 
 typedef void block_f64(const struct call *c, int64_t n, const double *const *x, double *y);
 
-block_f64 f64_exp, f64_log, f64_tanh, f64_sigmoid, f64_silu, f64_softplus, f64_erf, f64_sin, f64_cos;
+block_f64 f64_exp, f64_log, f64_tanh, f64_sigmoid, f64_silu, f64_silu_derivative, f64_softplus, f64_erf, f64_sin,
+    f64_cos;
 block_f64 f64_gelu, f64_gelu_derivative; /* attribute 0: 0 exact, 1 with tanh */
 block_f64 f64_pow, f64_pow_derivative;   /* attribute 0 of the derivative: its order */
 block_f64 f64_sqrt, f64_rsqrt, f64_floor, f64_ceil, f64_round;

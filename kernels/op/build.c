@@ -192,7 +192,7 @@ b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepd
 struct val *
 b_line_max(struct build *b, struct val *x, int64_t axis)
 {
-    return b_call1(b, &op_floor, b_reduce(b, &op_max, x, &axis, 1, true));
+    return b_call1(b, &op_stop_gradient, b_reduce(b, &op_max, x, &axis, 1, true));
 }
 
 struct val *

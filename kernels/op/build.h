@@ -75,8 +75,8 @@ struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 /* The same with size 1 where n reduces. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* Where an axis is cut: the greatest of each line, kept with size 1, as an integer (floor), which a caller takes from x
- * so that no exponential overflows, and which has derivative 0; the sum of e^(x - m); a sum, in a dtype. What these two
+/* Where an axis is cut: the greatest of each line, kept with size 1, which a caller takes from x so that no exponential
+ * overflows, with derivative 0 (stop_gradient); the sum of e^(x - m); a sum, in a dtype. What these two
  * give back to x lies as x does: a number a line moves. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);

@@ -50,12 +50,13 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
     return b_call(b, op, nin, in, attr);
 }
 
-/* log sum - at, both of which ranks add up; m, which comes off logits first, is an integer, which has derivative 0. */
+/* log sum - at, both of which ranks add up; m, the greatest, comes off logits first: a sum of at least 1 has no
+ * logarithm below 0. */
 static struct val *
 split_losses(struct build *b, const struct call *c, struct val *const *in)
 {
     int64_t axis = ce_axis(c->in[0].ndim);
-    struct val *m = b_call1(b, &op_ceil, b_reduce(b, &op_max, in[0], &axis, 1, false)), *part[OP_OUT];
+    struct val *m = b_call1(b, &op_stop_gradient, b_reduce(b, &op_max, in[0], &axis, 1, false)), *part[OP_OUT];
     struct val *counts = ce_which_count(b, in[1], c->attr[IGNORE].i);
     struct attr attr[OP_ATTR];
     take_attrs(&op_cross_entropy_parts, c, attr);

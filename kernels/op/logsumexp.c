@@ -27,15 +27,18 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
 /* m + log of the sum of e^(x - m), m near the greatest, and finite: a sum with an infinity is infinite, not NaN. Any m
  * will do, so that it is no matter of differentiation: an integer has derivative 0. It is read more than once and what
  * leads to it is increasing, so that each reader would reduce a P(max) for itself; none passes a product, be it with 1.
- */
+ * In f64, the sum that ranks add up too: where m and the logarithm take each other away, what is left is of the digits
+ * that no exponential of floats has. */
 static struct val *
 by_parts(struct build *b, struct val *x, const struct attr *axis, bool keepdim)
 {
-    double most = x && x->type.dtype == DT_F64 ? DBL_MAX : FLT_MAX;
+    enum dtype dtype = x ? x->type.dtype : DT_F64;
+    double most = dtype == DT_F64 ? DBL_MAX : FLT_MAX;
     struct val *greatest = b_reduce(b, &op_max, x, axis->list, axis->n, true);
     struct val *within = b_call3(b, &op_clamp, greatest, b_number(b, -most), b_number(b, most));
-    struct val *m = b_scale(b, b_call1(b, &op_floor, within), 1);
-    struct val *y = b_add(b, m, b_log(b, exp_sum(b, x, m, axis)));
+    struct val *m = b_cast(b, b_scale(b, b_call1(b, &op_floor, within), 1), DT_F64);
+    struct val *y = b_add(b, m, b_log(b, exp_sum(b, b_cast(b, x, DT_F64), m, axis)));
+    y = b_cast(b, y, dtype);
     return keepdim ? y : b_squeeze(b, y, axis->list, axis->n);
 }
 

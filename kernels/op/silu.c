@@ -16,13 +16,18 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     vec_silu(n, x[0], y);
 }
 
-/* dx = dy s (1 + x (1 - s)), s = sigmoid x */
+static void
+beside(const struct call *c, int64_t n, const float *x, float *y, float *derivative)
+{
+    UNUSED(c);
+    vec_silu_both(n, x, y, derivative);
+}
+
+/* dx = dy silu'(x): the derivative is an operator of its own, so that one pass computes it. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    if (!b_wants(n, 0)) return;
-    struct val *x = n->in[0], *s = b_sigmoid(b, x);
-    din[0] = b_mul(b, dout[0], b_mul(b, s, b_shift(b, b_mul(b, x, b_sub(b, b_number(b, 1), s)), 1)));
+    if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_call1(b, &op_silu_derivative, n->in[0]));
 }
 
 const struct op op_silu = {
@@ -34,7 +39,12 @@ const struct op op_silu = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "0",
-    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block, .block_f64 = f64_silu},
+    .eltwise = {.f = reals,
+                .f_text = reals_text,
+                .block_f32 = block,
+                .block_f64 = f64_silu,
+                .beside = &op_silu_derivative,
+                .f32_beside = beside},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6}", "f32{7}", "f64{3}", "bf16{2,3}"},
 };

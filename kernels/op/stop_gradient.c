@@ -1,0 +1,19 @@
+/* stop_gradient.c - a tensor as a constant of what is differentiated: what a loss takes off its logits, whatever it is,
+ * changes no loss. */
+#include "kernels/op/eltwise.h"
+
+#include "kernels/cpu/tile.h"
+
+REALS({ return x[0]; });
+
+const struct op op_stop_gradient = {
+    .name = "stop_gradient",
+    .doc = "y = x, whose derivative is 0",
+    .in = {{"x", IN_FLOAT}},
+    .make_rule = rule_same,
+    .increasing = "0",
+    .grad = b_zero_grad,
+    .eltwise = {.f = reals, .f_text = reals_text, .tile = TILE_COPY},
+    .flags = OP_ELTWISE | OP_HIDDEN,
+    .sample = {"f32{4,6}", "f32{7}", "bf16{3,2}"},
+};
