@@ -11,6 +11,7 @@ const struct op op_stop_gradient = {
     .doc = "y = x, whose derivative is 0",
     .in = {{"x", IN_FLOAT}},
     .make_rule = rule_same,
+    .linear = "0",
     .increasing = "0",
     .grad = b_zero_grad,
     .eltwise = {.f = reals, .f_text = reals_text, .tile = TILE_COPY},
