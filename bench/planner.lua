@@ -5,8 +5,8 @@
 -- Costs are the planner's own nanoseconds (what moves take and what the busiest rank computes), the bound is proven:
 -- nothing costs less. What is laid out by hand stays so; what a program leaves open is chosen. "plan" is the time of a core
 -- from the call of the step to its plan with mode "optimal", traces included. Then larger steps, on devices that are not
--- there, and on up to 100,000 of them (whatif), in meshes of up to six axes; the same within memory limits; and stacks of 105
--- and 525 layers. "regrets": how long explain() of each program takes, and of how many candidates it knows between two numbers
+-- there, and on up to 100,000 of them (whatif), in meshes of up to six axes; the same within memory limits; and stacks of 109
+-- and 543 layers. "regrets": how long explain() of each program takes, and of how many candidates it knows between two numbers
 -- what they make the step slower.
 -- bench/predict.lua measures such steps.
 local rille = require "rille"
@@ -192,7 +192,7 @@ end
 
 if part("deep") then
   print(("\n%-24s %8s %8s %12s %8s"):format("deep, on 8", "ops", "search", "ms of a step", "gap"))
-  for _, layers in ipairs{105, 525} do
+  for _, layers in ipairs{109, 543} do
     local o = {layers = layers, d = 768, heads = 12, inner = 3072, vocabulary = 50257, batch = 8, length = 256}
     local e = step_of(o, line, "S(0)", 20)
     print(("%-24s %8d %7.3fs %12.3f %7.3f%%"):format(layers .. " layers of GPT-2", #e.ops, e.search_time, e.cost / 1e6, 100 * e.gap))
