@@ -220,8 +220,8 @@ enum {
                               * compiled, what goes along lines; with one result, that checks no data */
     OP_FOLLOWS = 32768,   /* a task of a product may end with it: it has one result, which it may write over operand 0,
                            * and that may be the product's */
-    OP_ANY_ORDER = 65536, /* its results' dimensions may lie in any order, at no cost; where kernels are compiled, the
-                           * last one stays the last */
+    OP_ANY_ORDER = 65536, /* dimensions of its operands and results may lie in any order, at no cost; where kernels are
+                           * compiled, the last one stays the last */
 };
 
 /* How the windows of a convolution move over an image, and what is computed: operands that are its image, its kernel

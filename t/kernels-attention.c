@@ -13,7 +13,7 @@
 #include "sbp/rule.h"
 #include "t/tap.h"
 
-enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT_GRAD + 1, RESULTS = 3 };
+enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 3 };
 
 /* Dense; heads across rows, as a projection leaves them; one head of keys and values for all. */
 enum lie { DENSE, ACROSS, REPEATED, NLIE };
@@ -111,6 +111,7 @@ trial_open(struct trial *t)
     add_operand(t, ATT_K, heads, t->nkey, t->size);
     add_operand(t, ATT_V, heads, t->nkey, t->width);
     add_operand(t, ATT_OUT_GRAD, HEADS, t->nquery, t->width);
+    add_operand(t, ATT_OUT, HEADS, t->nquery, t->width);
     add_mask(t);
     t->view[ATT_Q].offset[2] = t->first;
 }

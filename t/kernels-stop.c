@@ -33,7 +33,7 @@ static const struct {
     {"argmin", "f32{80000,100} axis=0"},
     {"argmax", "f32{8000000}"},
     {"attention", "f32{2,4,1000,64} f32{2,4,1000,64} f32{2,4,1000,64} is_causal=true"},
-    {"attention_grad", "f32{2,4,500,64} f32{2,4,500,64} f32{2,4,500,64} - f32{2,4,500,64}"},
+    {"attention_grad", "f32{2,4,500,64} f32{2,4,500,64} f32{2,4,500,64} - f32{2,4,500,64} f32{2,4,500,64}"},
     {"attention_softmax", "f32{8,1000,1000} - scale=0.5"},
     {"avg_pool2d", "f32{16,16,200,200} kernel_size=2"},
     {"avg_pool2d", "f32{1,1,3000,3000} kernel_size=3"},

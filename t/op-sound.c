@@ -136,7 +136,7 @@ static const struct reason {
      "a dimension that ids do not cover is cut by position: only the axis looked up may be split"},
     {"*", "*", one_sided, "defined on one side: the identity of one kind of extreme lies on the other"},
     {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
-    {"attention_grad", "B, B, P, *, B -> P, P, B", NULL,
+    {"attention_grad", "B, B, P, *, B, P -> P, P, B", NULL,
      "the gradient of values does not depend on them: where partial values pass, all results are partial"},
     {"norm_grad", "B, B, P -> P, B, B", NULL, "those of weight and bias do not depend on the weight"},
     {"*", "*", updates, "a variable and what an optimiser keeps beside it are never partial"},

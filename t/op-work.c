@@ -36,7 +36,7 @@ static const struct {
     /* scores of so many queries and keys: each is a sum, has an exponential, and
      * weighs a value; backward, five products for the two; causal, tiles of 64 keys that some query sees */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
-    {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6}",
+    {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention", "f32{1,1,512,4} f32{1,1,512,4} f32{1,1,512,6} is_causal=1",
      (512 * 512 * 9 / 16) * (2 * (4 + 6) + 64)},

@@ -119,8 +119,9 @@ note_reader(struct lower *l, struct ref r, int32_t by)
 {
     if (r.kind != REF_NODE) return;
     int32_t *reader = &l->reader[r.index * OP_OUT + r.out];
-    *reader = by >= 0 && *reader == NOBODY ? by : SEVERAL;
     if (by >= 0) l->read[r.index] = true;
+    if (by >= 0 && l->program->node[by].op->flags & OP_ANY_ORDER) return;
+    *reader = by >= 0 && *reader == NOBODY ? by : SEVERAL;
 }
 
 static void

@@ -2,11 +2,11 @@
  *
  * Heads are turned in front of positions for attention, and behind them for what follows: what is turned back and made
  * one dimension with its neighbour would have to be copied. A kernel that writes in any order (OP_ANY_ORDER) writes
- * what one view alone reads so that this view is dense. */
+ * so that a view is dense which alone reads the result, but for kernels that read in any order. */
 #include "actors/plan/lower.h"
 #include "runtime/device.h"
 
-/* The reader of a result, when it is a view, in the same layout, and nothing else reads it; -1. */
+/* The one reader of a result to which it matters how that lies, when it is a view in the same layout; -1. */
 static int32_t
 viewer_of(const struct lower *l, int32_t node, int32_t out)
 {

@@ -64,7 +64,7 @@ struct lower {
     bool *shares;    /* by node: replica_updates */
     bool *checks;    /* by node: program_checks */
     bool *read;      /* by node: another node reads a result of it */
-    int32_t *reader; /* by result: the one node that reads it, NOBODY, or SEVERAL, which a root is too */
+    int32_t *reader; /* by result: the one node to which it matters how that lies, NOBODY, or SEVERAL, as for a root */
     struct mines mines;
     struct order {
         int32_t *line, *place;        /* by task: which line it lies on, and where (order.c) */

@@ -7,9 +7,9 @@
  *     p = exp(s - max)         not divided by their sum l
  *     out += p' v              divided by l at the end
  *
- *     g = dout / l,  t = v g',  d = column sums of p t
+ *     g = dout / l,  t = v g',  d = row sums of g out
  *     dv += p g
- *     e = p (t - d / l),  dk += e q,  dq += e' k
+ *     e = p (t - d),  dk += e q,  dq += e' k
  *
  * Tiles beyond the last key that the block sees are left out, and of a tile that it sees in part, bands of keys or
  * queries leave out what none of them meets. A block's scores are all there before the first is used: 64 x 1024 of
@@ -642,14 +642,28 @@ exponentials_or_nan(struct worker *w)
     exponentials(w);
 }
 
-/* t = v g' and dv += p g; d / l of each query. */
+/* d of each query, of g as it is multiplied: rounded where products are oneDNN's. */
 static void
-score_grads(const struct worker *w, float *mean)
+means(const struct worker *w, const struct matrix *out, float *mean)
 {
     const struct attention *a = w->a;
-    double total[QUERIES] = {0};
+    float *x = w->r.result, *y = w->r.lines[0];
+    load_rows(out, w->from, w->nquery, NULL, y, a->width);
+    for (int64_t c = 0; c < w->nquery; c++) {
+        const char *g = (const char *)w->r.g + (size_t)(c * a->width_row) * dtype_bytes(a->dtype);
+        block_load(COMP_F32, a->dtype, g, 1, a->width, x);
+        mean[c] = vec_dot(a->width, x, y + c * a->width);
+    }
+    for (int64_t c = w->nquery; c < a->queries; c++) mean[c] = 0;
+}
+
+/* t = v g' and dv += p g. */
+static void
+score_grads(const struct worker *w)
+{
+    const struct attention *a = w->a;
     for (int64_t i = 0; i < w->ntile; i++) {
-        float sum[QUERIES], *p = tile_scores(w, w->r.score, i), *t = tile_scores(w, w->r.score_grad, i);
+        float *p = tile_scores(w, w->r.score, i), *t = tile_scores(w, w->r.score_grad, i);
         if (a->small) {
             by_columns(w, i, w->v, a->width, w->r.g_turned, t);
             hide(w, i, t, 0);
@@ -658,13 +672,10 @@ score_grads(const struct worker *w, float *mean)
             product(w, SLOPES, tile_packed(w, w->r.v, a->width, i), w->r.g_turned, t);
             product(w, TO_V, tile_operand(w, p), w->r.g, tile_at(w, w->r.sum_v, a->width, sizeof(float), i));
         }
-        cols_dot(a->keys, a->queries, p, t, sum);
-        for (int64_t c = 0; c < a->queries; c++) total[c] += sum[c];
     }
-    for (int64_t c = 0; c < a->queries; c++) mean[c] = (float)total[c] * w->inverse[c];
 }
 
-/* e = p (t - d / l), dk += e q, dq = e' k */
+/* e = p (t - d), dk += e q, dq = e' k */
 static void
 through_scores(const struct worker *w, const float *mean)
 {
@@ -687,12 +698,15 @@ through_scores(const struct worker *w, const float *mean)
 static void
 backward_block(struct worker *w, int64_t block)
 {
-    struct matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]), dq = matrix_of(w, &w->job->k->out[0]);
+    const struct view *in = w->job->k->in;
+    struct matrix g = matrix_of(w, &in[ATT_OUT_GRAD]), out = matrix_of(w, &in[ATT_OUT]),
+                  dq = matrix_of(w, w->job->k->out);
     float mean[QUERIES], scale[QUERIES];
     block_start(w, block);
     exponentials_or_nan(w);
     pack(w, &g, w->from, w->nquery, w->a->queries, w->a->width_row, w->inverse, w->r.g, w->r.g_turned);
-    score_grads(w, mean);
+    means(w, &out, mean);
+    score_grads(w);
     through_scores(w, mean);
     for (int64_t c = 0; c < w->nquery; c++) scale[c] = w->a->scale;
     unpack_result(w, &dq, w->a->size_row, scale);

@@ -8,8 +8,8 @@
 
 #include "runtime/op.h"
 
-/* Operands and attributes of both; q, k, v and the gradient of the result: [batch..., length, size]. */
-enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_OUT_GRAD };
+/* Operands and attributes of both; q, k, v, the gradient of the result and the result: [batch..., length, size]. */
+enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_OUT_GRAD, ATT_OUT };
 enum { ATT_SCALE, ATT_CAUSAL };
 /* Queries of a block, and keys of a tile where causality hides some, at most. */
 enum { ATT_TILE = 64 };

@@ -182,24 +182,6 @@ cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum)
 }
 EXPORTED(cols_exp)
 
-INLINE void
-strip_dot(int lanes, int64_t n, int64_t width, const float *x, const float *y, float *sum)
-{
-    float lane[WIDE] = {0};
-    for (int64_t i = 0; i < n; i++)
-        for (int l = 0; l < lanes; l++) lane[l] += x[i * width + l] * y[i * width + l];
-    for (int l = 0; l < lanes; l++) sum[l] = lane[l];
-}
-
-VECTOR void
-cols_dot(int64_t n, int64_t width, const float *x, const float *y, float *sum)
-{
-    int64_t c = 0;
-    for (; c + WIDE <= width; c += WIDE) strip_dot(WIDE, n, width, x + c, y + c, sum + c);
-    for (; c < width; c += COLS) strip_dot(COLS, n, width, x + c, y + c, sum + c);
-}
-EXPORTED(cols_dot)
-
 VECTOR void
 cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, float *y)
 {

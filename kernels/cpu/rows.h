@@ -48,7 +48,6 @@ enum { COLS = 16 };
 void cols_max(int64_t n, int64_t width, const float *x, float *max); /* the greatest of max and the column */
 /* x = exp(x - shift), and their sum: as vec_exp_sum. */
 void cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum);
-void cols_dot(int64_t n, int64_t width, const float *x, const float *y, float *sum);            /* the sum of x y */
 void cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, float *y); /* y = x (y - shift) */
 /* y[c][i] = x[i][c], for any n and width; pitch: from one row of x or y to the next. */
 void cols_turn(int64_t n, int64_t width, const float *x, int64_t x_pitch, float *y, int64_t y_pitch);

@@ -169,6 +169,7 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
     add_mask(&m, k);
     if (is_gradient(k)) {
         add_matrix(&m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
+        if (!strcmp(pass, k->call->op->attends[0])) add_matrix(&m, "out", ATT_OUT, &k->in[ATT_OUT], batch);
         add_result(&m, "dq", k, 0);
         add_result(&m, "dk", k, 1);
         add_result(&m, "dv", k, 2);

@@ -424,6 +424,19 @@ weigh(softmax_of &f, float (&s)[N / 8][4], float factor, float (&less)[2])
     }
 }
 
+/* What was summed before is worth `less` of it. */
+template <int N>
+DEVICE void
+lessen(float (&sum)[N][4], const float (&less)[2])
+{
+    if (all_agree(less[0] == 1 && less[1] == 1)) return;
+    seldom();
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[j][i] *= less[i / 2];
+}
+
 /* ---- forward ---- */
 
 enum { NEAR = 64, ROOM = 48 << 10 };
@@ -461,13 +474,7 @@ attention_forward(const Call &call, int64_t job)
         scores_wait<0>(s);
         at.template finish<NEAR>(s, from, at.is_whole(from, NEAR));
         weigh<NEAR>(f, s, call.factor(), less);
-        if (!all_agree(less[0] == 1 && less[1] == 1)) {
-            seldom();
-#pragma unroll
-            for (int j = 0; j < W / 8; j++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) sum[j][i] *= less[i / 2];
-        }
+        lessen(sum, less);
         add_weighed<NEAR, W>(sum, s, values[stage]);
         scores_wait<0>(sum);
         if (odd) add_odd<NEAR, W>(sum, v, from, [&](int row, int n) { return at.sees(row, from + n); });
@@ -486,12 +493,31 @@ attention_forward(const Call &call, int64_t job)
 
 /* ---- backward ---- */
 
-/* Of each query: the logarithm to base 2 of its sum of weights, the mean of t = dout v^T. */
+/* Of each query: the logarithm to base 2 of its sum of weights; the mean of t = dout v^T, which is dout out. */
 struct query_sums {
     float log, mean;
 };
 
-/* dq, and what the keys want to know of queries: two rounds over the keys, of which the first one only sums. */
+/* dout out of both rows of a thread; dout as left factors. */
+template <int W, class T>
+DEVICE void
+means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float (&mean)[2])
+{
+    mean[0] = mean[1] = 0;
+#pragma unroll
+    for (int k = 0; k < W / 16; k++) {
+        uint32_t left[4];
+        left_of(out, own, 16 * k, left);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int which = 0; which < 2; which++)
+                mean[i % 2] = fmaf(half_of<T>(slope[k][i], which), half_of<T>(left[i], which), mean[i % 2]);
+    }
+    for (int h = 0; h < 2; h++) mean[h] = sum_of_row(mean[h]);
+}
+
+/* dq, and what the keys want to know of queries. Weights are relative to the greatest score so far, as forward. */
 template <class Call>
 DEVICE void
 attention_queries(const Call &call, int64_t job)
@@ -503,80 +529,59 @@ attention_queries(const Call &call, int64_t job)
     const queries_at<Call> at(call, job);
     const rows<half> q = call.q(at.head), k = call.k(at.head), v = call.v(at.head), g = call.g(at.head);
     uint32_t query[D / 16][4], slope[W / 16][4];
-    float sum[D / 8][4], mean[2] = {0, 0}, log[2];
+    float sum[D / 8][4], mean[2];
     softmax_of f = {{-INFINITY, -INFINITY}, {0, 0}};
     clear(sum);
     left_all<D>(q, at.own, query);
     left_all<W>(g, at.own, slope);
+    means_of<W>(slope, call.out(at.head), at.own, mean);
     const auto bring_keys = [&](int stage, int from) {
         tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
-    for (int round = 0; round < 2; round++) {
+    __syncthreads(); /* the job before has read its tiles */
+    bring_keys(0, 0);
+    for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
+        tiles_wait();
+        if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
+        const bool whole = at.is_whole(from, NEAR);
+        float s[NEAR / 8][4], t[NEAR / 8][4], less[2];
+        scores_of<NEAR, D>(s, query, keys[stage]);
+        scores_of<NEAR, W>(t, slope, values[stage]);
+        scores_wait<1>(s);
+        at.template finish<NEAR>(s, from, whole);
+        weigh<NEAR>(f, s, call.factor(), less);
+        lessen(sum, less);
+        scores_wait<0>(t);
+        if (!whole) at.template hide<NEAR>(t, from, 0);
+#pragma unroll
+        for (int n = 0; n < NEAR / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) s[n][i] *= t[n][i] - mean[i / 2];
+        bool odd = false;
+        if (at.is_edge(from + NEAR)) {
+            at.template hide<NEAR>(s, from, 0);
+            __syncthreads(); /* all have read the scores' keys */
+            odd = tile_clean<NEAR, D>(keys[stage]);
+        }
+        add_weighed<NEAR, D>(sum, s, keys[stage]);
+        scores_wait<0>(sum);
+        if (odd) add_odd<NEAR, D>(sum, k, from, [&](int row, int n) { return at.sees(row, from + n); });
+        if (STAGES == 2) continue;
         __syncthreads();
-        bring_keys(0, 0);
-        for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
-            tiles_wait();
-            if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
-            const bool whole = at.is_whole(from, NEAR);
-            float s[NEAR / 8][4], t[NEAR / 8][4], less[2];
-            scores_of<NEAR, D>(s, query, keys[stage]);
-            scores_of<NEAR, W>(t, slope, values[stage]);
-            scores_wait<1>(s);
-            at.template finish<NEAR>(s, from, whole);
-            if (round == 0) {
-                weigh<NEAR>(f, s, call.factor(), less);
-                scores_wait<0>(t);
-                if (!whole) at.template hide<NEAR>(t, from, 0);
-                mean[0] *= less[0];
-                mean[1] *= less[1];
-#pragma unroll
-                for (int n = 0; n < NEAR / 8; n++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) mean[i / 2] = fmaf(s[n][i], t[n][i], mean[i / 2]);
-            } else {
-#pragma unroll
-                for (int n = 0; n < NEAR / 8; n++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) s[n][i] = power_of_2(fmaf(s[n][i], call.factor(), -log[i / 2]));
-                scores_wait<0>(t);
-                if (!whole) at.template hide<NEAR>(t, from, 0);
-#pragma unroll
-                for (int n = 0; n < NEAR / 8; n++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) s[n][i] *= t[n][i] - mean[i / 2];
-                bool odd = false;
-                if (at.is_edge(from + NEAR)) {
-                    at.template hide<NEAR>(s, from, 0);
-                    __syncthreads(); /* all have read the scores' keys */
-                    odd = tile_clean<NEAR, D>(keys[stage]);
-                }
-                add_weighed<NEAR, D>(sum, s, keys[stage]);
-                scores_wait<0>(sum);
-                if (odd) add_odd<NEAR, D>(sum, k, from, [&](int row, int n) { return at.sees(row, from + n); });
-            }
-            if (STAGES == 2) continue;
-            __syncthreads();
-            bring_keys(0, from + NEAR);
-        }
-        if (round == 1) break;
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const float all = sum_of_row(f.sum[h]);
-            const int row = at.own + row_of(2 * h);
-            mean[h] = sum_of_row(mean[h]) / all;
-            log[h] = f.most[h] == -INFINITY ? NAN : fmaf(f.most[h], call.factor(), log2f(all));
-            const query_sums of = {log[h], mean[h]};
-            if (lane() % 4 == 0 && row < call.queries()) call.sums(at.head)[row] = of;
-        }
+        bring_keys(0, from + NEAR);
     }
-    if (!call.wants_dq()) return;
     const rows<half> dq = call.dq(at.head);
 #pragma unroll
-    for (int h = 0; h < 2; h++)
+    for (int h = 0; h < 2; h++) {
+        const float all = sum_of_row(f.sum[h]), part = call.slope() / all;
+        const int row = at.own + row_of(2 * h);
+        const float log = f.most[h] == -INFINITY ? NAN : fmaf(f.most[h], call.factor(), log2f(all));
+        const query_sums of = {log, mean[h]};
+        if (lane() % 4 == 0 && row < call.queries()) call.sums(at.head)[row] = of;
 #pragma unroll
         for (int j = 0; j < D / 8; j++)
-            dq.set(at.own + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h] * call.slope(),
-                   sum[j][2 * h + 1] * call.slope());
+            if (call.wants_dq()) dq.set(row, 8 * j + column_of(0), sum[j][2 * h] * part, sum[j][2 * h + 1] * part);
+    }
 }
 
 /* dk and dv of a block of keys. Factors of short rows stay in registers. */

@@ -22,6 +22,13 @@ pair_of(T low, T high)
 {
     return low.bits | (uint32_t)high.bits << 16;
 }
+template <class T>
+DEVICE float
+half_of(uint32_t two, int which)
+{
+    const T x = {(uint16_t)(two >> 16 * which)};
+    return widen(x);
+}
 
 /* ---- fragments: thread 4 g + t of a warp has elements of rows g and g + 8, columns 2 t and 2 t + 1 ---- */
 
@@ -60,13 +67,6 @@ multiply_add(float (&sum)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], f1
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
 }
 #else
-template <class T>
-DEVICE float
-half_of(uint32_t two, int which)
-{
-    const T x = {(uint16_t)(two >> 16 * which)};
-    return widen(x);
-}
 template <class T>
 DEVICE void
 multiply_add(float (&sum)[4], const uint32_t (&x)[4], const uint32_t (&w)[2], T)

@@ -174,7 +174,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (b_wants(n, ATT_Q) || b_wants(n, ATT_K) || b_wants(n, ATT_V)) {
         struct val *d[3];
-        b_attention_grad(b, n->in, dout[0], n->attr, d);
+        b_attention_grad(b, n->in, dout[0], n->out[0], n->attr, d);
         for (int i = ATT_Q; i <= ATT_V; i++)
             if (b_wants(n, i)) din[i] = b_sum_to(b, d[i], &n->in[i]->type);
     }
@@ -237,7 +237,7 @@ const struct op op_attention = {
     .linear = "2",
     .grad = grad,
     .split_form = split_form,
-    .saves = "0123",
+    .saves = "0123a",
     .ref = ref,
     .pass = (const struct line_pass[]){{.body = line, .of = 1, .writes = 1}, {NULL}},
     .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK,

@@ -66,9 +66,9 @@ struct query query_of(const struct kcall *k, const struct view *scores, int64_t 
 double query_weight(const struct query *q, int64_t key);
 
 /* Of q, k, v and mask, which are `in`, with these attributes: the softmax of the scores; dq, dk, dv in the batch of the
- * scores. */
+ * scores, from the result of attention as well. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr);
-void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, const struct attr *attr,
-                      struct val **grad);
+void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,
+                      const struct attr *attr, struct val **grad);
 
 #endif

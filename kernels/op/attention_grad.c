@@ -1,11 +1,14 @@
-/* attention_grad.c - the gradients of attention with respect to q, k and v, from the same operands and dout.
+/* attention_grad.c - the gradients of attention with respect to q, k and v, from the same operands, dout and out.
  *
- *   p = softmax(scale q k^T + mask),  t = dout v^T,  e = scale p (t - sum of p t)
+ *   p = softmax(scale q k^T + mask),  t = dout v^T,  e = scale p (t - sum of dout out)
  *   dq = e k,  dk = e^T q,  dv = p^T dout
  *
- * The weights are computed again. dk and dv are sums over queries, and e is linear in
- * t, a sum over the width of values: a split of either leaves partial sums. An operand
- * that is repeated over the batch gets the gradient of each repetition. */
+ * out = p v is what attention gave, so that a query's sum of dout out is that of p t, and is known before any weight
+ * is. The weights are computed again. dk and dv are sums over queries, and e is linear in t and in dout, sums over
+ * the width of values: a split of either leaves partial sums. An operand that is repeated over the batch gets the
+ * gradient of each repetition.
+ *
+ * Source: Dao et al. 2022, for the sum of dout out. */
 #include "kernels/op/attention.h"
 
 #include "runtime/stop.h"
@@ -16,7 +19,7 @@ rule(const struct call *c, struct str *rule)
     struct attention_text t;
     attention_text(c, &t);
     const char *v = str_text(&t.v), *out = str_text(&t.out);
-    str_addf(rule, "%s,%s,%s,%s,%s->", str_text(&t.q), str_text(&t.k), v, str_text(&t.mask), out);
+    str_addf(rule, "%s,%s,%s,%s,%s,%s->", str_text(&t.q), str_text(&t.k), v, str_text(&t.mask), out, out);
     int batch = c->in[ATT_Q].ndim - 2;
     const struct str *own[] = {&t.q, &t.k, &t.v};
     for (int i = ATT_Q; i <= ATT_V; i++) str_addf(rule, "%s%.*s%s", i ? "," : "", batch, out, str_text(own[i]) + batch);
@@ -51,9 +54,8 @@ ref(const struct kcall *k)
         struct query q = query_of(k, &scores, r);
         const double *v = f64_of(&k->in[ATT_V]) + attention_head(&k->in[ATT_V], &scores, head);
         const double *g = f64_of(&k->in[ATT_OUT_GRAD]) + r * width;
-        double *dq = f64_of(&k->out[0]) + r * size, mean = 0;
+        double *dq = f64_of(&k->out[0]) + r * size, mean = dot(width, g, f64_of(&k->in[ATT_OUT]) + r * width);
         double *dk = f64_of(&k->out[1]) + head * nkey * size, *dv = f64_of(&k->out[2]) + head * nkey * width;
-        for (int64_t j = 0; j < q.n; j++) mean += query_weight(&q, j) * dot(width, g, v + j * width);
         for (int64_t j = 0; j < q.n; j++) {
             double p = query_weight(&q, j), e = q.scale * p * (dot(width, g, v + j * width) - mean);
             for (int64_t i = 0; i < width; i++) dv[j * width + i] += p * g[i];
@@ -65,10 +67,11 @@ ref(const struct kcall *k)
 }
 
 void
-b_attention_grad(struct build *b, struct val *const *in, struct val *dout, const struct attr *attr, struct val **grad)
+b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out, const struct attr *attr,
+                 struct val **grad)
 {
-    struct val *operand[] = {in[ATT_Q], in[ATT_K], in[ATT_V], in[ATT_MASK], dout}, *res[OP_OUT] = {NULL};
-    b->add(b, &op_attention_grad, 5, operand, attr, res);
+    struct val *operand[] = {in[ATT_Q], in[ATT_K], in[ATT_V], in[ATT_MASK], dout, out}, *res[OP_OUT] = {NULL};
+    b->add(b, &op_attention_grad, countof(operand), operand, attr, res);
     for (int i = 0; i < 3; i++) grad[i] = res[i];
 }
 
@@ -91,32 +94,35 @@ both(struct build *b, struct val *x, struct val *y)
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *q = n->in[ATT_Q], *k = n->in[ATT_K], *v = n->in[ATT_V], *g = n->in[ATT_OUT_GRAD];
+    struct val *q = n->in[ATT_Q], *k = n->in[ATT_K], *v = n->in[ATT_V], *g = n->in[ATT_OUT_GRAD], *out = n->in[ATT_OUT];
     struct val *h = dout[0], *i = dout[1], *j = dout[2];
-    int axis = q->type.ndim - 1;
+    const int64_t last = q->type.ndim - 1;
     double scale = n->attr[ATT_SCALE].f;
-    struct val *p = b_attention_weights(b, n->in, n->attr), *t = product(b, g, b_transpose_last(b, v));
-    struct val *dp = j ? product(b, g, b_transpose_last(b, j)) : NULL, *dt = NULL, *dq = NULL, *dk = NULL;
+    struct val *p = b_attention_weights(b, n->in, n->attr);
+    struct val *dp = j ? product(b, g, b_transpose_last(b, j)) : NULL, *dt = NULL, *dmean = NULL, *dq = NULL,
+               *dk = NULL;
     struct val *dg = j ? product(b, p, j) : NULL;
     struct val *a =
         both(b, h ? product(b, h, b_transpose_last(b, k)) : NULL, i ? product(b, q, b_transpose_last(b, i)) : NULL);
     if (a) {
-        const int64_t keys = axis;
-        struct val *e = b_scale(b, b_softmax_grad(b, p, t, axis), scale);
+        struct val *mean = b_sum(b, b_mul(b, g, out), &last, 1, true);
+        struct val *t = b_sub(b, product(b, g, b_transpose_last(b, v)), mean);
+        struct val *e = b_scale(b, b_mul(b, p, t), scale);
         a = b_scale(b, a, scale);
-        dt = b_softmax_grad(b, p, a, axis);
+        dt = b_mul(b, a, p);
+        dmean = b_scale(b, b_sum(b, dt, &last, 1, true), -1);
         dq = i ? product(b, e, i) : NULL;
         dk = h ? product(b, b_transpose_last(b, e), h) : NULL;
-        dg = both(b, dg, product(b, dt, v));
-        struct val *inner = b_sum(b, b_mul(b, p, t), &keys, 1, true), *outer = b_sum(b, b_mul(b, a, p), &keys, 1, true);
-        dp = both(b, dp, b_sub(b, b_mul(b, a, b_sub(b, t, inner)), b_mul(b, t, outer)));
+        dg = both(b, dg, b_add(b, product(b, dt, v), b_mul(b, dmean, out)));
+        dp = both(b, dp, b_mul(b, a, t));
     }
-    struct val *ds = b_softmax_grad(b, p, dp, axis), *scaled = b_scale(b, ds, scale);
+    struct val *ds = b_softmax_grad(b, p, dp, (int)last), *scaled = b_scale(b, ds, scale);
     if (b_wants(n, ATT_Q)) din[ATT_Q] = b_sum_to(b, both(b, product(b, scaled, k), dq), &q->type);
     if (b_wants(n, ATT_K)) din[ATT_K] = b_sum_to(b, both(b, product(b, b_transpose_last(b, scaled), q), dk), &k->type);
     if (b_wants(n, ATT_V) && dt) din[ATT_V] = b_sum_to(b, product(b, b_transpose_last(b, dt), g), &v->type);
     if (b_wants(n, ATT_MASK)) din[ATT_MASK] = b_sum_to(b, ds, &n->in[ATT_MASK]->type);
     if (b_wants(n, ATT_OUT_GRAD)) din[ATT_OUT_GRAD] = dg;
+    if (b_wants(n, ATT_OUT) && dmean) din[ATT_OUT] = b_mul(b, dmean, g);
 }
 
 static const struct kernel_variant variants[] = {
@@ -143,7 +149,11 @@ static const char queries[] = ATTENTION_BODY BODY({
     const double most = fold_of<greatest>(seen, (double)-INFINITY, mine);
     const double sum = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? exp(mine(j) - (real)most) : 0; });
     const auto weight = [&](int64_t j) { return exp(mine(j) - (real)most) / (real)sum; };
-    const double mean = fold_of<sums>(seen, 0.0, [&](int64_t j) { return sees(me, j) ? weight(j) * t(j) : 0; });
+    g[ROW] = me;
+    const double mean = fold_of<sums>(here ? width : 0, 0.0, [&](int64_t e) {
+        g[LAST] = e;
+        return (real)x4(g) * (real)x5(g);
+    });
     for (int64_t base = 0; base < a.length; base += THREADS) {
         const int64_t i = base + rank();
         real y = 0;
@@ -211,7 +221,8 @@ const struct op op_attention_grad = {
            [ATT_K] = {"k", IN_FLOAT},
            [ATT_V] = {"v", IN_FLOAT},
            [ATT_MASK] = {"mask", IN_OPTIONAL},
-           [ATT_OUT_GRAD] = {"dout", IN_FLOAT}},
+           [ATT_OUT_GRAD] = {"dout", IN_FLOAT},
+           [ATT_OUT] = {"out", IN_FLOAT}},
     .nout = 3,
     .attr = {ATTENTION_ATTRS},
     .make_rule = rule,
@@ -220,16 +231,16 @@ const struct op op_attention_grad = {
     .linear = "4",
     .reduce = RED_SUM,
     .grad = grad,
-    .saves = "01234",
+    .saves = "012345",
     .ref = ref,
     .pass = passes,
     .attends = {"attention_queries", "attention_keys"},
-    .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK | 1 << ATT_OUT_GRAD,
+    .by_position = 1 << ATT_Q | 1 << ATT_K | 1 << ATT_V | 1 << ATT_MASK | 1 << ATT_OUT_GRAD | 1 << ATT_OUT,
     .kernel = variants,
     .flops = flops,
     .flags = OP_HIDDEN | OP_ANY_ORDER,
-    .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} - f32{2,3,4,5} is_causal=true scale=0.5",
-               "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6}",
-               "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} f32{2,4,3} scale=0.5",
-               "bf16{1,3,2} bf16{1,7,2} bf16{1,7,1} f32{7} bf16{1,3,1}"},
+    .sample = {"f32{2,3,4,5} f32{2,3,4,5} f32{2,3,4,5} - f32{2,3,4,5} f32{2,3,4,5} is_causal=true scale=0.5",
+               "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} f32{2,2,3,6} f32{2,2,3,6}",
+               "f32{2,4,3} f32{2,4,3} f32{2,4,3} f32{2,1,4} f32{2,4,3} f32{2,4,3} scale=0.5",
+               "bf16{1,3,2} bf16{1,7,2} bf16{1,7,1} f32{7} bf16{1,3,1} bf16{1,3,1}"},
 };
