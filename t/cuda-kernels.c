@@ -28,7 +28,7 @@
 /* What goes by the host, on GPUs too: nothing any more. */
 static const char *const by_host[] = {NULL};
 
-typedef long run_fn(const void *words, long blocks, uint64_t seed);
+typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
 struct work {
     struct sum *sum; /* NULL: a sample */
@@ -437,9 +437,9 @@ play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *wor
 {
     if (blocks == 0) return;
     if (gpu_plugin)
-        gpu_launch(kernel_of(s), blocks, CUDA_BLOCK, word, nword, s->name);
+        gpu_launch(kernel_of(s), blocks, s->parts.threads, word, nword, s->name);
     else
-        entry(lib, s)(word, (long)blocks, seed);
+        entry(lib, s)(word, (long)blocks, s->parts.threads, seed);
 }
 
 /* All passes of a source. */

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { SIZE = 128, OWN = 128 }; /* elements of a row, at most; rows of a block, as in attention.cuh */
+enum { SIZE = 128, WARP = 32, ROWS = 16 }; /* elements of a row, at most; threads and rows of a warp */
 
 static int
 batch_dims(const struct kcall *k)
@@ -127,7 +127,17 @@ head_count(const struct kcall *k, const struct view *scores)
     return n;
 }
 
-/* One pass: a block of threads for each OWN of `count` rows of a head, by the template `pass`. */
+/* Who keeps many sums waits for the exponentials of its block: so blocks are small, and several beside each other. */
+static void
+set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
+{
+    int last = batch_dims(k) + 1;
+    bool few = MAX(k->in[ATT_Q].dim[last], k->in[ATT_V].dim[last]) <= SIZE / 2;
+    parts->threads = is_gradient(k) ? CUDA_BLOCK / 2 : CUDA_BLOCK;
+    parts->crowd = !is_gradient(k) ? 1 + few : few && !strcmp(pass, k->call->op->attends[0]) ? 3 : 2;
+}
+
+/* One pass: a block of threads for each lot of `count` rows of a head, by the template `pass`. */
 static int
 make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t count, struct cuda_source *s)
 {
@@ -135,15 +145,16 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
     struct view scores = attention_scores(k);
     int batch = batch_dims(k);
     double scale = k->call->attr[ATT_SCALE].f;
-    int64_t heads = head_count(k, &scores), jobs = heads * ((count + OWN - 1) / OWN);
     const struct view *q = &k->in[ATT_Q], *v = &k->in[ATT_V];
     making_what(&m, pass);
-    s->parts.crowd = !is_gradient(k) && MAX(q->dim[batch + 1], v->dim[batch + 1]) <= SIZE / 2 ? 2 : 1;
+    set_block(k, pass, &s->parts);
+    int64_t own = s->parts.threads / WARP * ROWS, heads = head_count(k, &scores);
+    int64_t jobs = heads * ((count + own - 1) / own);
     str_addf(&m.member, "    int64_t jobs, heads, queries, keys, place, batch[%d];\n", MAX(batch, 1));
     making_words(&m, 5, (int64_t[]){jobs, heads, scores.dim[batch], scores.dim[batch + 1], q->offset[batch]});
     making_words(&m, batch, scores.dim);
     if (batch == 0) making_word(&m, 1);
-    str_add(&m.head, cuda_fragments_text);
+    making_fragments(&m);
     str_add(&m.head, cuda_attention_text);
     str_addf(&m.head,
              "struct attending {\n    const args &a;\n    typedef %s half;\n"
@@ -186,7 +197,7 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
              "    const attending c = {a};\n"
              "    for (int64_t job = block; job < a.jobs; job += blocks) %s(c, job);\n",
              pass);
-    return making_finish(&m, "attention", jobs * CUDA_BLOCK);
+    return making_finish(&m, "attention", jobs * s->parts.threads);
 }
 
 int

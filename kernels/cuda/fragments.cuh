@@ -1,10 +1,9 @@
 /* fragments.cuh - products of matrices of halves by a warp: what attention and products of halves are made of.
  *
- * Stands in their texts, behind device.cuh. A block has WARPS warps. Sums are f32. Where there are no matrix products - a
- * GPU before sm_80, the host - the same fragments go through shared memory.
+ * Stands in their texts, behind device.cuh and WARPS, a block's warps. Sums are f32. Where there are no matrix products
+ * - a GPU before sm_80, the host - the same fragments go through shared memory.
  *
  * Source: PTX ISA, mma.m16n8k16, ldmatrix, wgmma.mma_async and the layouts of its matrices in shared memory. */
-enum { WARPS = 8 };
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define MATRICES 1
 #else

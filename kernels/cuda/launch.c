@@ -102,7 +102,7 @@ run_passes(const struct cuda_launch *l, int device, void *const *in, void *const
     for (; l; l = l->then) {
         if (l->source.blocks == 0) continue;
         cuda_source_fill(&l->source, l->nin, in, out, scratch, piece, word);
-        TRY(cuda_kernel_run(l->kernel, device, l->source.blocks, CUDA_BLOCK, word,
+        TRY(cuda_kernel_run(l->kernel, device, l->source.blocks, l->source.parts.threads, word,
                             (size_t)l->source.nword * sizeof *word));
     }
     return 0;
@@ -141,7 +141,7 @@ cuda_bundle_end(struct cuda_bundle *b)
     memset(b->word + b->n, 0, (size_t)(s->room - b->n) * sizeof *b->word);
     memset(b->word + used, 0, (all - used) * sizeof *b->word);
     cuda_bundle_begin(b, b->device);
-    return cuda_kernel_run(b->last->kernel, b->device, blocks, CUDA_BLOCK, b->word, all * sizeof *b->word);
+    return cuda_kernel_run(b->last->kernel, b->device, blocks, s->parts.threads, b->word, all * sizeof *b->word);
 }
 
 int

@@ -130,7 +130,7 @@ put_together(struct arena *a, const char *name, const struct cuda_parts *p, cons
     str_addf(&s,
              "namespace %s_ {\nstruct args {\n%s};\n%s\n%s\n"
              "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(const argument given)\n{\n%s%s}\n}\n",
-             name, p->member, p->head, argument, CUDA_BLOCK, p->crowd, name, begin, p->body);
+             name, p->member, p->head, argument, p->threads, p->crowd, name, begin, p->body);
     const char *text = arena_strdup(a, str_text(&s));
     str_free(&s);
     return text;
@@ -142,6 +142,13 @@ making_what(struct making *m, const char *word)
     size_t n = strlen(m->what);
     if (n + 1 + strlen(word) > CUDA_WHAT) return;
     snprintf(m->what + n, sizeof m->what - n, "%s%s", n ? "_" : "", word);
+}
+
+void
+making_fragments(struct making *m)
+{
+    enum { WARP = 32 };
+    str_addf(&m->head, "enum { WARPS = %d };\n%s", m->to->parts.threads / WARP, cuda_fragments_text);
 }
 
 int
@@ -164,7 +171,7 @@ making_finish(struct making *m, const char *engine, int64_t threads)
                             "    const args &a = given;\n    const int64_t block = blockIdx.x, blocks = gridDim.x;\n"
                             "    (void)block, (void)blocks;\n");
     to->engine = engine;
-    to->blocks = MIN((threads + CUDA_BLOCK - 1) / CUDA_BLOCK, MOST_BLOCKS);
+    to->blocks = MIN((threads + to->parts.threads - 1) / to->parts.threads, MOST_BLOCKS);
     return to->nword > MOST_WORDS ? fail(E_KERNEL, "%d words are too many for a kernel", to->nword) : 0;
 }
 
@@ -188,7 +195,7 @@ cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_sourc
 struct making
 making_begin(struct arena *a, struct cuda_source *to)
 {
-    *to = (struct cuda_source){.parts.crowd = 1};
+    *to = (struct cuda_source){.parts = {.threads = CUDA_BLOCK, .crowd = 1}};
     return (struct making){.arena = a, .to = to};
 }
 

@@ -21,6 +21,8 @@ struct making {
 struct making making_begin(struct arena *a, struct cuda_source *to);
 /* What it computes, as its name says it: words that are joined, as many as have room. */
 void making_what(struct making *m, const char *word);
+/* Begins the head with fragments.cuh, of blocks of as many threads as the source has by then. */
+void making_fragments(struct making *m);
 /* Puts the parts together, under a name that is what it computes and the digest of them. E_KERNEL: the argument is too
  * long. */
 int making_finish(struct making *m, const char *engine, int64_t threads);

@@ -672,7 +672,7 @@ make_product(struct arena *a, const struct kcall *k, struct cuda_source *s)
     int64_t parts = product_parts(a, k), n = view_numel(&k->out[0]);
     const char *real = making_compute(compute_of((enum dtype)k->out[0].dtype)), *factor = factor_of(k);
     making_what(&m, c->op->name);
-    str_add(&m.head, cuda_fragments_text);
+    making_fragments(&m);
     str_add(&m.head, cuda_product_text);
     str_addf(
         &m.head,

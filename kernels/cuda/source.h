@@ -41,7 +41,7 @@
 #include "kernels/cpu/fuse.h"
 #include "runtime/arena.h"
 
-enum { CUDA_BLOCK = 256 };  /* threads of a block, of every kernel */
+enum { CUDA_BLOCK = 256 };  /* threads of a block, of nearly every kernel */
 enum { CUDA_SOURCES = 62 }; /* of a combination, at most */
 enum { CUDA_FINDERS = 64 }; /* blocks that look for what is wrong, at most */
 enum { CUDA_WHAT = 40 };    /* letters of a name that say what a kernel computes, at most */
@@ -52,12 +52,13 @@ struct cuda_source {
     const char *text;
     struct cuda_parts {
         const char *member, *head, *body;
-        int crowd;  /* how many blocks of it a processor holds, at least: it has no more registers than that leaves */
-    } parts;        /* of the text */
-    int room;       /* it computes so many calls at once, at most; 0: one */
-    int64_t blocks; /* 0: there is nothing to compute */
-    int nword;      /* of its argument, 8 bytes each */
-    uint64_t *word; /* with 0 where a run fills something in: */
+        int threads; /* of a block */
+        int crowd;   /* how many blocks of it a processor holds, at least: it has no more registers than that leaves */
+    } parts;         /* of the text */
+    int room;        /* it computes so many calls at once, at most; 0: one */
+    int64_t blocks;  /* 0: there is nothing to compute */
+    int nword;       /* of its argument, 8 bytes each */
+    uint64_t *word;  /* with 0 where a run fills something in: */
     int nfill;
     struct cuda_fill {
         int word, index;

@@ -147,12 +147,12 @@ static const char *
 launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes)
 {
     static uint64_t seed;
-    long (*run)(const void *words, long blocks, uint64_t seed);
-    (void)gpu, (void)threads;
+    long (*run)(const void *words, long blocks, int threads, uint64_t seed);
+    (void)gpu;
     *(void **)&run = kernel;
-    if (run(NULL, 0, 0) != (long)bytes) return "an argument has another size than the kernel's";
+    if (run(NULL, 0, 0, 0) != (long)bytes) return "an argument has another size than the kernel's";
     begin();
-    run(argument, (long)blocks, ++seed);
+    run(argument, (long)blocks, threads, ++seed);
     return end();
 }
 #else

@@ -53,7 +53,8 @@ played_load(const void *binary, size_t bytes)
     return library;
 }
 
-/* A function of the words of its argument, the number of blocks, and the seed of the order of threads. */
+/* A function of the words of its argument, the numbers of blocks and of threads of each, and the seed of their order.
+ */
 static void *
 played_kernel(void *library, const char *name)
 {

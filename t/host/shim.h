@@ -159,9 +159,10 @@ __syncthreads_or(int is)
 /* The entry of a kernel: run_<name>, which returns how many bytes its argument has. No words: that is all it does. */
 #define SHIM_KERNEL(name)                                                                                              \
     static void call_##name(const void *words) { name##_::name(*(const name##_::argument *)words); }                   \
-    extern "C" __attribute__((visibility("default"))) long run_##name(const void *words, long blocks, uint64_t seed)   \
+    extern "C" __attribute__((visibility("default"))) long run_##name(const void *words, long blocks, int threads,     \
+                                                                      uint64_t seed)                                   \
     {                                                                                                                  \
-        if (words) shim::launch(call_##name, words, blocks, 256, seed);                                                \
+        if (words) shim::launch(call_##name, words, blocks, threads, seed);                                            \
         return sizeof(name##_::argument);                                                                              \
     }
 

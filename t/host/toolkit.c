@@ -297,12 +297,13 @@ struct CUevent_st {
     long upto;
 };
 struct launch {
-    struct CUevent_st after;                                    /* `of` set: it only waits for that */
-    long (*run)(const void *words, long blocks, uint64_t seed); /* NULL: host code */
+    struct CUevent_st after;                                                 /* `of` set: it only waits for that */
+    long (*run)(const void *words, long blocks, int threads, uint64_t seed); /* NULL: host code */
     cudaError_t (*host)(void *of);
     void *of; /* malloc's */
     size_t of_bytes;
     long blocks;
+    int threads;
     char argument[ARGUMENT];
     struct launch *next; /* in a graph */
 };
@@ -401,7 +402,7 @@ carry_out(const struct launch *l)
     static uint64_t seed;
     cudaError_t e = work();
     pthread_mutex_lock(&one); /* one block runs at a time */
-    if (!e && l->run) l->run(l->argument, l->blocks, ++seed);
+    if (!e && l->run) l->run(l->argument, l->blocks, l->threads, ++seed);
     pthread_mutex_unlock(&one);
     return !e && l->host ? l->host(l->of) : e;
 }
@@ -445,7 +446,8 @@ cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments
     fake_log("kernel gpu %d stream %p threads %u %s\n", current, (void *)stream, threads.x, is.dli_sname);
     *(const void **)&l->run = kernel;
     l->blocks = (long)blocks.x;
-    memcpy(l->argument, arguments[0], (size_t)l->run(NULL, 0, 0));
+    l->threads = (int)threads.x;
+    memcpy(l->argument, arguments[0], (size_t)l->run(NULL, 0, 0, 0));
     return cudaSuccess;
 }
 
