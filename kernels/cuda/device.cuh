@@ -20,7 +20,7 @@ typedef unsigned long long uint64_t;
 #define DEVICE     inline __device__
 #define METHOD     __device__
 #define FLUSHED(x) flushed(x)
-#define MUST(x) ((void)0)
+#define MUST(x)    ((void)0)
 /* What is too small is zero for all who read it: a comparison may be compiled to one that would see it. */
 DEVICE float
 flushed(float x)
@@ -30,6 +30,16 @@ flushed(float x)
     return y;
 }
 #endif
+
+/* What was launched before on this stream is done, and all of it seen. What is launched behind may come to this point
+ * meanwhile, where processors have room: it takes a microsecond to get there. */
+DEVICE void
+in_turn()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" : : : "memory");
+#endif
+}
 
 /* ---- elements ---- */
 

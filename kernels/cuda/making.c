@@ -129,7 +129,8 @@ put_together(struct arena *a, const char *name, const struct cuda_parts *p, cons
     struct str s = {0};
     str_addf(&s,
              "namespace %s_ {\nstruct args {\n%s};\n%s\n%s\n"
-             "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(const argument given)\n{\n%s%s}\n}\n",
+             "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(const argument given)\n{\n"
+             "    in_turn();\n%s%s}\n}\n",
              name, p->member, p->head, argument, p->threads, p->crowd, name, begin, p->body);
     const char *text = arena_strdup(a, str_text(&s));
     str_free(&s);

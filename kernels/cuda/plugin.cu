@@ -247,14 +247,24 @@ load(int gpu, const void *binary, size_t, const char *name, void **kernel)
     return text_of(e);
 }
 
+/* From sm_90 on a kernel is there before the one before it is done, and waits where its text says (in_turn()). */
 static const char *
 launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t)
 {
     void *arguments[] = {const_cast<void *>(argument)};
+    int major = 0;
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how{};
+    how.gridDim = dim3(static_cast<unsigned>(blocks));
+    how.blockDim = dim3(static_cast<unsigned>(threads));
+    how.stream = cudaStreamPerThread;
+    how.attrs = &early;
     cudaError_t e = cudaSetDevice(gpu);
-    if (e == cudaSuccess)
-        e = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), arguments, 0,
-                             cudaStreamPerThread);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
+    how.numAttrs = major >= 9;
+    if (e == cudaSuccess) e = cudaLaunchKernelExC(&how, kernel, arguments);
     return text_of(e);
 }
 

@@ -155,6 +155,16 @@ cudaGetDeviceProperties(struct cudaDeviceProp *of, int device)
     return cudaSuccess;
 }
 
+cudaError_t
+cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
+{
+    struct cudaDeviceProp of;
+    cudaError_t e = cudaGetDeviceProperties(&of, device);
+    if (what != cudaDevAttrComputeCapabilityMajor) return note(cudaErrorInvalidValue);
+    if (!e) *value = of.major;
+    return e;
+}
+
 /* A primary context is made here, which a GPU that is held refuses. */
 cudaError_t
 cudaSetDevice(int device)
@@ -434,19 +444,18 @@ do_all(struct stream *s, long upto)
 }
 
 cudaError_t
-cudaLaunchKernel(const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t shared, cudaStream_t stream)
+cudaLaunchKernelExC(const cudaLaunchConfig_t *how, const void *kernel, void **arguments)
 {
     struct launch *l;
     Dl_info is = {0};
     cudaError_t e = see_kernel(kernel);
     if (!e) e = put_off(&l);
-    (void)shared;
     if (e) return e;
     dladdr(kernel, &is);
-    fake_log("kernel gpu %d stream %p threads %u %s\n", current, (void *)stream, threads.x, is.dli_sname);
+    fake_log("kernel gpu %d stream %p threads %u %s\n", current, (void *)how->stream, how->blockDim.x, is.dli_sname);
     *(const void **)&l->run = kernel;
-    l->blocks = (long)blocks.x;
-    l->threads = (int)threads.x;
+    l->blocks = (long)how->gridDim.x;
+    l->threads = (int)how->blockDim.x;
     memcpy(l->argument, arguments[0], (size_t)l->run(NULL, 0, 0, 0));
     return cudaSuccess;
 }
