@@ -127,14 +127,15 @@ head_count(const struct kcall *k, const struct view *scores)
     return n;
 }
 
-/* Who keeps many sums waits for the exponentials of its block: so blocks are small, and several beside each other. */
+/* A block is one group of warps, which waits for nobody else's exponentials; so there are several of them at a time. */
 static void
 set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 {
     int last = batch_dims(k) + 1;
     bool few = MAX(k->in[ATT_Q].dim[last], k->in[ATT_V].dim[last]) <= SIZE / 2;
-    parts->threads = is_gradient(k) ? CUDA_BLOCK / 2 : CUDA_BLOCK;
-    parts->crowd = !is_gradient(k) ? 1 + few : few && !strcmp(pass, k->call->op->attends[0]) ? 3 : 2;
+    bool keys = is_gradient(k) && !strcmp(pass, k->call->op->attends[1]);
+    parts->threads = 4 * WARP;
+    parts->crowd = keys || !few ? 2 : is_gradient(k) ? 3 : 4;
 }
 
 /* One pass: a block of threads for each lot of `count` rows of a head, by the template `pass`. */
@@ -186,9 +187,10 @@ make_pass(struct arena *a, const struct kcall *k, const char *pass, int64_t coun
         add_result(&m, "dv", k, 2);
         str_add(&m.member, "    void *scratch;\n");
         making_fill(&m, FILL_SCRATCH, 0, 0);
-        str_add(&m.head, "    METHOD query_sums *sums(int64_t head) const\n    {\n"
-                         "        return (query_sums *)a.scratch + head * a.queries;\n    }\n");
-        s->scratch_bytes = (size_t)(heads * scores.dim[batch]) * sizeof(uint64_t);
+        str_add(&m.head,
+                "    METHOD float *logs(int64_t head) const { return (float *)a.scratch + head * a.queries; }\n"
+                "    METHOD float *means(int64_t head) const { return logs(a.heads + head); }\n");
+        s->scratch_bytes = (size_t)(2 * heads * scores.dim[batch]) * sizeof(float);
     } else {
         add_result(&m, "y", k, 0);
     }

@@ -1,10 +1,10 @@
 /* attention.cuh - attention of halves by matrix products of warps, forward and backward, no square of scores in memory.
  *
  * Stands in the texts of attention.c, behind fragments.cuh. A block has WARPS warps, each of which holds 16 rows of a
- * matrix: of queries, or of keys in the gradients of keys and values. What they meet lies in shared memory, NEAR rows at
- * a time. Weights are computed in f32 and rounded to halves for the product that they enter; sums are f32. The order of
- * all sums is fixed. `call` in templates is the struct that attention.c writes: the operands of a head as rows<half>,
- * sizes, the scale times log2(e), the mask.
+ * matrix: of queries, or of keys in the gradients of keys and values. What they meet lies in shared memory, NEAR rows
+ * at a time. Weights are computed in f32 and rounded to halves for the product that they enter; sums are f32. The order
+ * of all sums is fixed. `call` in templates is the struct that attention.c writes: the operands of a head as
+ * rows<half>, sizes, the scale times log2(e), the mask.
  *
  * Source: Dao 2023 (FlashAttention-2) for the online softmax. */
 enum { OWN = 16 * WARPS };
@@ -15,8 +15,8 @@ template <class T>
 DEVICE bool
 is_real(T x) /* neither infinite nor NaN */
 {
-    const float v = widen(x);
-    return v - v == 0;
+    enum { EXPONENT = same<T, bf16>::IS ? 0x7f80 : 0x7c00 };
+    return (x.bits & EXPONENT) != EXPONENT;
 }
 #if MATRICES
 DEVICE uint32_t
@@ -157,12 +157,47 @@ power_of_2(float x)
 
 /* ---- tiles in shared memory ---- */
 
-/* Rows first.. of a matrix, N of them, by all threads, zeros where there are none; it is there behind tiles_wait. */
+/* Eight halves come to shared memory, or zeros; they are there behind tiles_wait. */
+enum { UNIT = 8 };
+template <class T>
+DEVICE void
+bring_unit(T *to, const T *from, bool there)
+{
+#if MATRICES
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+#else
+    for (int k = 0; k < UNIT; k++) to[k] = there ? from[k] : T();
+#endif
+}
+/* So does a number. */
+DEVICE void
+bring_number(float *to, const float *from)
+{
+#if MATRICES
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from)
+                 : "memory");
+#else
+    *to = *from;
+#endif
+}
+
+/* Rows first.. of a matrix, N of them, by all threads, zeros where there are none. */
 template <int N, int WIDE, class T, int PITCH>
 DEVICE void
 tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
 {
-    enum { UNIT = 8, UNITS = WIDE / UNIT, THREADS = 32 * WARPS, TURNS = (N * UNITS + THREADS - 1) / THREADS };
+    enum {
+        UNITS = WIDE / UNIT,
+        THREADS = 32 * WARPS,
+        TURNS = (N * UNITS + THREADS - 1) / THREADS,
+        STEP = THREADS / UNITS
+    };
+    enum { EVEN = THREADS % UNITS == 0 && STEP % 8 == 0 && N % STEP == 0 }; /* a thread has one column of all */
     if (!x.whole) {
 #pragma unroll 1
         for (int u = threadIdx.x; u < N * WIDE; u += 32 * WARPS) {
@@ -171,20 +206,21 @@ tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
         }
         return;
     }
+    if (EVEN && first + N <= x.count && x.size == WIDE) {
+        const int r = threadIdx.x / UNITS, c = threadIdx.x % UNITS * UNIT;
+        const T *from = x.data + (first + r) * x.stride + c;
+        T *const to = &tile[r][column_in<PITCH>(r, c)];
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) bring_unit(to + i * STEP * PITCH, from + i * STEP * x.stride, true);
+        return;
+    }
+    seldom();
 #pragma unroll
     for (int i = 0; i < TURNS; i++) {
         const int u = threadIdx.x + i * THREADS, r = u / UNITS, c = u % UNITS * UNIT;
         if (N * UNITS % THREADS && u >= N * UNITS) break;
         const bool there = first + r < x.count && c < x.size;
-        const T *from = there ? x.data + (first + r) * x.stride + c : x.data;
-#if MATRICES
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                     :
-                     : "r"((uint32_t)__cvta_generic_to_shared(&tile[r][column_in<PITCH>(r, c)])), "l"(from), "r"(there ? 16 : 0)
-                     : "memory");
-#else
-        for (int k = 0; k < UNIT; k++) tile[r][column_in<PITCH>(r, c + k)] = there ? from[k] : T();
-#endif
+        bring_unit(&tile[r][column_in<PITCH>(r, c)], there ? x.data + (first + r) * x.stride + c : x.data, there);
     }
 }
 /* Rows first.. of two matrices, where they are before `end`. */
@@ -197,8 +233,8 @@ tiles_bring(T (*xs)[PITCH], const rows<T> &x, T (*ys)[PITCH_Y], const rows<T> &y
         tile_bring<N, W>(ys, y, first);
     }
 }
-/* What was brought is there, for all threads; nobody reads the tiles before any more. Nothing is brought meanwhile: what
- * tells products of warpgroups would wait for that too. */
+/* What was brought is there, for all threads; nobody reads the tiles before any more. Nothing is brought meanwhile:
+ * what tells products of warpgroups would wait for that too. */
 DEVICE void
 tiles_wait()
 {
@@ -215,15 +251,23 @@ template <int N, int WIDE, class T, int PITCH>
 DEVICE bool
 tile_clean(T (*tile)[PITCH])
 {
-    bool odd = false;
-    for (int u = threadIdx.x; u < N * WIDE; u += 32 * WARPS) {
-        T *at = &tile[u / WIDE][u % WIDE]; /* in whatever order a row has them */
-        if (is_real(*at)) continue;
-        *at = T();
-        odd = true;
+    struct __align__(16) unit { T of[UNIT]; };
+    bool any = false;
+    for (int u = threadIdx.x; u < N * WIDE / UNIT; u += 32 * WARPS) {
+        unit *const at =
+            (unit *)&tile[u / (WIDE / UNIT)][u % (WIDE / UNIT) * UNIT]; /* in whatever order a row has them */
+        unit x = *at;
+        bool odd = false;
+#pragma unroll
+        for (int i = 0; i < UNIT; i++) odd |= !is_real(x.of[i]);
+        if (!odd) continue;
+        for (int i = 0; i < UNIT; i++)
+            if (!is_real(x.of[i])) x.of[i] = T();
+        *at = x;
+        any = true;
     }
     tell_groups();
-    return __syncthreads_or(odd);
+    return __syncthreads_or(any);
 }
 /* Then the sums of those rows that do see it, sees(row, n) of `sum`'s and of the tile, get it again. */
 template <int N, int WIDE, class T, class Sees>
@@ -458,13 +502,13 @@ attention_forward(const Call &call, int64_t job)
     uint32_t query[D / 16][4];
     float sum[W / 8][4];
     softmax_of f = {{-INFINITY, -INFINITY}, {0, 0}};
-    clear(sum);
-    left_all<D>(q, at.own, query);
     const auto bring_keys = [&](int stage, int from) {
         tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
     __syncthreads(); /* the job before has read its tiles */
     bring_keys(0, 0);
+    clear(sum);
+    left_all<D>(q, at.own, query);
     for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
         tiles_wait();
         if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
@@ -493,12 +537,7 @@ attention_forward(const Call &call, int64_t job)
 
 /* ---- backward ---- */
 
-/* Of each query: the logarithm to base 2 of its sum of weights; the mean of t = dout v^T, which is dout out. */
-struct query_sums {
-    float log, mean;
-};
-
-/* dout out of both rows of a thread; dout as left factors. */
+/* The mean of t = dout v^T over its weights, which is dout out, of both queries of a thread; dout as left factors. */
 template <int W, class T>
 DEVICE void
 means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float (&mean)[2])
@@ -517,7 +556,8 @@ means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float 
     for (int h = 0; h < 2; h++) mean[h] = sum_of_row(mean[h]);
 }
 
-/* dq, and what the keys want to know of queries. Weights are relative to the greatest score so far, as forward. */
+/* dq, and what the keys want to know of queries: the logarithm to base 2 of their sum of weights, and the mean of t.
+ * Weights are relative to the greatest score so far, as forward. */
 template <class Call>
 DEVICE void
 attention_queries(const Call &call, int64_t job)
@@ -531,15 +571,15 @@ attention_queries(const Call &call, int64_t job)
     uint32_t query[D / 16][4], slope[W / 16][4];
     float sum[D / 8][4], mean[2];
     softmax_of f = {{-INFINITY, -INFINITY}, {0, 0}};
-    clear(sum);
-    left_all<D>(q, at.own, query);
-    left_all<W>(g, at.own, slope);
-    means_of<W>(slope, call.out(at.head), at.own, mean);
     const auto bring_keys = [&](int stage, int from) {
         tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
     __syncthreads(); /* the job before has read its tiles */
     bring_keys(0, 0);
+    clear(sum);
+    left_all<D>(q, at.own, query);
+    left_all<W>(g, at.own, slope);
+    means_of<W>(slope, call.out(at.head), at.own, mean);
     for (int from = 0, stage = 0; from < at.nseen; from += NEAR, stage = (stage + 1) % STAGES) {
         tiles_wait();
         if (STAGES == 2) bring_keys((stage + 1) % STAGES, from + NEAR);
@@ -576,13 +616,18 @@ attention_queries(const Call &call, int64_t job)
         const float all = sum_of_row(f.sum[h]), part = call.slope() / all;
         const int row = at.own + row_of(2 * h);
         const float log = f.most[h] == -INFINITY ? NAN : fmaf(f.most[h], call.factor(), log2f(all));
-        const query_sums of = {log, mean[h]};
-        if (lane() % 4 == 0 && row < call.queries()) call.sums(at.head)[row] = of;
+        if (lane() % 4 == 0 && row < call.queries()) {
+            call.logs(at.head)[row] = log;
+            call.means(at.head)[row] = mean[h];
+        }
 #pragma unroll
         for (int j = 0; j < D / 8; j++)
             if (call.wants_dq()) dq.set(row, 8 * j + column_of(0), sum[j][2 * h] * part, sum[j][2 * h + 1] * part);
     }
 }
+
+/* Of two neighbouring queries. */
+struct __align__(8) pair_of_floats { float of[2]; };
 
 /* dk and dv of a block of keys. Factors of short rows stay in registers. */
 template <class Call>
@@ -593,7 +638,7 @@ attention_keys(const Call &call, int64_t job)
     enum { D = Call::SIZE, W = Call::WIDTH, KEPT = D + W <= 128, N = KEPT ? NEAR : NEAR / 2 };
     enum { PAD = padding<D, W>::PAD, BYTES = N * (D + W + 2 * PAD) * 2, STAGES = 2 * BYTES <= ROOM - 2048 ? 2 : 1 };
     __shared__ __align__(1024) half queries[STAGES][N][D + PAD], slopes[STAGES][N][W + PAD];
-    __shared__ query_sums of[STAGES][N];
+    __shared__ pair_of_floats logs[STAGES][N / 2], means[STAGES][N / 2];
     const int64_t head = job % call.heads();
     const int block = (int)(job / call.heads()) * OWN, own = block + threadIdx.x / 32 * 16;
     const int nquery = (int)call.queries(), nkey = (int)call.keys();
@@ -602,28 +647,30 @@ attention_keys(const Call &call, int64_t job)
     const int begin = Call::CAUSAL && earlier > 0 ? (int)(earlier < nquery ? earlier : nquery) / N * N : 0;
     uint32_t key[KEPT ? D / 16 : 1][4], value[KEPT ? W / 16 : 1][4];
     float dk[D / 8][4], dv[W / 8][4];
+    const auto bring_queries = [&](int stage, int from) {
+        const int at = threadIdx.x % N;
+        const bool mean = threadIdx.x >= N;
+        if (threadIdx.x < 2 * N && from + at < nquery)
+            bring_number(&(mean ? means : logs)[stage][at / 2].of[at % 2],
+                         (mean ? call.means(head) : call.logs(head)) + from + at);
+        tiles_bring<N, D, W>(queries[stage], q, slopes[stage], g, from, nquery);
+    };
+    __syncthreads();
+    bring_queries(0, begin);
     clear(dk);
     clear(dv);
     if constexpr (KEPT) {
         left_all<D>(k, own, key);
         left_all<W>(v, own, value);
     }
-    const auto bring_queries = [&](int stage, int from) {
-        const int at = threadIdx.x;
-        if (at < N && from + at < nquery) of[stage][at] = call.sums(head)[from + at];
-        tiles_bring<N, D, W>(queries[stage], q, slopes[stage], g, from, nquery);
-    };
-    __syncthreads();
-    bring_queries(0, begin);
     for (int from = begin, stage = 0; from < nquery; from += N, stage = (stage + 1) % STAGES) {
         const auto sees = [&](int row, int n) {
-            return own + row < nkey && from + n < nquery &&
-                   (!Call::CAUSAL || own + row <= call.place() + from + n);
+            return own + row < nkey && from + n < nquery && (!Call::CAUSAL || own + row <= call.place() + from + n);
         };
         tiles_wait();
         if (STAGES == 2) bring_queries((stage + 1) % STAGES, from + N);
-        const bool whole = from + N <= nquery && block + OWN <= nkey &&
-                           (!Call::CAUSAL || block + OWN - 1 <= call.place() + from);
+        const bool whole =
+            from + N <= nquery && block + OWN <= nkey && (!Call::CAUSAL || block + OWN - 1 <= call.place() + from);
         float s[N / 8][4], t[N / 8][4];
         if constexpr (KEPT) {
             scores_of<N, D>(s, key, queries[stage]);
@@ -634,20 +681,24 @@ attention_keys(const Call &call, int64_t job)
         }
         scores_wait<1>(s);
 #pragma unroll
-        for (int n = 0; n < N / 8; n++)
+        for (int n = 0; n < N / 8; n++) {
+            const pair_of_floats log = logs[stage][4 * n + column_of(0) / 2];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int at = 8 * n + column_of(i), row = row_of(i);
                 float score = s[n][i];
                 if (!Call::LATE) score *= call.scale();
                 if (Call::MASKED && (whole || sees(row, at))) score += call.mask(head, from + at, own + row);
-                s[n][i] = power_of_2(fmaf(score, call.factor(), -of[stage][at].log));
+                s[n][i] = power_of_2(fmaf(score, call.factor(), -log.of[i % 2]));
             }
+        }
         scores_wait<0>(t);
 #pragma unroll
-        for (int n = 0; n < N / 8; n++)
+        for (int n = 0; n < N / 8; n++) {
+            const pair_of_floats mean = means[stage][4 * n + column_of(0) / 2];
 #pragma unroll
-            for (int i = 0; i < 4; i++) t[n][i] = s[n][i] * (t[n][i] - of[stage][8 * n + column_of(i)].mean);
+            for (int i = 0; i < 4; i++) t[n][i] = s[n][i] * (t[n][i] - mean.of[i % 2]);
+        }
         if (!whole) {
             seldom();
             int begin[2], count[2]; /* of the queries that a row is seen by */
