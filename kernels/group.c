@@ -1,4 +1,4 @@
-/* group.c - updates of several variables as one call. */
+/* group.c - updates or casts of several variables as one call. */
 #include "kernels/group.h"
 
 #include "kernels/cuda/launch.h"
@@ -8,7 +8,12 @@
 bool
 group_is(int nstep, const struct fuse_step *step)
 {
-    return step[nstep - 1].call->op->flags & OP_UPDATE;
+    for (int i = 0; i < nstep; i++) {
+        if (step[i].call->op != step[0].call->op || step[i].out < 0) return false;
+        for (int k = 0; k < step[i].call->nin; k++)
+            if (step[i].arg[k].step) return false;
+    }
+    return nstep > 1;
 }
 
 static int
@@ -23,7 +28,7 @@ member_new(struct arena *a, struct group_member *m, const struct fuse_step *s, c
         if (m->from[k] >= 0) seen[k] = in[m->from[k]];
     }
     struct kcall k = {.call = s->call, .in = seen, .out = out + s->out, .threads = threads};
-    if (bundled) TRY(cuda_launch_update(a, &k, &m->launch));
+    if (bundled) TRY(cuda_launch_bundled(a, &k, &m->launch));
     return m->launch ? 0 : exec_new(&k, device, &m->exec);
 }
 

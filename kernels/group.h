@@ -1,7 +1,7 @@
-/* group.h - updates that are alike in all but their variables, as one call, with the bits of as many calls: each is
- * computed by its own kernel, one after the other; on devices that compile, those of one kernel are launched together.
- * Their operands and results are those of a chain whose steps read nothing of each other. An exec owns it; a thread at
- * a time runs it. */
+/* group.h - updates, or casts, that are alike in all but their variables, as one call, with the bits of as many calls:
+ * each is computed by its own kernel, one after the other; on devices that compile, those of one kernel are launched
+ * together. Their operands and results are those of a chain whose steps read nothing of each other. An exec owns it; a
+ * thread at a time runs it. */
 #ifndef RILLE_KERNELS_GROUP_H
 #define RILLE_KERNELS_GROUP_H
 
@@ -19,7 +19,8 @@ struct group {
     size_t scratch_bytes;
 };
 
-/* Are these steps a group, and not a chain? */
+/* Are these steps a group, and not a chain? In a group one operator gives as many results as there are steps, none of
+ * which reads another's. In a chain some step reads another's, or is computed beside one of another operator. */
 bool group_is(int nstep, const struct fuse_step *step);
 /* Makes it, as exec_fused() has it; all but the execs lies in the arena. On failure too *made has execs to free, or
  * NULL.

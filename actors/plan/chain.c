@@ -1,8 +1,9 @@
-/* chain.c - a chain of element-wise nodes, with the product that leads it, or a group of updates (fuse.c), as one task
- * for each rank. */
+/* chain.c - a chain of element-wise nodes, with the product that leads it, or a group of updates or casts (fuse.c), as
+ * one task for each rank. */
 #include "actors/plan/lower.h"
 
 #include "actors/plan/rates.h"
+#include "kernels/group.h"
 #include "runtime/error.h"
 
 /* A chain in the making, and what the plan keeps of it. */
@@ -55,9 +56,9 @@ static const char *
 chain_name(struct lower *l, const struct chain *chain)
 {
     struct str s = {0};
-    const struct op *op = chain->step[0].call->op;
-    if (op->flags & OP_UPDATE) str_addf(&s, "%s x %d", op->name, (int)chain->plan.nstep);
-    for (int i = 0; i < chain->plan.nstep && !(op->flags & OP_UPDATE); i++)
+    bool group = group_is(chain->plan.nstep, chain->step);
+    if (group) str_addf(&s, "%s x %d", chain->step[0].call->op->name, (int)chain->plan.nstep);
+    for (int i = 0; i < chain->plan.nstep && !group; i++)
         str_addf(&s, "%s%s", i ? "+" : "", chain->step[i].call->op->name);
     const char *name = arena_strdup(&l->plan->arena, str_text(&s));
     str_free(&s);

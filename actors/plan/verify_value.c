@@ -183,14 +183,29 @@ belongs(const struct values *s, const struct plan_chain *c, int32_t i, const str
            n->layout[0] == last->layout[0] && shape_equal(&n->type[0], &last->type[0]);
 }
 
-/* A member of a group is an update as its last is - operator, attributes, numbers, devices - and reads none of the
- * others. What they may write over is another proof's (verify_memory.c). */
+/* In a group all are of one operator, show their results, and read none of each other; a chain is otherwise. */
 static bool
-is_grouped(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
-           const struct prog_node *last)
+is_group(const struct values *s, const struct plan_chain *c)
+{
+    const struct prog_node *node = s->v->plan->program->node;
+    if (c->nout != c->nstep * node[c->member[0]].nout) return false;
+    for (int32_t i = 0; i < c->nstep; i++) {
+        const struct prog_node *n = &node[c->member[i]];
+        if (n->op != node[c->member[0]].op) return false;
+        for (int32_t k = 0; k < n->nin; k++)
+            if (n->in[k].kind == REF_NODE && is_member(c, i, n->in[k].index)) return false;
+    }
+    return true;
+}
+
+/* A member of a group is an update, or element-wise, as its last is: attributes, numbers, devices. What they may write
+ * over is another proof's (verify_memory.c). */
+static bool
+is_grouped(const struct values *s, const struct prog_node *n, const struct prog_node *last)
 {
     const struct program *g = s->v->plan->program;
-    bool same = n->op == last->op && n->nin == last->nin && n->layout[0]->place == last->layout[0]->place;
+    bool same =
+        n->op->flags & (OP_UPDATE | OP_ELTWISE) && n->nin == last->nin && n->layout[0]->place == last->layout[0]->place;
     for (int k = 0, nattr = op_nattr(n->op); same && k < nattr; k++)
         same = proof_same_attr(&n->attr[k], &last->attr[k]);
     for (int32_t k = 0; same && k < n->nin; k++) {
@@ -199,23 +214,20 @@ is_grouped(const struct values *s, const struct plan_chain *c, int32_t i, const 
         if (number) same = n->in[k].kind == last->in[k].kind && n->in[k].index == last->in[k].index;
         if (tensor) same = ref_type(g, n->in[k]).dtype == ref_type(g, last->in[k]).dtype;
         if (!number && !tensor) same = n->in[k].kind == last->in[k].kind;
-        if (n->in[k].kind == REF_NODE && is_member(c, i, n->in[k].index)) return false;
     }
     return same;
 }
 
 static int
-check_member(struct values *s, int32_t task, int32_t i)
+check_member(struct values *s, int32_t task, int32_t i, bool grouped)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct program *g = s->v->plan->program;
     const struct plan_chain *c = t->chain;
     const struct prog_node *last = &g->node[t->node];
     int32_t m = c->member[i];
-    if (m < 0 || m > t->node || (i && m <= c->member[i - 1]))
-        return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)m);
     const struct prog_node *n = &g->node[m];
-    bool fits = last->op->flags & OP_UPDATE ? is_grouped(s, c, i, n, last) : belongs(s, c, i, n, last);
+    bool fits = grouped ? is_grouped(s, n, last) : belongs(s, c, i, n, last);
     if (!fits || n->accumulate || n->piece != last->piece || s->v->shares[m])
         return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
@@ -245,7 +257,11 @@ check_chain(struct values *s, int32_t task)
     bool ends = c->nstep >= 2 && proof_fits(c->nstep, sizeof *c->member, &s->v->plan->arena) &&
                 c->member[c->nstep - 1] == t->node;
     if (!ends) return proof_fail(s->v, task, "its chain of %d does not end at node %d", (int)c->nstep, (int)t->node);
-    for (int32_t i = 0; i < c->nstep; i++) TRY(check_member(s, task, i));
+    for (int32_t i = 0; i < c->nstep; i++)
+        if (c->member[i] < 0 || c->member[i] > t->node || (i && c->member[i] <= c->member[i - 1]))
+            return proof_fail(s->v, task, "member %d of its chain is node %d", (int)i, (int)c->member[i]);
+    bool grouped = is_group(s, c);
+    for (int32_t i = 0; i < c->nstep; i++) TRY(check_member(s, task, i, grouped));
     TRY(check_arguments(s, task, c->nin, c->in, c->want));
     for (int32_t k = 0; k < c->nout; k++) {
         struct ref r = c->live_out[k];

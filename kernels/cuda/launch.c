@@ -54,7 +54,7 @@ bundles(const struct cuda_source *s)
 }
 
 int
-cuda_launch_update(struct arena *a, const struct kcall *k, struct cuda_launch **out)
+cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch **out)
 {
     struct cuda_source s;
     *out = NULL;

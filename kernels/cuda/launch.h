@@ -17,8 +17,8 @@ struct cuda_launch {
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
 int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
                       int nout, const struct view *out, struct cuda_launch **made);
-/* An update, for bundles alone. *out NULL without failure: a bundle does not take it. */
-int cuda_launch_update(struct arena *a, const struct kcall *k, struct cuda_launch **out);
+/* For bundles alone. *out NULL without failure: a bundle does not take it. */
+int cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch **out);
 /* As cuda_source_combine; one source of the result's dtype is copied bit by bit. bundled: for bundles alone. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         bool bundled, struct cuda_launch **made);
