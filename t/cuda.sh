@@ -125,6 +125,7 @@ if command -v c++ >/dev/null; then
   ok "squares of norms may be larger than floats" prints $'1.0\t-1.0' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0 -e '
     local x = rille.tensor({{1e25, -1e25, 1e25, -1e25}})
     print(x:rms_norm():max():item(), x:layer_norm():min():item())'
+  ok "casts of variables are made in groups, with the same bits (t/lib/casts.lua)" env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0,cuda:1 t/lib/casts.lua
   touch -d yesterday "$RILLE_CACHE"/*
   ok "and found again" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "so that nothing is written anew" prints "" find "$RILLE_CACHE" -name '*.cubin' -newermt 'today 00:00'
@@ -176,6 +177,7 @@ if command -v c++ >/dev/null; then
   ok "micro-batches are added up, and parts of sums filled, by GPUs alone" prints "$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $pieces")" \
     "$rille" -d cuda:0x2 -e "KIND, RANKS = 'cuda', {0, 1} $pieces"
   ok "a plug-in whose memory host code may read is made" make_plugin -DSHIM="\"$root\""
+  ok "RILLE_CHECK=ref holds casts of a group to the references" env RILLE_CHECK=ref "$rille" -d cuda:0,cuda:1 t/lib/casts.lua
   ok "RILLE_CHECK=ref holds kernels to the references" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
   unset RILLE_CACHE
 else

@@ -19,7 +19,9 @@
  * Updates that are alike in all but their variables are grouped, while these are
  * small: an act, and on a GPU a launch, costs as much as the update of a bias.
  * A group waits for the last of its gradients, and all of them are kept until
- * then: so there is a bound on its bytes.
+ * then: so there is a bound on its bytes. So are casts of variables, where
+ * kernels are compiled: a group of these waits for nothing, and stands where
+ * its first would, before all who read it (hoist.c).
  *
  * Only dtypes that are computed in themselves are joined, where kernels are not
  * compiled: those round each step as memory would. Fused or not, the bits are
@@ -297,7 +299,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[member[i]] = a;
 }
 
-/* ---- groups of updates ---- */
+/* ---- groups of updates, and of casts ---- */
 
 /* Bytes of the variables of a group on one rank: with the optimiser's state and gradients seven times as many go
  * through the caches. */
@@ -307,10 +309,29 @@ most_grouped(const struct prog_node *n)
     return device_kind(n->layout[0]->place->kind)->flags & COMPILES ? 32 << 20 : 1 << 20;
 }
 
+/* Another dtype of what a leaf has as it lies. */
 static bool
-groups(const struct prog_node *n)
+casts_leaf(const struct fusion *l, const struct prog_node *n)
 {
-    return n->op->flags & OP_UPDATE && device_kind(n->layout[0]->place->kind)->flags & FUSES && !n->piece;
+    if (!fusible(n) || n->nin != 1 || n->in[0].kind != REF_LEAF || n->recompute) return false;
+    return n->want[0] == l->program->leaf[n->in[0].index].layout &&
+           call_follow(program_call(l->program, n, l->arena)) == FOLLOW_CAST;
+}
+
+bool
+fuse_casts(const struct fusion *l, int32_t node)
+{
+    const struct prog_node *n = &l->program->node[node];
+    bool ends = l->group[node] == node; /* a chain of others never ends with what reads a leaf alone */
+    return ends && !n->piece && device_kind(n->layout[0]->place->kind)->flags & COMPILES && casts_leaf(l, n);
+}
+
+static bool
+groups(const struct fusion *l, int32_t i)
+{
+    const struct prog_node *n = &l->program->node[i];
+    bool updates = n->op->flags & OP_UPDATE && device_kind(n->layout[0]->place->kind)->flags & FUSES && !n->piece;
+    return updates || fuse_casts(l, i);
 }
 
 /* One update as the other: operator, attributes, numbers, dtypes, devices. */
@@ -369,13 +390,14 @@ may_group(const struct fusion *l, int32_t a, int32_t b)
     struct ref in[FUSE_STEPS * OP_OPERAND];
     const struct layout *want[FUSE_STEPS * OP_OPERAND];
     int32_t member[FUSE_STEPS + 1];
+    bool follows = !l->hoists || !fuse_casts(l, b);
     int n = fuse_members(l, a, member);
     int64_t bytes = bytes_here(&p->node[b]);
     member[n] = b;
     if (n == FUSE_STEPS || fuse_inputs(l, member, n + 1, in, want) > FUSE_INPUTS) return false;
     for (int i = 0; i < n; i++) {
         bytes += bytes_here(&p->node[member[i]]);
-        if (!readers_follow(l, member[i], b) || reads_written(p, &p->node[b], member[i]) ||
+        if ((follows && !readers_follow(l, member[i], b)) || reads_written(p, &p->node[b], member[i]) ||
             reads_written(p, &p->node[member[i]], b))
             return false;
     }
@@ -392,7 +414,7 @@ group_with(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[of_b[i]] = b;
 }
 
-/* Of each kind of updates one group is open: the first that comes and does not fit in it begins the next, unless it is
+/* Of each kind of them one group is open: the first that comes and does not fit in it begins the next, unless it is
  * larger than a group. What devices do in slices is large. */
 static void
 group_updates(struct fusion *l)
@@ -402,7 +424,7 @@ group_updates(struct fusion *l)
     const bool *shares = replica_updates(p, l->arena);
     for (int32_t b = 0; b < p->nnode; b++) {
         int32_t i = 0;
-        if (shares[b] || !groups(&p->node[b]) || bytes_here(&p->node[b]) > most_grouped(&p->node[b])) continue;
+        if (shares[b] || !groups(l, b) || bytes_here(&p->node[b]) > most_grouped(&p->node[b])) continue;
         while (i < nopen && !alike(l, open[i], b)) i++;
         if (i < nopen && may_group(l, open[i], b)) group_with(l, open[i], b);
         open[i] = b;

@@ -13,13 +13,14 @@
 #include "runtime/hash.h"
 #include "runtime/str.h"
 
-/* fuse.c: which element-wise nodes one task computes together, in one pass over their elements, and which updates one
- * after the other. */
+/* fuse.c: which element-wise nodes one task computes together, in one pass over their elements, and which updates, or
+ * casts of variables, one after the other. */
 struct fusion {
     const struct program *program;
     const struct stages *stages;
     struct arena *arena;
     bool any_layout; /* as if all lay as their readers want them: what a planner asks, who chooses layouts */
+    bool hoists;     /* as if casts of leaves stood where the first of their group does (hoist.c) */
     int32_t *group;  /* by node: the last node of its chain, itself when alone */
     int32_t *group_size;
     int32_t *member;                /* by end of a chain: its nodes, FUSE_STEPS places each */
@@ -31,6 +32,8 @@ enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
 void fuse_nodes(struct fusion *f);
 /* Gives the members of the chain that ends at node, in order; returns how many (at most FUSE_STEPS). */
 int fuse_members(const struct fusion *f, int32_t node, int32_t *member);
+/* Does this node end a group of casts of leaves, or is it such a cast by itself? */
+bool fuse_casts(const struct fusion *f, int32_t node);
 /* Gives what these members read from outside of them, each once, in the order in which they read it; returns how many
  * (at most FUSE_INPUTS). want: NULL of numbers. */
 int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);

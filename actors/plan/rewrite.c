@@ -108,25 +108,39 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
     return to;
 }
 
-const int32_t *
-rewrite_insert(struct program *p, const struct insertion *list, int32_t n)
+/* Program and list become one, in which each node, of the list those behind the program's, has its index. */
+static void
+put_together(struct program *p, const struct insertion *list, int32_t n, const int32_t *index)
 {
-    int32_t all = p->nnode + n, *index = ARENA_ARRAY(&p->arena, int32_t, all + 1), at = 0, next = 0;
-    const struct insertion **order = ARENA_ARRAY(&p->arena, const struct insertion *, n + 1);
+    int32_t all = p->nnode + n;
     struct prog_node *node = ARENA_ARRAY(&p->arena, struct prog_node, all + 1);
-    for (int32_t k = 0; k < n; k++) order[k] = &list[k];
-    if (n) qsort(order, (size_t)n, sizeof *order, by_place);
-    for (int32_t i = 0; i <= p->nnode; i++) {
-        for (; next < n && order[next]->before == i; next++) index[p->nnode + (order[next] - list)] = at++;
-        if (i < p->nnode) index[i] = at++;
-    }
     for (int32_t i = 0; i < all; i++)
         node[index[i]] = renamed(p, i < p->nnode ? &p->node[i] : &list[i - p->nnode].node, index);
     for (int32_t k = 0; k < p->nroot; k++)
         if (p->root[k].ref.kind == REF_NODE) p->root[k].ref.index = index[p->root[k].ref.index];
     p->node = node;
     p->nnode = all;
+}
+
+const int32_t *
+rewrite_insert(struct program *p, const struct insertion *list, int32_t n)
+{
+    int32_t all = p->nnode + n, *index = ARENA_ARRAY(&p->arena, int32_t, all + 1), at = 0, next = 0;
+    const struct insertion **order = ARENA_ARRAY(&p->arena, const struct insertion *, n + 1);
+    for (int32_t k = 0; k < n; k++) order[k] = &list[k];
+    if (n) qsort(order, (size_t)n, sizeof *order, by_place);
+    for (int32_t i = 0; i <= p->nnode; i++) {
+        for (; next < n && order[next]->before == i; next++) index[p->nnode + (order[next] - list)] = at++;
+        if (i < p->nnode) index[i] = at++;
+    }
+    put_together(p, list, n, index);
     return index;
+}
+
+void
+rewrite_order(struct program *p, const int32_t *index)
+{
+    put_together(p, NULL, 0, index);
 }
 
 void

@@ -1,5 +1,5 @@
-/* rewrite.h - what changes a program in the making (assign.c, zero.c, bring.c, recompute.c): the moves between, and
- * what may lie in place. The program belongs to the caller; one thread. */
+/* rewrite.h - what changes a program in the making (assign.c, zero.c, bring.c, recompute.c, hoist.c): the moves
+ * between, and what may lie in place. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_REWRITE_H
 #define RILLE_PLAN_REWRITE_H
 
@@ -20,6 +20,8 @@ struct insertion {
 /* Puts n nodes in, those before one node in the order of the list. Returns, by node as it was named, its name now; in
  * p's arena. */
 const int32_t *rewrite_insert(struct program *p, const struct insertion *list, int32_t n);
+/* Puts the nodes in another order, in which what they read still comes before them: node i becomes node index[i]. */
+void rewrite_order(struct program *p, const int32_t *index);
 /* Leaves out the nodes of which no root comes. */
 void rewrite_sweep(struct program *p);
 /* Returns the leaf that an update reads and whose new version it gives; -1. root_leaf: by root, -1. */

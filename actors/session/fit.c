@@ -9,6 +9,7 @@
 
 #include "actors/plan/account.h"
 #include "actors/plan/dial.h"
+#include "actors/plan/hoist.h"
 #include "actors/plan/play.h"
 #include "actors/plan/recompute.h"
 #include "actors/session/planned.h"
@@ -57,6 +58,7 @@ lay_out(struct fitter *f, struct program *p)
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
+/* Plans of layouts name nodes, which keep their order then. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -64,9 +66,10 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
     *status = f->planned ? 0 : lay_out(f, p);
     if (!*status && f->o->auto_parallel && f->searched && !f->planned) f->planned = program_copy(p);
     p->fold = folds(f);
-    if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p); /* plans of layouts name nodes */
+    if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p);
     if (!*status && parts) *status = recompute_parts(p, parts, f->nstage);
     if (!*status) *status = planned_bring(f->g, p, f->o);
+    if (!*status && !f->o->auto_parallel) hoist_casts(p);
     if (*status) program_free(&p);
     return p;
 }
