@@ -212,6 +212,18 @@ for type in f32 bf16; do
   FAKE_CUDA_LOG=$dir/told ok "and on a GPU, with the same bits" prints "" "$want" "KIND, TYPE = 'cuda', '$type' $updates" cuda:0
   is "by two launches a step: adamw of all, sgd of all" "$(grep -cE '^kernel .*many_' "$dir/told")" 6
 done
+# Variables of many shapes, each cast where it is read.
+casts='local at, v = {placement = rille.placement(KIND, {0}), sbp = "B"}, {}
+  for i, shape in ipairs{{12}, {12, 8}, {2, 3, 4}, {64, 65}, {8}} do v[i] = (rille.arange(rille.zeros(shape):numel()) / 7):reshape(shape):to_global(at) end
+  local step = rille.graph(function()
+    local sum = 0
+    for _, x in ipairs(v) do sum = sum + x:to("bf16"):max():to("f32") end
+    return sum
+  end)
+  for _ = 1, 2 do print(("%a"):format(step():item())) end'
+rm -f "$dir/told"
+FAKE_CUDA_LOG=$dir/told ok "casts of variables have the bits of the cpu" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $casts")" "KIND = 'cuda' $casts" cuda:0
+is "and are one launch a step" "$(grep -cE '^kernel .*many_cast' "$dir/told")" 2
 odd='local p = rille.placement(KIND, {0})
   local x = rille.arange(40):to("f32"):to_global{placement = p, sbp = "B"}
   print(x:slice(0, 1, 37):reshape({6, 6}):matmul(x:slice(0, 4, 40):reshape({6, 6})):sum():item())'
