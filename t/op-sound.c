@@ -121,7 +121,7 @@ static const struct reason {
     {"*", "*", of_integers, "the identity of an integer maximum is a number, which arithmetic wraps around"},
     {"*", "P -> *", to_integers, "integers are whole already, and truth values are not summed"},
     {"*", "*", with_number, "it depends on the value of a number, which is bound at run time"},
-    {"cast", "P -> *", rounds, "the whole is rounded, not each rank's part of it"},
+    {"@(cast|concat)", "P*", rounds, "the whole is rounded, not each rank's part of it"},
     {"@(index_add|gather_grad|position)", "P*", NULL, "the first operand lends its shape alone, and is a variable"},
     {"*", "*", truth_of_extremes, "truth of an extreme: nobody compares before reducing"},
     {"@(maximum|minimum|clamp)", "*", of_extremes, "groups carry both kinds of extremes, and together only one passes"},

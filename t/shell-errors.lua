@@ -36,6 +36,7 @@ tap.group("operators", function()
   fails({"matmul"}, function() return rille.matmul(a) end)
   fails({"matmul", "userdata"}, function() return rille.matmul(a, io.stdout) end)
   fails({"concat", "entry 2", "number"}, function() return rille.concat({a, 5}, 0) end)
+  fails({"concat", "dtype i64 is for floats", "f32{4, 5}"}, function() return rille.concat({a, a}, {dtype = "i64"}) end)
   fails({"lt"}, function() return a < b end)
   fails({"lt"}, function() return a <= b end)
   fails({"add_"}, function() return rille.ones({2}).add_(5) end)
@@ -107,7 +108,7 @@ tap.group("memory", function()
   local much = rille.zeros({1 << 56}, {placement = P0, sbp = "S(0)"})
   fails({"zeros: f32{72057594037927936} S(0) on cpu[0, 1]: cpu:0 wanted"}, function() return much:totable() end)
   fails({"add: f32{72057594037927936} S(0) on cpu[0, 1]: cpu:0 wanted"}, function() return (much + 1):to_local(0):item() end)
-  local held = {"registers of cpu:", "f32{72057594037927936}", "shell-errors.lua:107", " wanted"}
+  local held = {"registers of cpu:", "f32{72057594037927936}", "shell-errors.lua:108", " wanted"}
   fails(held, function() return much:cumsum(0):max():item() end)
 end)
 

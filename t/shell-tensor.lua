@@ -194,6 +194,8 @@ tap.group("arguments of operators", function()
   tap.is(rille.concat(x, x, 0).shape, {4, 3}, "a list of tensors may be written out")
   tap.is(rille.concat{x, x, axis = 1}.shape, {2, 6}, "or hold the names")
   tap.is(rille.cat({x, x}, 1).shape, {2, 6}, "cat is concat")
+  local rounded = rille.concat({T{257}, T({258}, {dtype = "f64"})}, {dtype = "bf16"})
+  tap.is({rounded.dtype, rounded:totable()}, {"bf16", {256, 258}}, "what is joined may be rounded to another dtype")
   local many = {}
   for i = 1, 200 do many[i] = T(i) end
   tap.is(rille.stack(many):sum():item(), 20100.0, "a long list is joined in parts")

@@ -213,13 +213,36 @@ b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum 
     return x ? b_call(b, &op_line_sum, 1, &x, attr) : NULL;
 }
 
+/* Does n show all of its operand, which it does not move? For parts of a sum all of it would be computed once more. */
+static bool
+shows_all(const struct node *n)
+{
+    return n->op->flags & OP_VIEW && type_numel(&n->out[0]->type) == type_numel(&n->in[0]->type) &&
+           n->in[0]->layout == n->want[0];
+}
+
+/* Is x, of halves, a sum that nobody has computed yet, or that in another shape? */
+static bool
+is_unrounded(const struct val *x)
+{
+    const struct node *n = x->node;
+    if (!n || n->state != NODE_NEW || !dtype_is_half(x->type.dtype)) return false;
+    return n->op->unrounded || (shows_all(n) && is_unrounded(n->in[0]));
+}
+
+static struct val *
+unrounded(struct build *b, const struct node *n)
+{
+    if (n->op->unrounded) return n->op->unrounded(b, n);
+    struct val *wide = unrounded(b, n->in[0]->node);
+    return wide ? b_call(b, n->op, 1, &wide, n->attr) : NULL;
+}
+
 struct val *
 b_cast(struct build *b, struct val *x, enum dtype d)
 {
     if (!x || x->type.dtype == d) return x;
-    const struct node *n = x->node;
-    bool sum = n && n->state == NODE_NEW && n->op->unrounded && dtype_is_half(x->type.dtype);
-    if (sum && d == DT_F32) return n->op->unrounded(b, n);
+    if (d == DT_F32 && is_unrounded(x)) return unrounded(b, x->node);
     struct attr attr[OP_ATTR];
     op_attr_defaults(&op_cast, attr);
     attr_int(&op_cast, attr, "dtype", d);

@@ -1,9 +1,10 @@
-/* concat.c - tensors one after the other along an axis, which stays whole on every rank. */
+/* concat.c - tensors one after the other along an axis, which stays whole on every rank. What is joined may be rounded
+ * on the way, to another dtype of floats. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/copies.h"
 
-enum { AXIS };
+enum { AXIS, DTYPE };
 enum { MOST = JOINED }; /* operands of one call: letters of a rule are few; longer lists are joined in parts */
 
 static int
@@ -36,18 +37,22 @@ check(const struct call *c)
 static int
 infer(const struct call *c, int64_t *size)
 {
+    enum dtype d = (enum dtype)c->out[0].dtype;
     TRY(check(c));
+    for (int k = 0; k < c->nin && c->attr[DTYPE].set; k++)
+        if (c->in[k].dtype != d && !(dtype_is_float(c->in[k].dtype) && dtype_is_float(d)))
+            return call_fail(E_DTYPE, c, "dtype %s is for floats", dtype_text(d));
     size[0] = 0;
     for (int k = 0; k < c->nin; k++) size[0] = size_add(size[0], c->in[k].dim[c->attr[AXIS].i]);
     return 0;
 }
 
-/* All operands together, for as many as can be told by a digit. */
+/* All operands together, for as many as can be told by a digit; but sums are rounded whole (cast.c). */
 static const char *
 linear_of(const struct call *c)
 {
     static const char all[] = "fedcba9876543210";
-    return c->nin <= 16 ? all + 16 - c->nin : NULL;
+    return c->nin <= 16 && !c->attr[DTYPE].set ? all + 16 - c->nin : NULL;
 }
 
 /* A long list: joined in parts, then the parts. */
@@ -68,7 +73,8 @@ int
 b_joined(struct val *x, int64_t axis, struct val **part)
 {
     const struct node *n = x->node;
-    bool joins = n && n->op == &op_concat && n->state == NODE_NEW && !x->store && n->attr[AXIS].i == axis;
+    bool joins =
+        n && n->op == &op_concat && n->state == NODE_NEW && !x->store && n->attr[AXIS].i == axis && !n->attr[DTYPE].set;
     part[0] = x;
     for (int k = 0; joins && k < n->nin; k++) part[k] = n->in[k];
     return joins ? n->nin : 1;
@@ -105,14 +111,20 @@ ref(const struct kcall *k)
     return run(k, NULL);
 }
 
+/* What was rounded on the way has a gradient that is not, before it is cut: a sum that gives it need not round
+ * (b_cast). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     int axis = (int)n->attr[AXIS].i;
     int64_t at = 0;
+    struct val *wide = NULL;
     for (int k = 0; k < n->nin; k++) {
         int64_t size = n->in[k]->type.dim[axis];
-        if (b_wants(n, k)) din[k] = b_cast(b, b_slice(b, dout[0], axis, at, at + size, 1), n->in[k]->type.dtype);
+        enum dtype d = (enum dtype)n->in[k]->type.dtype;
+        bool was_rounded = d == DT_F32 && dtype_is_half((enum dtype)dout[0]->type.dtype);
+        if (b_wants(n, k) && was_rounded && !wide) wide = b_cast(b, dout[0], d);
+        if (b_wants(n, k)) din[k] = b_cast(b, b_slice(b, was_rounded ? wide : dout[0], axis, at, at + size, 1), d);
         at += size;
     }
 }
@@ -129,7 +141,9 @@ const struct op op_concat = {
     .name = "concat",
     .doc = "the operands one after the other along axis",
     .in = {{"x", IN_LIST}},
-    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = 0, .doc = "dimension that grows"}},
+    .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = 0, .doc = "dimension that grows"},
+             [DTYPE] = {"dtype", ATTR_DTYPE, .doc = "of the result, a float, of floats; default: what all fit in"}},
+    .dtype = OUT_ATTR,
     .make_rule = rule,
     .infer = infer,
     .linear_of = linear_of,
@@ -139,6 +153,7 @@ const struct op op_concat = {
     .window = window,
     .kernel = variants,
     .flops = flops,
-    .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}"},
+    .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}",
+               "f32{4,6} f32{2,6} dtype=bf16", "f32{2,3} f64{2,4} axis=1 dtype=f16"},
     .flags = OP_UNPLACED,
 };

@@ -9,11 +9,14 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     if (c->nin > MOST) return call_fail(E_ARG, c, "at most %d tensors are stacked", MOST);
     TRY(infer_one_more(c, NULL));
     struct val *line[MOST];
+    struct attr attr[OP_ATTR];
     for (int k = 0; k < c->nin; k++) {
         if (!shape_equal(&c->in[k], &c->in[0])) return call_fail(E_SHAPE, c, "operands must have one shape");
         line[k] = b_unsqueeze(b, in[k], c->attr[AXIS].i);
     }
-    out[0] = b->failed ? NULL : b_call(b, &op_concat, c->nin, line, c->attr);
+    op_attr_defaults(&op_concat, attr);
+    attr_int(&op_concat, attr, "axis", c->attr[AXIS].i);
+    out[0] = b->failed ? NULL : b_call(b, &op_concat, c->nin, line, attr);
     return b->failed ? (int)err_last() : 0;
 }
 
