@@ -467,6 +467,7 @@ int rille_trace_begin(struct rille_session *s, const struct rille_graph_options 
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
 void rille_trace_abort(struct rille_session *s);
 bool rille_tracing(const struct rille_session *s);
+bool rille_planning(const struct rille_session *s); /* and is it a planned step? */
 /* While paused, calls are as outside a trace (an optimiser makes its state). Returns what it was. */
 bool rille_trace_pause(struct rille_session *s, bool pause);
 /* t; in a trace with micro-batches its mean over them, known after the last: for what changes once a step. */

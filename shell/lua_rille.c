@@ -136,13 +136,14 @@ recompute(lua_State *L)
     return 1;
 }
 
-/* rille._autocast(dtype or nil): what it was. */
+/* rille._autocast(dtype or nil): what it was. rille._autocast(): what it is. */
 static int
 autocast(lua_State *L)
 {
     const char *dtype = lua_isnoneornil(L, 1) ? NULL : text_at(L, 1, "autocast");
+    bool sets = !lua_isnone(L, 1);
     lua_pushstring(L, rille_autocast_dtype(shell_of(L)->session));
-    check(L, rille_autocast(shell_of(L)->session, dtype));
+    if (sets) check(L, rille_autocast(shell_of(L)->session, dtype));
     return 1;
 }
 
@@ -311,11 +312,13 @@ trace_mean(lua_State *L)
     return 1;
 }
 
+/* rille._tracing(): is a compiled step being traced, and is it a planned one? */
 static int
 tracing(lua_State *L)
 {
     lua_pushboolean(L, rille_tracing(shell_of(L)->session));
-    return 1;
+    lua_pushboolean(L, rille_planning(shell_of(L)->session));
+    return 2;
 }
 
 /* rille._step(table, key, record): record() names the updates of a step, which is carried out and counted in the field;

@@ -68,6 +68,12 @@ rille_tracing(const struct rille_session *s)
 }
 
 bool
+rille_planning(const struct rille_session *s)
+{
+    return rille_tracing(s) && s->trace->options.auto_parallel;
+}
+
+bool
 rille_trace_pause(struct rille_session *s, bool pause)
 {
     if (face_session(s, __func__)) return false;

@@ -71,12 +71,6 @@ end
 
 -- ---- keeping them ----
 
-local function autocast()
-  local dtype = rille._autocast()
-  rille._autocast(dtype)
-  return dtype
-end
-
 -- What is in t, in an order of its own: tensors, functions, plain values, and tables within; one that came before by its turn.
 local function add_table(t, state, seen)
   if seen[t] then
@@ -124,7 +118,7 @@ end
 local function key_of(batch, room, where, o)
   local sbp = type(where.sbp) == "table" and table.concat(where.sbp, " ") or where.sbp
   return table.concat({batch, room, tostring(where.placement), sbp, tostring(o.temperature == 0), tostring(o.top_k),
-    tostring(o.top_p ~= nil), tostring(autocast())}, "|")
+    tostring(o.top_p ~= nil), tostring(rille._autocast())}, "|")
 end
 
 -- A writer for `batch` rows of at most `room` positions, ids laid out as `where` says. o: temperature, top_k, top_p.
