@@ -36,6 +36,16 @@ function layout.shard_bytes(t, shard)
   return bytes
 end
 
+-- Over how many ranks a dimension of t is cut.
+function layout.ways(t, dimension)
+  local n, axis = 1, 0
+  for entry in t.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%d?%)?") do
+    axis = axis + 1
+    if entry == ("S(%d)"):format(dimension) then n = n * t.placement.shape[axis] end
+  end
+  return n
+end
+
 -- The SBP that is whole on every rank of a placement.
 function layout.whole(placement)
   local sbp = {}

@@ -103,6 +103,18 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end)
 end
 
+-- Where queries, keys and values are one product (lua/nn/stacked.lua), it is cut as the three were.
+tap.group("under autocast", function()
+  local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end
+  local plain, want = train(new("gpt2", P1)), losses(new("gpt2", P1))
+  tap.near(want, plain, "the losses of f32 but for rounding", 2e-2, 1e-3)
+  for _, r in ipairs(recipes) do
+    local m = new("gpt2", r[2])
+    rille.parallel(m, r[3])
+    tap.near(losses(m, r[4]), want, r[1] .. (r[4] and (", compiled, %d pieces"):format(r[4]) or ""), 2e-3, 1e-4)
+  end
+end)
+
 -- Rows, positions, classes, widths, hidden widths and experts are cut into parts that are not alike; heads are not cut.
 tap.group("sizes that do not divide", function()
   local odd = {

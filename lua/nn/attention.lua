@@ -11,6 +11,7 @@ local check = require "rille.check"
 local Module = require "rille.nn.module"
 local Linear = require "rille.nn.linear"
 local rotary = require "rille.nn.rotary"
+local stacked = require "rille.nn.stacked"
 
 local MultiheadAttention = Module:extend("nn.MultiheadAttention")
 
@@ -57,6 +58,12 @@ local function spread(x, times)
     :reshape{batch, few * times, length, size}
 end
 
+local function project(self, q, k, v)
+  local of_one = rawequal(q, k) and rawequal(k, v) and stacked.products(q, {self.q_proj, self.k_proj, self.v_proj})
+  if of_one then return table.unpack(of_one) end
+  return self.q_proj(q), self.k_proj(k), self.v_proj(v)
+end
+
 -- k defaults to q, v to k. mask: bool, true is seen; else it is added. cache: keys and values of what came before
 -- (rille.models.cache); it gives those of all, and who sees whom.
 function MultiheadAttention:forward(q, k, v, mask, cache)
@@ -64,8 +71,8 @@ function MultiheadAttention:forward(q, k, v, mask, cache)
   v = v or k
   check.that(q.ndim == 3, "%s: the input is (batch, length, d), not of %d dimensions", who, q.ndim)
   local at = cache and cache:positions()
-  q, k = split_heads(self.q_proj(q), self.heads), split_heads(self.k_proj(k), self.kv_heads)
-  v = split_heads(self.v_proj(v), self.kv_heads)
+  q, k, v = project(self, q, k, v)
+  q, k, v = split_heads(q, self.heads), split_heads(k, self.kv_heads), split_heads(v, self.kv_heads)
   if self.rotary then q, k = self.rotary:turn(q, k, at) end
   local is_causal = self.is_causal
   if cache then k, v, mask, is_causal = cache:keep(self, k, v) end

@@ -51,6 +51,13 @@ function Module.__call(self, ...)
   return around(self.forward, self, ...)
 end
 
+-- Is a call of self nothing but forward, as its class has it? So asks who does what several modules do at once; a trace
+-- follows self as if it were called.
+function Module:__is_plain()
+  if rille._tracing() then settings.follow(self, kind_of[self]) end
+  return not pin.of[self] and not recomputed[self] and rawget(self, "forward") == nil and check.is_own(self.forward)
+end
+
 -- What this module computes on its way is computed again in the backward pass instead of kept: memory for time, the same
 -- bits. Chen et al. 2016. net.blocks[1]:recompute(); recompute(false) takes it back.
 function Module:recompute(on)

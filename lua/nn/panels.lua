@@ -8,16 +8,7 @@
 
 local rille = require "rille"
 local check = require "rille.check"
-
--- Over how many ranks a dimension of t is cut.
-local function ways(t, dimension)
-  local n, axis = 1, 0
-  for entry in t.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%d?%)?") do
-    axis = axis + 1
-    if entry == ("S(%d)"):format(dimension) then n = n * t.placement.shape[axis] end
-  end
-  return n
-end
+local layout = require "rille.layout"
 
 local panels = {}
 
@@ -56,7 +47,7 @@ end
 
 -- x: (batch, length, in), w: (out, in), on one placement, as they lie; used: how w lies while it is used.
 function panels.product(x, w, used, count)
-  local width, out, cut, y = x.shape[3], w.shape[1], panels.least_common(ways(x, 2), ways(w, 1)), nil
+  local width, out, cut, y = x.shape[3], w.shape[1], panels.least_common(layout.ways(x, 2), layout.ways(w, 1)), nil
   check.that(width % (cut * count) == 0, "rille.parallel: %d panels of a width of %d cut in %d; a multiple of %d would do", count,
     width, cut, cut * count)
   local xs, ws = panels_of(x, cut, count), w:reshape{out, cut, count, width // (cut * count)}
