@@ -101,6 +101,11 @@ tap.group("layouts", function()
   end
 end)
 
+tap.group("rows that do not divide", function()
+  local P3 = mesh{0, 1, 2}
+  tap.is(under(stacked.products, numbers({2, LENGTH, D}, 3, P3, "B"), layers(P3, "S(0)", "S(0)")), nil, "stay apart")
+end)
+
 -- Of a step with weights cut by rows, what ranks send each other is what it was.
 tap.group("moves", function()
   for _, case in ipairs(layouts) do
@@ -142,9 +147,7 @@ end
 local Own = nn.Linear:extend("Own")
 local changes = { -- what stays apart
   ["forward of its own"] = function(m) m.k_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end,
-  ["a subclass"] = function(m)
-    m.v_proj = Own(16, 16)
-  end,
+  ["a subclass"] = function(m) m.v_proj = Own(16, 16) end,
   ["computed again"] = function(m) m.q_proj:recompute() end,
   ["pinned"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
   ["of 16 bits"] = function(m) m.k_proj:to("bf16") end,
@@ -164,6 +167,54 @@ tap.group("attention", function()
     local m = attention()
     change(m)
     tap.is(products(m), 4, name .. ": stays apart")
+  end
+end)
+
+-- q_proj is called in a way of its own, so that all three stay apart.
+local function keep_apart(m) m.q_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end
+
+tap.group("in use", function()
+  local m = attention()
+  local n, step, x, other = products(m)
+  keep_apart(m)
+  step(x, other)
+  tap.is({n, count(step, "matmul") - 2}, {2, 4}, "a compiled step follows the layers")
+  local names = {}
+  for name in m:named_parameters() do names[#names + 1] = name end
+  tap.is(names, {"q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias", "out_proj.weight",
+    "out_proj.bias"}, "parameters are the layers' own")
+  local texts = {}
+  for _, change in ipairs{function() end, keep_apart} do
+    rille.manual_seed(7)
+    local model = rille.models.gpt2.new{vocab = 37, length = 16, layers = 2, heads = 4, width = 16}
+    for _, block in ipairs(model.h) do change(block.attention) end
+    texts[#texts + 1] = under(model.generate, model, {{3, 1, 4}, {1, 5}}, {max_new_tokens = 8, temperature = 0})
+  end
+  tap.is(texts[1], texts[2], "what a model writes with a cache is the same")
+end)
+
+-- Three steps of a block, computed again or not, with dropout or in eval.
+tap.group("training", function()
+  local function losses(change, again, evaluates)
+    rille.manual_seed(5)
+    local block = nn.TransformerBlock(16, 4, {dropout = 0.1})
+    change(block.attention)
+    if again then block:recompute() end
+    if evaluates then block:eval() end
+    local opt, x, out = optim.AdamW(block:parameters(), {lr = 1e-2}), rille.randn{2, 20, 16}, {}
+    local step = rille.graph(function(v)
+      local loss = under(block, v):square():mean()
+      loss:backward(); opt:step(); opt:zero_grad()
+      return loss
+    end)
+    for i = 1, 3 do out[i] = step(x):item() end
+    return out
+  end
+  for _, evaluates in ipairs{false, true} do
+    local want, mode = losses(keep_apart, false, evaluates), evaluates and "eval" or "train"
+    local got = losses(function() end, false, evaluates)
+    tap.near(got, want, mode .. ": the losses of layers apart", 1e-3)
+    tap.is(losses(function() end, true, evaluates), got, mode .. ": computed again, the same bits")
   end
 end)
 

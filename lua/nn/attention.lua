@@ -3,8 +3,9 @@
 -- q, k, v: (batch, length, d). Each is projected, cut into heads of d / heads,
 -- attended per head, joined and projected again. The four projections are
 -- Linear layers, so that a split of their weights by rows (q, k, v) and columns
--- (out) is a split by heads. With fewer heads for keys and values (kv_heads) each
--- of those serves heads / kv_heads queries (Ainslie et al. 2023).
+-- (out) is a split by heads; under rille.autocast those of one input are one
+-- product (stacked.lua). With fewer heads for keys and values (kv_heads) each of
+-- those serves heads / kv_heads queries (Ainslie et al. 2023).
 
 local rille = require "rille"
 local check = require "rille.check"

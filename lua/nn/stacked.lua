@@ -1,8 +1,8 @@
 -- stacked.lua - linear layers of one input as one product, under rille.autocast.
 --
 -- Of wide layers one product is faster than several: the input is read once, and so is its gradient written. Their weights
--- are copied to 16 bits each time anyway; here they are on the way stacked, which costs nothing. What is learned stays with
--- the layers, and the gradient of a stack is windows of it.
+-- are copied to 16 bits each time anyway; here they are stacked on the way, in one pass. What is learned stays with the
+-- layers, whose gradients are windows of one product's result.
 --
 -- A weight (out, in) that is cut by rows over n ranks is (n, out / n, in); stacked along the second dimension, and made
 -- (layers * out, in) again, each rank has what it had: its rows of the first layer, of the second... So nothing moves,
