@@ -53,7 +53,7 @@ struct exec {
 
     int (*settle)(int device);      /* waits for what was launched; NULL: nothing is */
     struct cuda_multiply *multiply; /* by a library, where addresses suit it; one of the others is there too */
-    struct led *led;                /* a chain that a product leads */
+    struct led *led;                /* a chain that a product leads, or a line */
     struct group *group;            /* updates of several variables */
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
@@ -419,16 +419,17 @@ take_steps(struct exec *e, int device, int threads)
         e->name = group_variant(e->group);
         return 0;
     }
-    if (lead >= 0) {
-        TRY(led_new(&e->arena, lead, nstep, e->made.step, e->in, e->nout, e->out, device, threads, &e->led));
-        e->scratch_bytes = e->led->scratch_bytes;
-        e->name = exec_variant(e->led->exec);
-        return 0;
-    }
-    if (device_kind(device)->flags & COMPILES)
-        TRY(cuda_launch_chain(&e->arena, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &e->launch));
+    if (device_kind(device)->flags & COMPILES && (lead < 0 || !check_ref))
+        TRY(cuda_launch_chain(&e->arena, lead, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &e->launch));
     if (e->launch) {
         e->name = e->launch->source.engine;
+        e->scratch_bytes = aligned(e->launch->scratch_bytes);
+        return 0;
+    }
+    if (lead >= 0) {
+        TRY(led_new(&e->arena, lead, nstep, e->made.step, e->in, e->out, device, threads, &e->led));
+        e->scratch_bytes = e->led->scratch_bytes;
+        e->name = exec_variant(e->led->exec);
         return 0;
     }
     TRY(elt_new(&e->arena, nstep, e->made.step, e->nin, e->in, e->nout, e->out, threads, false, &e->elt));
@@ -484,7 +485,7 @@ exec_bytes(const struct exec *e)
     enum { STATE_BYTES = 8 << 10 };
     size_t bytes = sizeof *e + e->arena.used_bytes + (e->state ? STATE_BYTES : 0);
     if (e->check) bytes += exec_bytes(e->check);
-    if (e->led) bytes += exec_bytes(e->led->exec) + (e->led->then ? exec_bytes(e->led->then) : 0);
+    if (e->led) bytes += exec_bytes(e->led->exec) + exec_bytes(e->led->then);
     for (int i = 0; e->group && i < e->group->n; i++)
         if (e->group->member[i].exec) bytes += exec_bytes(e->group->member[i].exec);
     return bytes;
@@ -736,7 +737,7 @@ exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, 
 static bool
 launches(const struct exec *e)
 {
-    bool led = e->led && launches(e->led->exec) && (!e->led->then || launches(e->led->then));
+    bool led = e->led && launches(e->led->exec) && launches(e->led->then);
     bool group = e->group;
     for (int i = 0; group && i < e->group->n; i++)
         group = e->group->member[i].launch || launches(e->group->member[i].exec);
@@ -760,7 +761,7 @@ int
 exec_say(const struct exec *e, const struct finding *f, uint64_t piece)
 {
     if (!f->at) return 0;
-    if (e->led && e->led->then) return exec_say(e->led->then, f, piece);
+    if (e->led) return exec_say(e->led->then, f, piece);
     struct kcall k = e->k;
     k.piece = piece;
     return e->call->op->say(&k, f);

@@ -46,6 +46,15 @@ arg_of(struct led *l, int lead, struct fuse_arg a)
     return (struct fuse_arg){false, a.index < 0 ? a.index : operand_of(l, a.index)};
 }
 
+/* Output i of the chain as one of the other steps, which write it. */
+static int
+output_from(struct led *l, int i)
+{
+    if (i < 0) return i;
+    l->out[l->nout] = i;
+    return l->nout++;
+}
+
 /* The other steps; returns them. */
 static const struct fuse_step *
 other_steps(struct arena *arena, struct led *l, int lead, int nstep, const struct fuse_step *step)
@@ -55,6 +64,7 @@ other_steps(struct arena *arena, struct led *l, int lead, int nstep, const struc
     for (int i = 0; i < nstep; i++) {
         if (i == lead) continue;
         *s = step[i];
+        s->out = output_from(l, step[i].out);
         for (int k = 0; k < s->call->nin; k++)
             if (s->call->in[k].dtype != DT_NONE) s->arg[k] = arg_of(l, lead, s->arg[k]);
         s++;
@@ -62,9 +72,13 @@ other_steps(struct arena *arena, struct led *l, int lead, int nstep, const struc
     return other;
 }
 
+/* The call's first result, dense, of the shape of the chain: that of any output of its other steps. */
 static struct view
-dense_result(const struct call *c, const struct view *like)
+dense_result(const struct call *c, int nstep, const struct fuse_step *step, const struct view *out)
 {
+    int i = nstep - 1;
+    while (step[i].out < 0) i--;
+    const struct view *like = &out[step[i].out];
     struct type t = type_of((enum dtype)c->out[0].dtype, like->ndim, like->dim);
     struct view v = view_dense(&t, NULL);
     memcpy(v.global, like->global, sizeof v.global);
@@ -94,52 +108,48 @@ follow_new(struct led *l, const struct fuse_step *s, const struct view *result, 
         l->in[k] = s->call->in[k].dtype == DT_NONE ? -1 : s->arg[k].index;
         if (l->in[k] >= 0) seen[k] = in[l->in[k]];
     }
+    l->out[l->nout++] = s->out;
     return exec_new(&(struct kcall){.call = s->call, .in = seen, .out = &out[s->out], .threads = threads}, device,
                     &l->then);
 }
 
-/* Is what follows no more than that the result goes to memory in another dtype, which a kernel of lines does itself? */
-static bool
-is_stored(int lead, int nstep, const struct fuse_step *step, int device)
+/* The steps behind what leads them, on its result. */
+static int
+others_new(struct arena *a, struct led *l, int lead, int nstep, const struct fuse_step *step, const struct view *result,
+           const struct view *in, const struct view *out, int device, int threads)
 {
-    return nstep == 2 && !step[lead].call->op->product && step[lead].out < 0 &&
-           call_follow(step[!lead].call) == FOLLOW_CAST && device_kind(device)->flags & COMPILES;
+    const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
+    struct view seen[EXEC_IN] = {*result}, made[OP_OUT];
+    for (int i = 1; i < l->nin; i++) seen[i] = in[l->in[i]];
+    for (int k = 0; k < l->nout; k++) made[k] = out[l->out[k]];
+    return exec_fused(nstep - 1, other, l->nin, seen, l->nout, made, device, threads, &l->then);
 }
 
 int
-led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in, int nout,
+led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in,
         const struct view *out, int device, int threads, struct led **made)
 {
     struct led *l = *made = ARENA_NEW(a, struct led);
     const struct fuse_step *s = &step[lead];
-    struct view seen[EXEC_IN] = {{0}}, result = dense_result(s->call, &out[0]);
+    struct view seen[EXEC_IN] = {{0}}, result[OP_OUT] = {dense_result(s->call, nstep, step, out)};
     for (int k = 0; k < s->call->nin; k++) {
         l->from[l->nfrom++] = s->call->in[k].dtype == DT_NONE ? -1 : s->arg[k].index;
         if (l->from[k] >= 0) seen[k] = in[l->from[k]];
     }
-    if (is_stored(lead, nstep, step, device)) {
-        l->last = step[!lead].out;
-        TRY(exec_new(&(struct kcall){.call = s->call, .in = seen, .out = &out[l->last], .threads = threads}, device,
-                     &l->exec));
-        l->scratch_bytes = exec_scratch(l->exec);
-        return 0;
-    }
-    l->to = output_of(lead, nstep, step, out, &result);
-    if (l->to >= 0) result = out[l->to];
-    TRY(exec_new(&(struct kcall){.call = s->call, .in = seen, .out = &result, .threads = threads}, device, &l->exec));
+    l->to = output_of(lead, nstep, step, out, result);
+    l->nmade = s->call->nout;
+    l->others = s->others;
+    if (l->to >= 0) *result = out[l->to];
+    for (int k = 1; k < s->call->nout; k++) result[k] = out[l->others + k - 1];
+    TRY(exec_new(&(struct kcall){.call = s->call, .in = seen, .out = result, .threads = threads}, device, &l->exec));
 
     l->follows = step[nstep - 1].call->op->flags & OP_FOLLOWS;
-    l->last = step[nstep - 1].out;
-    if (l->follows) {
-        TRY(follow_new(l, &step[nstep - 1], &result, in, out, device, threads));
-    } else {
-        const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
-        seen[0] = result;
-        for (int i = 1; i < l->nin; i++) seen[i] = in[l->in[i]];
-        TRY(exec_fused(nstep - 1, other, l->nin, seen, nout, out, device, threads, &l->then));
-    }
+    if (l->follows)
+        TRY(follow_new(l, &step[nstep - 1], result, in, out, device, threads));
+    else
+        TRY(others_new(a, l, lead, nstep, step, result, in, out, device, threads));
     l->at = (MAX(exec_scratch(l->then), exec_scratch(l->exec)) + 63) / 64 * 64;
-    l->scratch_bytes = l->at + (l->to < 0 ? (size_t)view_numel(&result) * dtype_bytes(result.dtype) : 0);
+    l->scratch_bytes = l->at + (l->to < 0 ? (size_t)view_numel(result) * dtype_bytes(result->dtype) : 0);
     return 0;
 }
 
@@ -147,12 +157,13 @@ int
 led_run(const struct led *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
         struct finding *find)
 {
-    void *first[OP_OPERAND] = {NULL}, *then[EXEC_IN];
+    void *first[OP_OPERAND] = {NULL}, *made[OP_OUT], *then[EXEC_IN], *last[OP_OUT];
     for (int k = 0; k < l->nfrom; k++)
         if (l->from[k] >= 0) first[k] = in[l->from[k]];
-    if (!l->then) return exec_on(l->exec, first, out + l->last, scratch, device, piece, find);
-    then[0] = l->to < 0 ? (char *)scratch + l->at : out[l->to];
+    made[0] = then[0] = l->to < 0 ? (char *)scratch + l->at : out[l->to];
+    for (int k = 1; k < l->nmade; k++) made[k] = out[l->others + k - 1];
     for (int i = 1; i < l->nin; i++) then[i] = l->in[i] < 0 ? NULL : in[l->in[i]];
-    TRY(exec_on(l->exec, first, then, scratch, device, piece, find));
-    return exec_on(l->then, then, l->follows ? out + l->last : out, scratch, device, piece, find);
+    for (int k = 0; k < l->nout; k++) last[k] = out[l->out[k]];
+    TRY(exec_on(l->exec, first, made, scratch, device, piece, find));
+    return exec_on(l->then, then, last, scratch, device, piece, find);
 }

@@ -216,8 +216,9 @@ enum {
     OP_WIDE = 2048,          /* under autocast it takes operands of 16 bits as f32: it adds up, or raises to powers */
     OP_UNPLACED = 4096,      /* its values do not depend on where a part lies: ranks may share a kernel */
     OP_NONZERO = 8192,       /* no element of its result is 0: integers may divide by it as it is */
-    OP_LEADS = 16384,        /* a chain of element-wise operators may begin with it: a product, or, where kernels are
-                              * compiled, what goes along lines; with one result, that checks no data */
+    OP_LEADS = 16384,        /* a chain of element-wise operators may go on with its first result: a product, or, where
+                              * kernels are compiled, what goes along lines and writes that, of operand 0's shape, in
+                              * each_of; it checks no data */
     OP_FOLLOWS = 32768,   /* a task of a product may end with it: it has one result, which it may write over operand 0,
                            * and that may be the product's */
     OP_ANY_ORDER = 65536, /* dimensions of its operands and results may lie in any order, at no cost; where kernels are

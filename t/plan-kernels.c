@@ -240,7 +240,7 @@ static bool
 same_step(const struct fuse_step *x, const struct fuse_step *y)
 {
     const struct call *a = x->call, *b = y->call;
-    bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout && x->out == y->out;
+    bool same = a->op == b->op && a->nin == b->nin && a->nout == b->nout && x->out == y->out && x->others == y->others;
     for (int i = 0; same && i < a->nin; i++)
         same =
             same_type(&a->in[i], &b->in[i]) && x->arg[i].step == y->arg[i].step && x->arg[i].index == y->arg[i].index;

@@ -1,5 +1,5 @@
-/* chain.c - a chain of element-wise nodes, with the product that leads it, or a group of updates or casts (fuse.c), as
- * one task for each rank. */
+/* chain.c - a chain of element-wise nodes, with what leads it, or a group of updates or casts (fuse.c), as one task for
+ * each rank. */
 #include "actors/plan/lower.h"
 
 #include "actors/plan/rates.h"
@@ -42,9 +42,12 @@ chain_of(struct lower *l, int32_t node, struct chain *chain)
                 s->arg[k].index =
                     fuse_input(c->nin, c->in, c->want, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
         }
-        if (!fuse_shown(&l->outline->fusion, c->member[i])) continue;
-        s->out = c->nout;
-        for (int k = 0; k < m->nout; k++) c->live_out[c->nout++] = (struct ref){REF_NODE, (uint8_t)k, c->member[i]};
+        for (int k = 0; k < m->nout; k++) {
+            if (!fuse_shown(&l->outline->fusion, c->member[i], k)) continue;
+            if (k == 0) s->out = c->nout;
+            if (k == 1) s->others = c->nout;
+            c->live_out[c->nout++] = (struct ref){REF_NODE, (uint8_t)k, c->member[i]};
+        }
     }
     c->member = arena_dup(a, member, sizeof *member * (size_t)c->nstep);
     c->in = arena_dup(a, in, sizeof *in * (size_t)c->nin);

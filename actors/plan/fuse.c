@@ -14,7 +14,9 @@
  * A product may begin a chain: what follows it - a bias, an activation, a
  * residual - is computed on its result while that is in the caches, and no
  * register holds it. So is what adds entries to it at positions (OP_FOLLOWS),
- * which then ends the chain.
+ * which then ends the chain. Where kernels are compiled what goes along lines
+ * may begin one, too: the steps are computed where it has an element of its
+ * first result, so that the gradient of a norm adds the residual's.
  *
  * Updates that are alike in all but their variables are grouped, while these are
  * small: an act, and on a GPU a launch, costs as much as the update of a bias.
@@ -49,13 +51,13 @@ fusible(const struct prog_node *n)
 }
 
 /* Machines that compile texts have kernels for chains without a product; their library of products does what follows
- * too, and their kernels of lines write what they compute in the dtype that follows. */
+ * too, and so do their kernels of lines. */
 static bool
 leads(const struct prog_node *n)
 {
     unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
     bool here = n->op->product ? flags & MULTIPLIES || !(flags & COMPILES) : flags & COMPILES;
-    return n->op->flags & OP_LEADS && n->nout == 1 && !n->accumulate && flags & FUSES && here;
+    return n->op->flags & OP_LEADS && !n->accumulate && flags & FUSES && here;
 }
 
 /* Is it computed where a product left its result? Of a piece it is not: a chain does not know which rows of the batch
@@ -76,7 +78,7 @@ list_readers(struct fusion *l)
 {
     const struct program *p = l->program;
     l->reader_first = ARENA_ARRAY(l->arena, int32_t, p->nnode + 2);
-    l->is_root = ARENA_ARRAY(l->arena, bool, p->nnode + 1);
+    l->roots = ARENA_ARRAY(l->arena, uint8_t, p->nnode + 1);
     int32_t *first = l->reader_first, n = 0;
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin; k++)
@@ -87,7 +89,7 @@ list_readers(struct fusion *l)
         for (int32_t k = 0; k < p->node[i].nin; k++)
             if (p->node[i].in[k].kind == REF_NODE) l->reader[first[p->node[i].in[k].index + 1]++] = i;
     for (int32_t k = 0; k < p->nroot; k++)
-        if (p->root[k].ref.kind == REF_NODE) l->is_root[p->root[k].ref.index] = true;
+        if (p->root[k].ref.kind == REF_NODE) l->roots[p->root[k].ref.index] |= (uint8_t)(1 << p->root[k].ref.out);
 }
 
 /* Readers of node outside of its chain and of the one that ends at `end`: none before `end`? */
@@ -101,12 +103,22 @@ readers_follow(const struct fusion *l, int32_t node, int32_t end)
     return true;
 }
 
-bool
-fuse_shown(const struct fusion *l, int32_t node)
+/* Does node n read the first result of another? */
+static bool
+reads_first(const struct prog_node *n, int32_t other)
 {
-    if (l->group[node] == node || l->is_root[node]) return true;
+    for (int k = 0; k < n->nin; k++)
+        if (n->in[k].kind == REF_NODE && n->in[k].index == other && n->in[k].out == 0) return true;
+    return false;
+}
+
+bool
+fuse_shown(const struct fusion *l, int32_t node, int out)
+{
+    const struct prog_node *n = l->program->node;
+    if (out > 0 || l->group[node] == node || n[node].op->flags & OP_UPDATE || l->roots[node] & 1) return true;
     for (int32_t r = l->reader_first[node]; r < l->reader_first[node + 1]; r++)
-        if (l->group[l->reader[r]] != l->group[node]) return true;
+        if (l->group[l->reader[r]] != l->group[node] && reads_first(&n[l->reader[r]], node)) return true;
     return false;
 }
 
@@ -173,7 +185,7 @@ count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *
             if (m->in[k].kind != REF_NONE &&
                 !(m->in[k].kind == REF_NODE && l->group[m->in[k].index] == l->group[member[i]]))
                 ++*nin;
-        if (fuse_shown(l, member[i])) *nout += m->nout;
+        for (int k = 0; k < m->nout; k++) *nout += fuse_shown(l, member[i], k);
     }
 }
 
@@ -219,14 +231,19 @@ is_followed(const struct fusion *l, const int32_t *member, int n)
     return true;
 }
 
-/* What a call along lines leads: the dtype in which it writes its result, and no more. */
+/* Do members read a result of node m behind its first? */
 static bool
-is_stored(const struct fusion *l, const int32_t *member, int n)
+reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
 {
-    return n == 2 && call_follow(program_call(l->program, &l->program->node[member[1]], l->arena)) == FOLLOW_CAST;
+    for (int i = 0; i < n; i++) {
+        const struct prog_node *x = &l->program->node[member[i]];
+        for (int k = 0; k < x->nin; k++)
+            if (x->in[k].kind == REF_NODE && x->in[k].index == m && x->in[k].out > 0) return true;
+    }
+    return false;
 }
 
-/* One product at most leads a chain, and reads nothing of it. */
+/* One node at most leads a chain, by its first result, and reads nothing of it. */
 static bool
 is_led(const struct fusion *l, const int32_t *member, int n)
 {
@@ -234,7 +251,7 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     for (int i = 0; i < n; i++) {
         const struct prog_node *m = &l->program->node[member[i]];
         if (fusible(m)) continue;
-        if (!m->op->product && (i > 0 || !is_stored(l, member, n))) return false;
+        if (reads_others(l, member, n, member[i])) return false;
         for (int k = 0; k < m->nin; k++)
             if (is_member(member, n, m->in[k])) return false;
         nlead++;
@@ -248,7 +265,7 @@ dies_in(const struct fusion *l, int32_t node, int32_t a)
 {
     for (int32_t r = l->reader_first[node]; r < l->reader_first[node + 1]; r++)
         if (l->group[l->reader[r]] != a) return false;
-    return !l->is_root[node];
+    return !l->roots[node];
 }
 
 /* Bytes, over all ranks, of what nodes made for the chain of a alone. */

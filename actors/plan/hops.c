@@ -147,7 +147,7 @@ static bool
 leaves_open(const struct fusion *f, int32_t i)
 {
     const struct prog_node *n = &f->program->node[i];
-    return !n->again && !(n->op->flags & OP_MOVE && f->is_root[i]);
+    return !n->again && !(n->op->flags & OP_MOVE && f->roots[i]);
 }
 
 bool
@@ -156,7 +156,7 @@ hops_early_open(const struct fusion *f, int32_t node)
     const struct program *p = f->program;
     const struct prog_node *n = &p->node[node];
     bool each_piece = p->pieces > 1 && n->piece && !n->accumulate;
-    if (each_piece || f->is_root[node] || n->op->flags & OP_MOVE) return false;
+    if (each_piece || f->roots[node] || n->op->flags & OP_MOVE) return false;
     for (int32_t k = f->reader_first[node]; k < f->reader_first[node + 1]; k++)
         if (!leaves_open(f, f->reader[k])) return false;
     return true;

@@ -73,6 +73,7 @@ add_step(struct str *s, const struct fuse_step *step)
     add_number(s, c->nin);
     add_number(s, c->nout);
     add_number(s, step->out);
+    add_number(s, step->others);
     for (int i = 0; i < c->nin; i++) add_type(s, &c->in[i]);
     for (int k = 0; k < c->nout; k++) add_type(s, &c->out[k]);
     for (int k = 0; k < op_nattr(c->op); k++) add_attr(s, &c->attr[k]);

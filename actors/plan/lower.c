@@ -24,7 +24,7 @@ lower_value(struct lower *l, struct ref r)
 static bool
 outlives(const struct lower *l, int32_t node)
 {
-    return l->program->node[node].op->flags & OP_MOVE && l->outline->fusion.is_root[node];
+    return l->program->node[node].op->flags & OP_MOVE && l->outline->fusion.roots[node];
 }
 
 /* The operands of a node, each in the layout that it wants; NULL for numbers and absent ones. */

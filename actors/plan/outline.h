@@ -25,7 +25,7 @@ struct fusion {
     int32_t *group_size;
     int32_t *member;                /* by end of a chain: its nodes, FUSE_STEPS places each */
     int32_t *reader_first, *reader; /* by node: who reads it */
-    bool *is_root;                  /* by node: it outlives the run */
+    uint8_t *roots;                 /* by node: bit k: result k outlives the run */
     int32_t *sum;                   /* by node: the sum over pieces that its kernel adds to; -1: it adds to none */
 };
 enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
@@ -39,8 +39,9 @@ bool fuse_casts(const struct fusion *f, int32_t node);
 int fuse_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
 /* Returns which of n inputs this is; n: none of them. */
 int fuse_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
-/* Does anybody want a result of a member outside of its chain, or after the run? */
-bool fuse_shown(const struct fusion *f, int32_t node);
+/* Is a result of a member written to memory? The first one where anybody wants it outside of its chain, or after the
+ * run; others always. */
+bool fuse_shown(const struct fusion *f, int32_t node, int out);
 
 /* A value goes from one layout to another at once: one collective, whoever takes part in it. */
 struct hop {

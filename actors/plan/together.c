@@ -30,7 +30,7 @@ together_find(const struct program *p, struct arena *a, struct together *t)
         err_clear(); /* compiling tells it */
     for (int32_t i = 0; i < p->nnode; i++) {
         end[i] = known ? f.group[i] : i;
-        inner[i] = known && !fuse_shown(&f, i);
+        inner[i] = known && p->node[i].nout == 1 && !fuse_shown(&f, i, 0);
         early[i] = known && hops_early_open(&f, i) && !any_vanishes(&f, i);
     }
     *t = (struct together){.end = end, .inner = inner, .early = early};

@@ -57,7 +57,7 @@ check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_st
 {
     const struct plan_chain *c = s->v->plan->task[task].chain;
     const struct prog_node *n = &s->v->plan->program->node[c->member[i]];
-    int out = -1;
+    int out = -1, others = 0;
     TRY(check_call(s, task, n, step->call));
     for (int32_t k = 0; k < n->nin; k++) {
         if (n->in[k].kind == REF_NONE) continue;
@@ -65,8 +65,12 @@ check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_st
         if (step->arg[k].step != want.step || step->arg[k].index != want.index)
             return proof_fail(s->v, task, "operand %d of %s in its kernel is another value", (int)k, n->op->name);
     }
-    for (int32_t k = 0; k < c->nout; k++)
-        if (c->live_out[k].index == c->member[i] && c->live_out[k].out == 0) out = (int)k;
+    for (int32_t k = 0; k < c->nout; k++) {
+        if (c->live_out[k].index != c->member[i]) continue;
+        if (c->live_out[k].out == 0) out = (int)k;
+        if (c->live_out[k].out == 1) others = (int)k;
+    }
+    TRY(proof_same(s->v, task, "the other results of a step of its kernel", step->others, others));
     return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
 }
 

@@ -141,7 +141,7 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
 {
     struct ref r = n->in[k];
     for (int32_t j = 0; r.kind == REF_NODE && j < member; j++)
-        if (c->member[j] == r.index) return (struct fuse_arg){true, j};
+        if (c->member[j] == r.index && r.out == 0) return (struct fuse_arg){true, j};
     for (int32_t a = 0; a < c->nin; a++) {
         bool same = c->in[a].kind == r.kind && c->in[a].index == r.index && c->in[a].out == r.out;
         if (same && (r.kind == REF_NUMBER || c->want[a] == n->want[k])) return (struct fuse_arg){false, a};
@@ -179,8 +179,8 @@ static bool
 belongs(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
         const struct prog_node *last)
 {
-    return (n->op->flags & OP_ELTWISE || leads(s, c, i, n) || follows(s, c, i, n)) && n->nout == 1 &&
-           n->layout[0] == last->layout[0] && shape_equal(&n->type[0], &last->type[0]);
+    bool one = n->nout == 1 && (n->op->flags & OP_ELTWISE || follows(s, c, i, n));
+    return (one || leads(s, c, i, n)) && n->layout[0] == last->layout[0] && shape_equal(&n->type[0], &last->type[0]);
 }
 
 /* In a group all are of one operator, show their results, and read none of each other; a chain is otherwise. */
@@ -237,7 +237,8 @@ check_member(struct values *s, int32_t task, int32_t i, bool grouped)
     return 0;
 }
 
-/* Results of members, in their order; of one that shows any, all. */
+/* Results of members, in their order; of one that shows any, all, but that of several results only updates must show
+ * the first. */
 static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
@@ -245,7 +246,8 @@ shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
     if (r.kind != REF_NODE || !is_member(c, c->nstep, r.index)) return false;
     bool ends = k + 1 == c->nout || c->live_out[k + 1].index != r.index;
     if (ends && r.out != s->v->plan->program->node[r.index].nout - 1) return false;
-    return r.index == last.index ? r.out == last.out + 1 : r.index > last.index && r.out == 0;
+    bool begins = r.out == 0 || (r.out == 1 && !(s->v->plan->program->node[r.index].op->flags & OP_UPDATE));
+    return r.index == last.index ? r.out == last.out + 1 : r.index > last.index && begins;
 }
 
 static int

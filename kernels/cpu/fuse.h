@@ -12,6 +12,7 @@ struct fuse_arg {
 struct fuse_step {
     const struct call *call;
     struct fuse_arg arg[OP_OPERAND];
-    int out; /* output of the chain that it writes, or -1 */
+    int out;    /* output of the chain that it writes, or -1 */
+    int others; /* of a call of several results: the output that its second one is, which the rest follow */
 };
 #endif

@@ -68,12 +68,12 @@ cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch *
 }
 
 int
-cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-                  const struct view *out, struct cuda_launch **made)
+cuda_launch_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin, const struct view *in,
+                  int nout, const struct view *out, struct cuda_launch **made)
 {
     struct cuda_source s;
     *made = NULL;
-    if (cuda_source_chain(a, nstep, step, nin, in, nout, out, &s)) {
+    if (cuda_source_chain(a, lead, nstep, step, nin, in, nout, out, &s)) {
         err_clear();
         return 0;
     }

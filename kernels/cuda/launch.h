@@ -15,8 +15,9 @@ struct cuda_launch {
 };
 /* All in arena a. *out NULL without failure: the host computes it. E_KERNEL: its text does not compile. */
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
-int cuda_launch_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
-                      int nout, const struct view *out, struct cuda_launch **made);
+/* lead: as cuda_source_chain has it. */
+int cuda_launch_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
+                      const struct view *in, int nout, const struct view *out, struct cuda_launch **made);
 /* For bundles alone. *out NULL without failure: a bundle does not take it. */
 int cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch **out);
 /* As cuda_source_combine; one source of the result's dtype is copied bit by bit. bundled: for bundles alone. */

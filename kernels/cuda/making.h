@@ -47,10 +47,26 @@ void making_add_sizes(struct making *m, char name, int k, int ndim);
 void making_add_operand(struct making *m, const struct kcall *k, int i);
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
+/* Operands and results of a chain: first operands, then results; how they lie along its loops, where it has some; which
+ * are numbers of the call. */
+enum { MAKING_STEPS = 64, MAKING_LANES = 64 };
+struct making_ends {
+    int nin, nout;
+    const struct view *view[MAKING_LANES]; /* of DT_NONE: its steps have no use for it */
+    struct lane lane[MAKING_LANES];
+    bool number[MAKING_LANES];
+};
+bool making_in_memory(const struct making_ends *e, int i);
+/* chain::of(s<lead>, v<k>..., &y<k>...): the function of a chain's elements as memory has them, and what the kernel's
+ * name says of it. s<lead>: the value of the step that leads it; lead -1: none does. */
+void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
+
 /* Lines (line.c): a call that folds, goes along lines in passes, or in one. */
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
-int making_passes(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
+/* A chain that step `lead` leads, which goes along lines and writes its first result element by element. */
+int making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
+               struct cuda_source *s);
 
 /* Attention of halves and its gradient, by matrix products of warps (attention.c); whether these do. */
 bool making_attends(const struct kcall *k);

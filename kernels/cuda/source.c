@@ -72,8 +72,6 @@ add_whole(struct str *s, const char *lying, const char *name, int i, size_t pack
 
 /* ---- each: chains ---- */
 
-enum { STEPS = 64, LANES = 64 };
-
 /* What a step computes in, and its body. */
 static const char *
 body_of(const struct call *c, enum compute *type)
@@ -125,25 +123,22 @@ add_value(struct making *m, int i, const struct fuse_step *s)
     str_addf(&m->head, "        const %s s%d = put<%s>(step%d::of(&c%d, x%d));\n", memory, i, memory, i, i, i);
 }
 
-/* Operands and results of a chain: first operands, then results; which are numbers of the call. */
-struct ends {
-    int nin, nout;
-    const struct view *view[LANES];
-    struct lane lane[LANES];
-    bool number[LANES];
-};
-
-static bool
-in_memory(const struct ends *e, int i)
+bool
+making_in_memory(const struct making_ends *e, int i)
 {
     return e->view[i]->dtype != DT_NONE && !e->number[i];
 }
 
-/* The parameters of a chain's function: what operands hold, and where results go. */
+/* The parameters of a chain's function: the value of the step that leads it, what operands hold, and where results go.
+ */
 static void
-add_parameters(struct str *s, const struct ends *e)
+add_parameters(struct str *s, int lead, const struct fuse_step *step, const struct making_ends *e)
 {
     const char *before = "";
+    if (lead >= 0) {
+        str_addf(s, "%s s%d", making_memory((enum dtype)step[lead].call->out[0].dtype), lead);
+        before = ", ";
+    }
     for (int i = 0; i < e->nin + e->nout; i++) {
         if (e->view[i]->dtype == DT_NONE) continue;
         const char *memory = making_memory((enum dtype)e->view[i]->dtype);
@@ -153,7 +148,7 @@ add_parameters(struct str *s, const struct ends *e)
 }
 
 static void
-add_arguments(struct str *s, const struct ends *e)
+add_arguments(struct str *s, const struct making_ends *e)
 {
     const char *before = "";
     for (int i = 0; i < e->nin + e->nout; i++) {
@@ -176,19 +171,18 @@ add_lane(struct making *m, char name, int i, int index, const struct lane *l, co
              making_places(walk->numel), name, i);
 }
 
-/* The function of a chain's elements. */
-static void
-add_function(struct making *m, int nstep, const struct fuse_step *step, const struct ends *e)
+void
+making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e)
 {
     for (int i = 0; i < nstep; i++) {
         making_what(m, step[i].call->op->name);
-        add_step(m, i, step[i].call);
+        if (i != lead) add_step(m, i, step[i].call);
     }
     str_add(&m->head, "struct chain {\n    static METHOD void of(");
-    add_parameters(&m->head, e);
+    add_parameters(&m->head, lead, step, e);
     str_add(&m->head, ")\n    {\n");
     for (int i = 0; i < nstep; i++) {
-        add_value(m, i, &step[i]);
+        if (i != lead) add_value(m, i, &step[i]);
         if (step[i].out >= 0) str_addf(&m->head, "        y%d = s%d;\n", step[i].out, i);
     }
     str_add(&m->head, "    }\n};\n");
@@ -196,15 +190,15 @@ add_function(struct making *m, int nstep, const struct fuse_step *step, const st
 
 /* The elements that a thread takes at once; in *whole when all that lie together begin where a pack may. */
 static int
-chain_pack(const struct ends *e, const struct elt *walk, struct str *whole)
+chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whole)
 {
     int pack = PACK_BYTES;
     for (int i = 0; i < e->nin + e->nout; i++)
-        if (in_memory(e, i))
+        if (making_in_memory(e, i))
             pack =
                 pack_of(pack, walk->nloop, walk->size, e->lane[i].stride, dtype_bytes((enum dtype)e->view[i]->dtype));
     for (int i = 0; i < e->nin + e->nout; i++)
-        if (in_memory(e, i))
+        if (making_in_memory(e, i))
             add_whole(whole, lying_of(walk->nloop, e->lane[i].stride), i < e->nin ? "v" : "y",
                       i < e->nin ? i : i - e->nin, (size_t)pack * dtype_bytes((enum dtype)e->view[i]->dtype));
     return pack;
@@ -212,7 +206,7 @@ chain_pack(const struct ends *e, const struct elt *walk, struct str *whole)
 
 /* Numbers are read once a thread. */
 static void
-add_numbers(struct making *m, const struct ends *e)
+add_numbers(struct making *m, const struct making_ends *e)
 {
     for (int i = 0; i < e->nin; i++) {
         if (!e->number[i] || e->view[i]->dtype == DT_NONE) continue;
@@ -225,18 +219,18 @@ add_numbers(struct making *m, const struct ends *e)
 
 /* A pack of each operand, the chain of its elements, and a pack of each result. */
 static void
-add_packs(struct making *m, const struct ends *e, const struct elt *walk, int pack)
+add_packs(struct making *m, const struct making_ends *e, const struct elt *walk, int pack)
 {
     int last = walk->nloop - 1;
     for (int i = 0; i < e->nin; i++) {
-        if (!in_memory(e, i)) continue;
+        if (!making_in_memory(e, i)) continue;
         add_lane(m, 'v', i, i, &e->lane[i], walk);
         str_addf(&m->body, "        const auto v%d = bring<%d, %s>(at_v%d, a.v%d.stride[%d], whole);\n", i, pack,
                  lying_of(walk->nloop, e->lane[i].stride), i, i, last);
     }
     for (int i = 0; i < e->nout; i++) {
         const struct view *y = e->view[e->nin + i];
-        if (!in_memory(e, e->nin + i)) continue;
+        if (!making_in_memory(e, e->nin + i)) continue;
         add_lane(m, 'y', i, e->nin + i, &e->lane[e->nin + i], walk);
         str_addf(&m->body, "        pack<%s, %d> y%d;\n", making_memory((enum dtype)y->dtype), pack, i);
     }
@@ -244,45 +238,41 @@ add_packs(struct making *m, const struct ends *e, const struct elt *walk, int pa
     add_arguments(&m->body, e);
     str_add(&m->body, ");\n");
     for (int i = 0; i < e->nout; i++)
-        if (in_memory(e, e->nin + i))
+        if (making_in_memory(e, e->nin + i))
             str_addf(&m->body, "        leave<%d, %s>(y%d, at_y%d, a.y%d.stride[%d], whole);\n", pack,
                      lying_of(walk->nloop, e->lane[e->nin + i].stride), i, i, i, last);
 }
 
-/* A result may be there that who leads the chain has written. */
-static bool
-writes(int nstep, const struct fuse_step *step, int out)
-{
-    for (int i = 0; i < nstep; i++)
-        if (step[i].out == out) return true;
-    return false;
-}
-
-int
-cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-                  const struct view *out, struct cuda_source *s)
+static int
+make_chain(struct arena *a, int nstep, const struct fuse_step *step, struct making_ends *e, struct cuda_source *s)
 {
     struct making m = making_begin(a, s);
-    struct ends e = {.nin = nin, .nout = nout};
-    struct elt walk = {.nin = nin, .nout = nout, .lane = e.lane};
+    struct elt walk = {.nin = e->nin, .nout = e->nout, .lane = e->lane};
     struct str whole = {0};
-    if (nin + nout > LANES || nstep > STEPS) return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
-    static const struct view none;
-    for (int i = 0; i < nin + nout; i++)
-        e.view[i] = i < nin ? &in[i] : writes(nstep, step, i - nin) ? &out[i - nin] : &none;
-    chain_lanes(&walk, &out[0], e.view);
-    find_numbers(nstep, step, e.number);
-    add_function(&m, nstep, step, &e);
-    int pack = chain_pack(&e, &walk, &whole);
-    add_numbers(&m, &e);
+    chain_lanes(&walk, e->view[e->nin], e->view);
+    making_add_chain(&m, -1, nstep, step, e);
+    int pack = chain_pack(e, &walk, &whole);
+    add_numbers(&m, e);
     str_addf(&m.body, "    const bool whole = %s;\n    (void)whole;\n", whole.len ? str_text(&whole) : "true");
     str_free(&whole);
     each_of(&m, 0, walk.numel, pack);
     str_addf(&m.member, "    int64_t size[%d];\n", walk.nloop);
     making_words(&m, walk.nloop, walk.size);
-    add_packs(&m, &e, &walk, pack);
+    add_packs(&m, e, &walk, pack);
     str_add(&m.body, "    }\n");
     return making_finish(&m, "each", walk.numel / pack);
+}
+
+int
+cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin, const struct view *in,
+                  int nout, const struct view *out, struct cuda_source *s)
+{
+    struct making_ends e = {.nin = nin, .nout = nout};
+    if (nin + nout > MAKING_LANES || nstep > MAKING_STEPS)
+        return fail(E_KERNEL, "a chain of %d steps is too long", nstep);
+    for (int i = 0; i < nin + nout; i++) e.view[i] = i < nin ? &in[i] : &out[i - nin];
+    find_numbers(nstep, step, e.number);
+    return lead < 0 ? make_chain(a, nstep, step, &e, s) : making_led(a, lead, nstep, step, &e, s);
 }
 
 /* ---- copy ---- */
@@ -453,7 +443,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     struct call round = {.op = &op_cast, .nin = 1, .nout = 1, .in = &sum, .out = &type, .attr = none};
     add.attr = none;
     if (nin > CUDA_SOURCES) return fail(E_KERNEL, "%d sources are too many for a kernel", nin);
-    struct fuse_step step[LANES];
+    struct fuse_step step[MAKING_LANES];
     for (int i = 1; i < nin; i++) {
         step[i - 1] = (struct fuse_step){.call = &add, .out = -1};
         step[i - 1].arg[0] = (struct fuse_arg){.step = i > 1, .index = i > 1 ? i - 2 : 0};
@@ -461,7 +451,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     }
     step[nin - 1] = (struct fuse_step){.call = &round};
     step[nin - 1].arg[0] = (struct fuse_arg){.step = nin > 1, .index = MAX(nin - 2, 0)};
-    return cuda_source_chain(a, nin, step, nin, in, 1, to, s);
+    return cuda_source_chain(a, -1, nin, step, nin, in, 1, to, s);
 }
 
 /* ---- each: functions of positions ---- */
@@ -726,7 +716,7 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
     if (op->flags & OP_ELTWISE) {
         struct fuse_step step = {.call = k->call};
         for (int i = 0; i < k->call->nin; i++) step.arg[i].index = i;
-        return cuda_source_chain(a, 1, &step, k->call->nin, k->in, 1, k->out, s);
+        return cuda_source_chain(a, -1, 1, &step, k->call->nin, k->in, 1, k->out, s);
     }
     if (op->flags & OP_VIEW) return make_view(a, k, s);
     if (op->window) return make_joined(a, k, s);
@@ -734,7 +724,6 @@ cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s)
     if (op->product) return make_product(a, k, s);
     if (op->folds != RED_NONE) return making_fold(a, k, s);
     if (making_attends(k)) return making_attention(a, k, s);
-    if (op->pass) return making_passes(a, k, s);
-    if (op->line) return making_line(a, k, s);
+    if (op->pass || op->line) return making_line(a, k, s);
     return fail(E_KERNEL, "%s has no kernel for GPUs", op->name);
 }

@@ -16,16 +16,17 @@
  * A body of a line has n elements, which its lambdas meet as `element i` (lines.cuh): of operand k x<k>(i), of result k
  * y<k>(i, value) - also where they have one value a line, or one for all lines; of an operand one element at a time,
  * the same of it for each i, since a thread reads and writes packs of 16 bytes where all lie together. An int64_t i is
- * any element, by itself. Operands that the record reads by position are otherwise: of these x<k>(at), which is
- * x<k>_from(x<k>_at(at)), x<k>_nth(j) of the j-th element in row-major order, dim<k>(d) and NDIM<k>; where(i, at) gives
- * the position of an element in what lines are of, dim0(d), place0(d), whole0(d) and NDIM0 its sizes; of a result
- * size(d), place(d), NDIM. keep(k, value) of a line, kept<type>(line, k) of the pass before, or of the one before that;
- * of a pass whose lines are parted, elements from + 0..n-1 of the line, PARTS, and in the pass behind it
- * kept_part<type>(part, k) and fold_parts<sums>(start, f). line: its number; a.length; each(f), once(f),
- * fold<sums>(start, f), fold_near, fold_products, fold_exponentials, each_of, held(f), matching(...) of lines.cuh, f a
- * lambda; real, the type that it computes in, wide, in which it adds up, and fine, a number that minus(x, fine) takes
- * off. Of a pass that says so (lanes) x<k>(i) may be numbers of as many lines (lanes of device.cuh). Both read c as
- * bodies of element-wise operators do (kernels/op/eltwise.h).
+ * any element, by itself. Result 0 of an operator that leads chains (OP_LEADS) it writes in each_of, which reads what
+ * the chain's steps want there before; these are computed where y0 is called. Operands that the record reads by
+ * position are otherwise: of these x<k>(at), which is x<k>_from(x<k>_at(at)), x<k>_nth(j) of the j-th element in
+ * row-major order, dim<k>(d) and NDIM<k>; where(i, at) gives the position of an element in what lines are of, dim0(d),
+ * place0(d), whole0(d) and NDIM0 its sizes; of a result size(d), place(d), NDIM. keep(k, value) of a line,
+ * kept<type>(line, k) of the pass before, or of the one before that; of a pass whose lines are parted, elements from +
+ * 0..n-1 of the line, PARTS, and in the pass behind it kept_part<type>(part, k) and fold_parts<sums>(start, f). line:
+ * its number; a.length; each(f), once(f), fold<sums>(start, f), fold_near, fold_products, fold_exponentials, each_of,
+ * held(f), matching(...) of lines.cuh, f a lambda; real, the type that it computes in, wide, in which it adds up, and
+ * fine, a number that minus(x, fine) takes off. Of a pass that says so (lanes) x<k>(i) may be numbers of as many lines
+ * (lanes of device.cuh). Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
  *
  * A body of a product calls multiply(...) of product.cuh. It has x<k>(at), which is x<k>_from(x<k>_at(at)),
  * x<k>_stored, which is what lies there as it lies, dim<k>(d) and NDIM<k> as a body of an element has, coordinate, the
@@ -76,8 +77,9 @@ void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, voi
 
 /* E_KERNEL: no engine computes it; the host does. Views as in kernel.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
-int cuda_source_chain(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in,
-                      int nout, const struct view *out, struct cuda_source *s);
+/* lead: the step that leads it, along lines; -1: all are element-wise. A product leads none. */
+int cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
+                      const struct view *in, int nout, const struct view *out, struct cuda_source *s);
 /* Of equal element counts, walked in row-major order; same dtype, any sizes and strides. */
 int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
                      struct cuda_source *s);

@@ -185,7 +185,7 @@ const struct op op_norm_grad = {
     .pass = passes,
     .halves = 1 << DY,
     .kernel = variants,
-    .flags = OP_HIDDEN | OP_UNPLACED,
+    .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6} f32{4,6} f32{6}", "f32{2,3,5} f32{2,3,5} - dims=2", "f32{4,6} f32{4,6} - center=0",
                "bf16{3,17} bf16{3,17} bf16{17}"},
 };

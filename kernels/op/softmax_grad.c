@@ -79,6 +79,6 @@ const struct op op_softmax_grad = {
     .line = line,
     .lines = lines,
     .kernel = variants,
-    .flags = OP_HIDDEN | OP_UNPLACED,
+    .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} axis=1", "bf16{2,17} bf16{2,17}"},
 };
