@@ -2,8 +2,8 @@
  * records, compiled for the host with t/host/shim.h and run there, threads in orders that seeds draw. Samples of every
  * operator, of every dtype that they take, on dense, strided, repeated, overlapping and unaligned memory, with strange
  * values. Which operators have no kernel is written here, by name: the list gets shorter. What boxing adds up is tried
- * too, bit by bit, and what is found wrong in data. Where the plug-in was built, NVRTC compiles a quarter of the texts,
- * another in each turn, each for one kind of GPU.
+ * too, bit by bit, and what is found wrong in data; and chains that lines lead, which give the bits of two kernels.
+ * Where the plug-in was built, NVRTC compiles a quarter of the texts, another in each turn, each for one kind of GPU.
  *
  * ONLY=matmul tries that operator alone, TURN=all compiles all texts. cuda-kernels FILE: only writes the texts to FILE.
  * cuda-kernels table: only prints the table of docs/cuda.md. cuda-kernels names: only what ONLY may be. cuda-kernels
@@ -17,6 +17,7 @@
 #include "runtime/file.h"
 #include "runtime/hash.h"
 #include "runtime/str.h"
+#include "t/cuda-led.h"
 #include "t/cuda-samples.h"
 #include "t/gpu.h"
 #include "t/trial.h"
@@ -34,6 +35,7 @@ struct work {
     struct sum *sum; /* NULL: a sample */
     bool looks;      /* of a sample: for what is wrong in its data, */
     struct finding want;
+    struct led *led; /* or a chain that it leads */
     struct trial trial;
     struct cuda_source source;
     const char *memory;
@@ -45,7 +47,7 @@ struct work {
     struct work *next;
 };
 static struct work *works, **last = &works;
-static int64_t nwork;
+static int64_t nwork, nrefused;
 
 /* ---- what is tried ---- */
 
@@ -272,6 +274,62 @@ add_sums(uint64_t seed)
     }
 }
 
+/* ---- chains that lines lead ---- */
+
+static void
+add_led(const struct op *op, const char *text, enum memory m, const struct led_chain *chain, enum memory more,
+        uint64_t seed)
+{
+    struct work *w = must_alloc(sizeof *w);
+    bool one;
+    if (!trial_open(&w->trial, op, text, m, seed)) return;
+    w->led = arena_alloc(&w->trial.arena, sizeof *w->led);
+    bool has = led_open(w->led, chain, &w->trial, more, seed, &one, &w->source);
+    snprintf(w->text, sizeof w->text, "%s, then %s, %s", text, chain->text, memory_text[more]);
+    if (!has || (!one && more == DENSE)) ok(false, "%s %s: %s", op->name, w->text, err_text());
+    err_clear();
+    nrefused += !one;
+    if (!has || !one) return;
+    w->memory = memory_text[m];
+    w->strange = strange;
+    *last = w;
+    last = &w->next;
+    nwork++;
+}
+
+/* n chains, operands in another kind of memory each time; what leads them astray too, and of strange values. */
+static void
+add_leds(const struct op *op, const char *text, size_t n, uint64_t seed)
+{
+    static const enum memory more[] = {ASTRAY, TURNED, GAPS, REPEATED};
+    static size_t turn;
+    if (!(op->flags & OP_LEADS) || !(op->line || op->pass)) return;
+    for (; n > 0; n--, turn++) {
+        const struct led_chain *chain = &led_chains[turn % countof(led_chains)];
+        add_led(op, text, DENSE, chain, DENSE, seed + n);
+        add_led(op, text, turn % 3 ? DENSE : ASTRAY, chain, more[turn % countof(more)], seed + n);
+        strange = true;
+        add_led(op, text, DENSE, chain, DENSE, seed + n);
+        strange = false;
+    }
+}
+
+static void
+add_all_led(uint64_t seed)
+{
+    static const char *const dtype[] = {"f32", "bf16", "f64"};
+    char text[128];
+    for (int i = 0; i < op_count; i++)
+        for (size_t d = 0; d < countof(dtype); d++)
+            for (int s = 0; s < OP_SAMPLE && op_table[i]->sample[s] && is_tried(op_table[i]->name); s++)
+                if (retype(op_table[i], op_table[i]->sample[s], dtype[d], text, sizeof text) && (d == 0 || s < 2))
+                    add_leds(op_table[i], text, s + d ? 1 : countof(led_chains), seed++);
+    for (size_t i = 0; i < countof(warp_samples); i++)
+        if (is_tried(warp_samples[i].op)) add_leds(op_find(warp_samples[i].op), warp_samples[i].text, 2, seed++);
+    for (size_t i = 0; i < countof(long_samples); i++)
+        if (is_tried(long_samples[i].op)) add_leds(op_find(long_samples[i].op), long_samples[i].text, 1, seed++);
+}
+
 /* ---- calls of one text, launched together ---- */
 
 static uint64_t
@@ -284,7 +342,8 @@ hash_of(const struct cuda_source *s)
 static bool
 is_bundled(const struct work *w)
 {
-    if (w->looks || w->source.then || w->source.scratch_bytes || !strcmp(w->source.engine, "product")) return false;
+    if (w->looks || w->led || w->source.then || w->source.scratch_bytes || !strcmp(w->source.engine, "product"))
+        return false;
     return w->sum || w->trial.sample.call.op->flags & OP_UPDATE || hash_of(&w->source) % 16 == 0;
 }
 
@@ -308,6 +367,16 @@ add_bundles(void)
 
 enum { SHARES = 24, TURNS = 4 }; /* a run compiles the shares of one turn for GPUs */
 
+/* What a work's kernels are made of, each with the passes behind it; NULL: there is no such one. */
+enum { SOURCES = 4 };
+static const struct cuda_source *
+source_of(const struct work *w, int i)
+{
+    const struct cuda_source *all[SOURCES] = {&w->source, w->many.room ? &w->many : NULL,
+                                              w->led ? &w->led->alone : NULL, w->led ? &w->led->then : NULL};
+    return all[i];
+}
+
 /* One text; false: it is of another share, or was there. */
 static bool
 write_text(FILE *f, int share, struct hash_table *seen, const struct work *w, const struct cuda_source *s)
@@ -328,10 +397,9 @@ write_texts(FILE *f, int share)
 {
     struct hash_table seen = {0};
     int n = 0;
-    for (struct work *w = works; w; w = w->next) {
-        for (const struct cuda_source *s = &w->source; s; s = s->then) n += write_text(f, share, &seen, w, s);
-        if (w->many.room) n += write_text(f, share, &seen, w, &w->many);
-    }
+    for (struct work *w = works; w; w = w->next)
+        for (int i = 0; i < SOURCES; i++)
+            for (const struct cuda_source *s = source_of(w, i); s; s = s->then) n += write_text(f, share, &seen, w, s);
     hash_free(&seen);
     return n;
 }
@@ -356,7 +424,8 @@ compile(const char *dir)
             "#include \"t/host/shim.h\"\n#include \"kernels/cuda/device.cuh\"\n#include \"kernels/cuda/lines.cuh\"\n");
     int n = write_texts(f, -1);
     fclose(f);
-    diag("%d texts for %lld calls", n, (long long)nwork);
+    diag("%d texts for %lld calls; %lld chains lie so that no line leads them", n, (long long)nwork,
+         (long long)nrefused);
     snprintf(line, sizeof line,
              "c++ -std=c++17 -O0 -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function "
              "-Wno-unused-variable -Wno-unused-but-set-variable -Werror " SANITIZE
@@ -399,10 +468,9 @@ list_texts(const char **name, const char **text)
 {
     struct hash_table seen = {0};
     int n = 0;
-    for (struct work *w = works; w; w = w->next) {
-        for (const struct cuda_source *s = &w->source; s; s = s->then) n = list_one(s, &seen, n, name, text);
-        if (w->many.room) n = list_one(&w->many, &seen, n, name, text);
-    }
+    for (struct work *w = works; w; w = w->next)
+        for (int i = 0; i < SOURCES; i++)
+            for (const struct cuda_source *s = source_of(w, i); s; s = s->then) n = list_one(s, &seen, n, name, text);
     hash_free(&seen);
     return n;
 }
@@ -411,8 +479,9 @@ static void
 compile_for_this(void)
 {
     size_t room = 0;
-    for (struct work *w = works; w; w = w->next, room++)
-        for (const struct cuda_source *s = &w->source; s; s = s->then) room++;
+    for (struct work *w = works; w; w = w->next)
+        for (int i = 0; i < SOURCES; i++)
+            for (const struct cuda_source *s = source_of(w, i); s; s = s->then) room++;
     const char **name = must_alloc(room * sizeof *name), **text = must_alloc(room * sizeof *text);
     int n = list_texts(name, text);
     ok(gpu_compile(n, name, text), "%d texts compile for %s, sm_%d%d", n, gpu_is.name, gpu_is.major, gpu_is.minor);
@@ -494,11 +563,44 @@ check_sum(struct work *w, void *lib, uint64_t seed)
     ok(trial_same(&w->sum->got.view, &w->sum->want.view), "%s: the bits that boxing gives", w->text);
 }
 
+/* As two kernels, then as one. */
+static void
+check_led(struct work *w, void *lib, uint64_t seed)
+{
+    struct led *l = w->led;
+    const struct fuse_step *lead = &l->step[l->lead];
+    void *in[LED_IN], *from[LED_IN], *got[LED_OUT], *want[LED_OUT], *made[OP_OUT], *to[LED_OUT];
+    void *scratch = trial_take(MAX(w->source.scratch_bytes, l->alone.scratch_bytes) + 1);
+    int nlead = l->nin - LED_MORE;
+    bool same = true;
+    for (int i = 0; i < l->nin; i++) in[i] = i < nlead ? w->trial.in[i].view.data : l->more[i - nlead].view.data;
+    made[0] = from[0] = l->first.view.data;
+    for (int i = 1; i < l->nthen; i++) from[i] = in[l->from[i]];
+    for (int i = 0; i < l->nout; i++) got[i] = l->got[i].view.data, want[i] = l->want[i].view.data;
+    for (int k = 1; k < lead->call->nout; k++) made[k] = want[lead->others + k - 1];
+    for (int i = 0; i < l->nlast; i++) to[i] = want[l->last[i]];
+    uint64_t mode = denormals_flush();
+    launch(lib, &l->alone, nlead, in, made, scratch, 0, seed);
+    launch(lib, &l->then, l->nthen, from, to, NULL, 0, seed);
+    launch(lib, &w->source, l->nin, in, got, scratch, 0, seed + 1);
+    denormals_restore(mode);
+    for (int i = 0; i < l->nout; i++)
+        same &= trial_same(&l->got[i].view, i == lead->out ? &l->first.view : &l->want[i].view);
+    if (!ok(same, "%s %s, %s%s: one kernel gives the bits of two", lead->call->op->name, w->text, w->memory,
+            w->strange ? ", strange values" : ""))
+        diag("%s", w->source.name);
+    trial_give(scratch);
+}
+
 static void
 check(struct work *w, void *lib, uint64_t seed)
 {
     if (w->sum) {
         check_sum(w, lib, seed);
+        return;
+    }
+    if (w->led) {
+        check_led(w, lib, seed);
         return;
     }
     if (w->looks) {
@@ -572,7 +674,7 @@ static const char *
 engine_of(const struct op *op)
 {
     for (struct work *w = works; w; w = w->next)
-        if (!w->sum && !w->looks && w->trial.sample.call.op == op) return w->source.engine;
+        if (!w->sum && !w->looks && !w->led && w->trial.sample.call.op == op) return w->source.engine;
     return is_by_host(op) ? "host" : "";
 }
 
@@ -693,6 +795,7 @@ main(int argc, char **argv)
     add_long(seed);
     add_warps(seed);
     add_looks(seed);
+    add_all_led(seed);
     if (is_tried("combine")) add_sums(seed);
     add_bundles();
     if (argc > 1 && !strcmp(argv[1], "table")) {
