@@ -532,7 +532,9 @@ says(const struct passing *p, const char *word)
 
 /* ---- what follows a result, where it is written ---- */
 
-enum { HELD_OPERANDS = 2 }; /* of a chain, of a whole line, in a thread's registers, as what the line is of; at most */
+/* Elements of a chain's operands that a thread keeps, beside what the line is of. With 24, as with lines of 768, f32
+ * takes 120 registers, and a processor has room for two blocks; of more, each pack is read where it is wanted. */
+enum { HELD_BESIDE = 24, HELD_CROWD = 2 };
 
 /* v<k>(i): an operand of the chain as memory has it. */
 static void
@@ -589,9 +591,9 @@ add_end(struct making *m, const struct lines_on *l, const struct passing *p, int
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* each_of reads what the chain does as it reads what the line is of: all of a line, where a thread keeps that. */
+/* each_of reads what the chain does before it writes: all of a line, where a thread keeps that, or pack by pack. */
 static void
-add_each_of(struct making *m, const struct making_ends *e)
+add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
     struct str members = {0}, before = {0}, values = {0};
     int n = 0;
@@ -604,7 +606,7 @@ add_each_of(struct making *m, const struct making_ends *e)
             str_addf(&before, "        const %s all_v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
         else
             str_addf(&before, "        const auto all_v%d = %s([&](element i) { return this->v%d(i); });\n", i,
-                     n <= HELD_OPERANDS ? "held" : "", i);
+                     n * p->held <= HELD_BESIDE ? "held" : "", i);
         str_addf(&values, e->number[i] ? "all_v%d, " : "all_v%d(i), ", i);
     }
     str_addf(
@@ -629,7 +631,7 @@ add_following(struct making *m, const struct lines_on *l, const struct passing *
     const struct making_ends *e = &f->ends;
     struct str arguments = {0}, writing = {0};
     for (int i = 0; i < e->nin + e->nout; i++) add_end(m, l, p, i);
-    add_each_of(m, e);
+    add_each_of(m, p, e);
     for (int i = 0; i < e->nin; i++)
         if (e->view[i]->dtype != DT_NONE) str_addf(&arguments, ", now.v%d", i);
     for (int i = 0; i < e->nout; i++) {
@@ -830,6 +832,7 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     if (p->lanes > 1) s->parts.crowd = 3; /* who read memory and no more */
     if (f) {
         TRY(take_after(k, p, &l));
+        if (p->held && line_type(k) == COMP_F32) s->parts.crowd = HELD_CROWD;
         making_add_chain(&m, f->lead, f->nstep, f->step, &f->ends);
     } else {
         making_what(&m, k->call->op->name);
