@@ -51,6 +51,7 @@ static int
 output_from(struct led *l, int i)
 {
     if (i < 0) return i;
+    assert(l->nout < EXEC_IN);
     l->out[l->nout] = i;
     return l->nout++;
 }
@@ -119,7 +120,7 @@ others_new(struct arena *a, struct led *l, int lead, int nstep, const struct fus
            const struct view *in, const struct view *out, int device, int threads)
 {
     const struct fuse_step *other = other_steps(a, l, lead, nstep, step);
-    struct view seen[EXEC_IN] = {*result}, made[OP_OUT];
+    struct view seen[EXEC_IN] = {*result}, made[EXEC_IN];
     for (int i = 1; i < l->nin; i++) seen[i] = in[l->in[i]];
     for (int k = 0; k < l->nout; k++) made[k] = out[l->out[k]];
     return exec_fused(nstep - 1, other, l->nin, seen, l->nout, made, device, threads, &l->then);
@@ -157,7 +158,7 @@ int
 led_run(const struct led *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
         struct finding *find)
 {
-    void *first[OP_OPERAND] = {NULL}, *made[OP_OUT], *then[EXEC_IN], *last[OP_OUT];
+    void *first[OP_OPERAND] = {NULL}, *made[OP_OUT], *then[EXEC_IN], *last[EXEC_IN];
     for (int k = 0; k < l->nfrom; k++)
         if (l->from[k] >= 0) first[k] = in[l->from[k]];
     made[0] = then[0] = l->to < 0 ? (char *)scratch + l->at : out[l->to];

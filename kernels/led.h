@@ -20,7 +20,7 @@ struct led {
     int nin;              /* operands of the other steps: its result, then these of the chain */
     int in[EXEC_IN];
     int nout; /* their outputs, among those of the chain */
-    int out[OP_OUT];
+    int out[EXEC_IN];
     size_t scratch_bytes;
 };
 
