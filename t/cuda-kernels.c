@@ -51,44 +51,6 @@ static int64_t nwork, nrefused;
 
 /* ---- what is tried ---- */
 
-/* A sample of other dtypes: "f32" becomes `dtype`. False: the call does not take it. */
-static bool
-retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
-{
-    struct arena a = {0};
-    struct sample s;
-    struct rule rule;
-    size_t n = 0;
-    while (*text && n + 8 < capacity) {
-        bool here = !strncmp(text, "f32", 3);
-        n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
-        text += here ? 3 : 1;
-    }
-    if (!sample_read(op, to, &s)) return false;
-    if (op->flags & OP_SOURCE) s.call.out[0] = source_shape;
-    bool has_type = op->rule || op->make_rule || op->flags & OP_SOURCE;
-    has_type = has_type && !call_infer(&a, &s.call, &rule);
-    arena_fini(&a);
-    return has_type;
-}
-
-/* The sample with all sizes, and what bounds its values, 4: where dimensions are as long as others, sizes tell nothing.
- */
-static void
-square(const char *text, char *to, size_t capacity)
-{
-    size_t n = 0;
-    for (char mark = 0; *text && n + 2 < capacity; text++) {
-        bool size = (*text >= '0' && *text <= '9') && (mark == '{' || mark == '<');
-        if (*text == '{' || *text == '<' || *text == '}' || *text == ' ') mark = *text;
-        if (!size)
-            to[n++] = *text;
-        else if (to[n - 1] != '4')
-            to[n++] = '4';
-    }
-    to[n] = '\0';
-}
-
 static bool
 is_by_host(const struct op *op)
 {

@@ -1,6 +1,8 @@
-/* cuda-samples.h - samples that go where small ones do not, for cuda-kernels.c. */
+/* cuda-samples.h - samples that go where small ones do not, and others made of them, for cuda-kernels.c. */
 #ifndef RILLE_T_CUDA_SAMPLES_H
 #define RILLE_T_CUDA_SAMPLES_H
+
+#include "t/trial.h"
 
 struct cuda_sample {
     const char *op, *text;
@@ -108,5 +110,43 @@ static const struct cuda_sample warp_samples[] = {
     {"conv2d_grad_w", "f16{2,4,9,8} f16{2,66,6,8} padding=2 stride=2,1 dilation=1,2 groups=2 size=3,3"},
     {"conv2d_grad_w", "f32{9,4,13,12} f32{9,66,13,12} padding=1 size=3,3"},
 };
+
+/* A sample of other dtypes: "f32" becomes `dtype`. False: the call does not take it. */
+static inline bool
+retype(const struct op *op, const char *text, const char *dtype, char *to, size_t capacity)
+{
+    struct arena a = {0};
+    struct sample s;
+    struct rule rule;
+    size_t n = 0;
+    while (*text && n + 8 < capacity) {
+        bool here = !strncmp(text, "f32", 3);
+        n += (size_t)snprintf(to + n, capacity - n, "%.*s", here ? 8 : 1, here ? dtype : text);
+        text += here ? 3 : 1;
+    }
+    if (!sample_read(op, to, &s)) return false;
+    if (op->flags & OP_SOURCE) s.call.out[0] = source_shape;
+    bool has_type = op->rule || op->make_rule || op->flags & OP_SOURCE;
+    has_type = has_type && !call_infer(&a, &s.call, &rule);
+    arena_fini(&a);
+    return has_type;
+}
+
+/* The sample with all sizes, and what bounds its values, 4: where dimensions are as long as others, sizes tell nothing.
+ */
+static inline void
+square(const char *text, char *to, size_t capacity)
+{
+    size_t n = 0;
+    for (char mark = 0; *text && n + 2 < capacity; text++) {
+        bool size = (*text >= '0' && *text <= '9') && (mark == '{' || mark == '<');
+        if (*text == '{' || *text == '<' || *text == '}' || *text == ' ') mark = *text;
+        if (!size)
+            to[n++] = *text;
+        else if (to[n - 1] != '4')
+            to[n++] = '4';
+    }
+    to[n] = '\0';
+}
 
 #endif

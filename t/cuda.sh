@@ -117,7 +117,26 @@ if command -v c++ >/dev/null; then
     local far = 0
     for i, y in ipairs(seen.cuda) do far = math.max(far, math.abs(y - seen.cpu[i])) end
     print(n, m, far < 0.02)'
-  ok "a cast that follows a norm or a softmax is how it is stored" prints $'1\t1\ttrue' env RILLE_CACHE="$dir/moves" "$rille" -d cpu:1,cuda:0 -e "$stored"
+  ok "a cast that follows a norm or a softmax is computed where it writes" prints $'1\t1\ttrue' env RILLE_CACHE="$dir/moves" "$rille" -d cpu:1,cuda:0 -e "$stored"
+  led='local seen, how = {}, nil
+    for _, kind in ipairs{"cpu", "cuda"} do
+      local at = {placement = rille.placement(kind, {0})}
+      rille.manual_seed(5)
+      local x, w, g = rille.randn({40, 64}, at):to("bf16"), rille.randn({64}, at), rille.randn({40, 64}, at)
+      local step = rille.graph(function(x, w, g)
+        x, w = x:detach():requires_grad_(true), w:detach():requires_grad_(true)
+        local h = x:to("f32")
+        return rille.grad((h:layer_norm({64}, w):to("bf16") * g:to("bf16")):sum() + (h * g):sum(), {x, h, w})
+      end)
+      seen[kind] = {}
+      for i, y in ipairs{step(x, w, g)} do y = y:to("f64") seen[kind][i] = (y * y):sum():item() end
+      how = tostring(step:plan{physical = true}):match("norm_grad[a-z_+]*")
+    end
+    local far = 0
+    for i, y in ipairs(seen.cuda) do far = math.max(far, math.abs(y / seen.cpu[i] - 1)) end
+    print(how, #seen.cuda, far < 1e-5)'
+  ok "the gradient of a norm adds the residual's, and writes it in two dtypes" prints $'norm_grad+add+cast\t3\ttrue' \
+    env RILLE_CACHE="$dir/moves" "$rille" -d cpu:1,cuda:0 -e "$led"
   turned='local step = rille.graph(function(q) return rille.scaled_dot_product_attention(q, q, q):transpose(1, 2):reshape{2 * 20, 32}:sum(0) end)
     local q = rille.randn({2, 4, 20, 8}, {placement = rille.placement("cuda", {0})}):to("bf16")
     step(q) print(tostring(step:plan{physical = true}):find("copy") == nil)'

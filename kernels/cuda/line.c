@@ -1,9 +1,6 @@
 /* line.c - texts of kernels in which a group of threads goes along a line: folds, softmax, norms, in one pass or in
- * several; and of chains that one of these leads.
- *
- * What a chain's steps read besides, they read where the line's threads write: as many elements at once, but that
- * changes nothing of how the line is shared out, so that its sums are those of the call alone. */
-#include "kernels/cuda/making.h"
+ * several. */
+#include "kernels/cuda/line.h"
 
 #include "kernels/cpu/reduce.h"
 #include "kernels/op/op_impl.h"
@@ -33,36 +30,6 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
     else if (c->in[0].ndim > 0)
         gone[c->in[0].ndim - 1] = true;
 }
-
-/* What follows the first result of a call: the other steps of a chain, whose operands and results are as large as it.
- */
-struct after {
-    int lead, nstep;
-    const struct fuse_step *step;
-    struct making_ends ends;
-    int index; /* of the first of these among what a run fills in, behind those of the call */
-};
-
-/* The dimensions of what lines are of, in two lots: those along which its lines lie, and the others. */
-struct lines_on {
-    const struct view *of;
-    int ndim;
-    bool gone[MAX_DIM];
-    int64_t count, length;
-    int64_t size[2][MAX_DIM]; /* of the others, of the line */
-    int n[2];
-    int nloop[2]; /* those that all operands and results let go as one are one loop: */
-    struct loop {
-        int64_t size;
-        int last; /* of its dimensions in the lot, the one whose stride is its */
-    } loop[2][MAX_DIM];
-    bool flat; /* its elements go by themselves and lie dense: a line is a stretch of them, the last one shorter */
-    int64_t total;
-    struct rule rule; /* of the call, where it has one: which letters its operands and results have, */
-    bool ruled;
-    int at;                    /* and which of them lines are of */
-    const struct after *after; /* NULL: nothing */
-};
 
 /* Does nothing hold elements together, of dense operands and results of one shape? */
 static bool
@@ -105,8 +72,7 @@ lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
     return view_numel(v) == l->count && v->ndim == nother ? 0 : 1;
 }
 
-/* The strides of a view along both lots: it has all dimensions of operand 0, or those of one lot. False: it has not. */
-static bool
+bool
 line_strides(const struct lines_on *l, int index, const struct view *v, int64_t stride[2][MAX_DIM])
 {
     memset(stride, 0, sizeof(int64_t[2][MAX_DIM]));
@@ -199,25 +165,8 @@ add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stri
         making_word(m, (uint64_t)(stride ? stride[l->loop[g][i].last] : l->loop[g][i].size));
 }
 
-/* A pass as it is made: how its lines are shared out, and where what is kept lies in scratch. */
-struct passing {
-    const struct line_pass *pass;
-    const struct after *after; /* NULL: nothing follows what it writes */
-    int parts;                 /* of its lines, each a team's */
-    int width, gap;            /* threads of a team, and how far apart these are */
-    int pack, held;            /* elements that a thread takes at once, and keeps of a line; 1 and 0: neither */
-    int lanes;                 /* lines that a thread takes at once, of those that lie side by side; 1: one */
-    int run;                   /* lines that a team meets one after the other, where it looks for keys; else 1 */
-    int keeps, kept;           /* numbers of a line, or of a part, of this pass; of the one whose numbers it reads */
-    int64_t keep_at, kept_at;  /* bytes into the scratch */
-    int joins;                 /* parts of the lines of the pass before, which this one joins; 0: it had none */
-    int part_kept;             /* then numbers of each, */
-    int64_t part_at;           /* and where */
-};
-
-/* How a view's elements lie along the line, and its lines side by side: 0 in one place, 1 together, else apart. */
-static int64_t
-step_along(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g)
+int64_t
+line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g)
 {
     return stride[g][l->loop[g][l->nloop[g] - 1].last];
 }
@@ -268,10 +217,9 @@ add_writing(struct making *m, int k, const struct passing *p, enum dtype d, bool
                  memory, k, k, k, memory, k, memory, k, k);
 }
 
-/* <name><k>_at(i): where element i of the line lies, of what has these strides. */
-static void
-add_place(struct making *m, const struct lines_on *l, char name, int k, int index, int64_t stride[2][MAX_DIM],
-          bool together)
+void
+line_add_place(struct making *m, const struct lines_on *l, char name, int k, int index, int64_t stride[2][MAX_DIM],
+               bool together)
 {
     str_addf(&m->member, "    struct { void *data; int64_t across[%d], along[%d]; } %c%d;\n", l->nloop[0], l->nloop[1],
              name, k);
@@ -300,8 +248,8 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
         return true;
     }
     if (!line_strides(l, index, v, stride)) return false;
-    bool together = p->pack > 1 && step_along(l, stride, 1) == 1;
-    add_place(m, l, name, k, index, stride, together);
+    bool together = p->pack > 1 && line_step(l, stride, 1) == 1;
+    line_add_place(m, l, name, k, index, stride, together);
     if (name == 'x')
         add_reading(m, k, p, d, together);
     else
@@ -485,9 +433,8 @@ lying_view(const struct kcall *k, uint32_t writes, int i)
     return !operand && view_numel(v) == 0 ? NULL : v;
 }
 
-/* Do n of what lies together in lot g begin where a pack of them may, of all others that go along? */
-static bool
-begin_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, int n)
+bool
+line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, int n)
 {
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < l->nloop[h] - (h == g); i++)
@@ -507,9 +454,9 @@ at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g,
             const struct view *v = lying_view(k, writes, i);
             if (!v) continue;
             if (!line_strides(l, i, v, stride)) return 1;
-            int64_t step = step_along(l, stride, g);
+            int64_t step = line_step(l, stride, g);
             if (step == 0 && still) continue;
-            if (step != 1 || (pass == 1 && !begin_whole(l, stride, g, n))) return 1;
+            if (step != 1 || (pass == 1 && !line_begins_whole(l, stride, g, n))) return 1;
             least = MIN(least, (int)dtype_bytes((enum dtype)v->dtype));
             n = MIN(n, PACK_BYTES / least);
         }
@@ -530,123 +477,6 @@ says(const struct passing *p, const char *word)
     return strstr(p->pass->body, word) != NULL;
 }
 
-/* ---- what follows a result, where it is written ---- */
-
-/* Elements of a chain's operands that a thread keeps, beside what the line is of. With 24, as with lines of 768, f32
- * takes 120 registers, and a processor has room for two blocks; of more, each pack is read where it is wanted. */
-enum { HELD_BESIDE = 24, HELD_CROWD = 2 };
-
-/* v<k>(i): an operand of the chain as memory has it. */
-static void
-add_bringing(struct making *m, int k, enum dtype d, bool together)
-{
-    const char *memory = making_memory(d);
-    str_addf(&m->head, "    METHOD %s v%d(int64_t i) const { return ((const %s *)a.v%d.data)[v%d_at(i)]; }\n", memory,
-             k, memory, k, k);
-    if (!together) return;
-    str_addf(
-        &m->head,
-        "    mutable pack<%s, PACK> now_v%d;\n    METHOD %s v%d(const packed<PACK> &i) const\n    {\n"
-        "        const bool whole = (uint64_t)a.v%d.data %% (sizeof(%s) * PACK) == 0;\n"
-        "        if (i.u == 0) now_v%d = bring<PACK, TOGETHER>((const %s *)a.v%d.data + v%d_at(i.first), 1, whole);\n"
-        "        return now_v%d.of[i.u];\n    }\n",
-        memory, k, memory, k, k, memory, k, memory, k, k, k);
-}
-
-/* r<k>(i): writes a result of the chain, a pack when it has the last of it. */
-static void
-add_leaving(struct making *m, int k, enum dtype d, bool together)
-{
-    const char *memory = making_memory(d);
-    str_addf(&m->head, "    mutable pack<%s, PACK> now_r%d;\n    METHOD void r%d(const packed<PACK> &i) const\n    {\n",
-             memory, k, k);
-    if (together)
-        str_addf(&m->head,
-                 "        const bool whole = (uint64_t)a.r%d.data %% (sizeof(%s) * PACK) == 0;\n"
-                 "        if (i.u == PACK - 1)\n"
-                 "            leave<PACK, TOGETHER>(now_r%d, (%s *)a.r%d.data + r%d_at(i.first), 1, whole);\n    }\n",
-                 k, memory, k, memory, k, k);
-    else
-        str_addf(&m->head, "        ((%s *)a.r%d.data)[r%d_at(i)] = now_r%d.of[i.u];\n    }\n", memory, k, k, k);
-}
-
-/* Declares end i of the chain, operand or result k. */
-static void
-add_end(struct making *m, const struct lines_on *l, const struct passing *p, int i)
-{
-    const struct making_ends *e = &p->after->ends;
-    bool operand = i < e->nin;
-    int k = operand ? i : i - e->nin;
-    int64_t stride[2][MAX_DIM];
-    if (e->view[i]->dtype != DT_NONE && e->number[i]) {
-        str_addf(&m->member, "    const int64_t *v%d;\n", k);
-        making_fill(m, FILL_ADDRESS, p->after->index + i, 0);
-    }
-    if (!making_in_memory(e, i) || !line_strides(l, 0, e->view[i], stride)) return;
-    bool together = p->pack > 1 && step_along(l, stride, 1) == 1 && begin_whole(l, stride, 1, p->pack);
-    add_place(m, l, operand ? 'v' : 'r', k, p->after->index + i, stride, together);
-    if (operand)
-        add_bringing(m, k, (enum dtype)e->view[i]->dtype, together);
-    else
-        add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
-}
-
-/* each_of reads what the chain does before it writes: all of a line, where a thread keeps that, or pack by pack. */
-static void
-add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
-{
-    struct str members = {0}, before = {0}, values = {0};
-    int n = 0;
-    for (int i = 0; i < e->nin; i++) n += making_in_memory(e, i);
-    for (int i = 0; i < e->nin; i++) {
-        if (e->view[i]->dtype == DT_NONE) continue;
-        const char *memory = making_memory((enum dtype)e->view[i]->dtype);
-        str_addf(&members, "        %s v%d;\n", memory, i);
-        if (e->number[i])
-            str_addf(&before, "        const %s all_v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
-        else
-            str_addf(&before, "        const auto all_v%d = %s([&](element i) { return this->v%d(i); });\n", i,
-                     n * p->held <= HELD_BESIDE ? "held" : "", i);
-        str_addf(&values, e->number[i] ? "all_v%d, " : "all_v%d(i), ", i);
-    }
-    str_addf(
-        &m->head,
-        "    struct operands {\n%s    };\n    mutable operands now;\n"
-        "    template <class From, class To> METHOD void each_of(From from, To to) const\n    {\n%s"
-        "        struct both {\n            decltype(from(element())) value;\n            operands read;\n        };\n"
-        "        team::each_of([&](element i) { return both{from(i), {%s}}; },\n"
-        "                      [&](element i, const both &b) {\n                          now = b.read;\n"
-        "                          to(i, b.value);\n                      });\n    }\n",
-        str_text(&members), str_text(&before), str_text(&values));
-    str_free(&members);
-    str_free(&before);
-    str_free(&values);
-}
-
-/* y0(element, value) computes the steps, and writes what they show. */
-static void
-add_following(struct making *m, const struct lines_on *l, const struct passing *p)
-{
-    const struct after *f = p->after;
-    const struct making_ends *e = &f->ends;
-    struct str arguments = {0}, writing = {0};
-    for (int i = 0; i < e->nin + e->nout; i++) add_end(m, l, p, i);
-    add_each_of(m, p, e);
-    for (int i = 0; i < e->nin; i++)
-        if (e->view[i]->dtype != DT_NONE) str_addf(&arguments, ", now.v%d", i);
-    for (int i = 0; i < e->nout; i++) {
-        if (e->view[e->nin + i]->dtype == DT_NONE) continue;
-        str_addf(&arguments, ", now_r%d.of[i.u]", i);
-        str_addf(&writing, "        r%d(i);\n", i);
-    }
-    str_addf(&m->head,
-             "    template <class C> METHOD void y0(const packed<PACK> &i, C v) const\n    {\n"
-             "        chain::of(put<%s>(v)%s);\n%s    }\n",
-             making_memory((enum dtype)f->step[f->lead].call->out[0].dtype), str_text(&arguments), str_text(&writing));
-    str_free(&arguments);
-    str_free(&writing);
-}
-
 /* Declares operands and results as a pass reads and writes them. False: some do not lie along its lines. */
 static bool
 add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
@@ -663,7 +493,7 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, con
         else
             can = add_line_view(m, l, p, 'x', i, i, &k->in[i]);
     }
-    if (p->after) add_following(m, l, p);
+    if (p->after) line_add_after(m, l, p);
     for (int i = 0; i < c->nout && can; i++)
         if (stores(p) >> i & 1) can = add_line_view(m, l, p, 'y', i, c->nin + i, &k->out[i]);
     return can;
@@ -744,7 +574,7 @@ add_whole(struct str *s, const struct kcall *k, const struct lines_on *l, const 
     for (int i = 0; i < k->call->nin + k->call->nout; i++) {
         bool operand = i < k->call->nin;
         const struct view *v = lying_view(k, stores(p), i);
-        if (!v || !line_strides(l, i, v, stride) || step_along(l, stride, p->pack > 1) != 1) continue;
+        if (!v || !line_strides(l, i, v, stride) || line_step(l, stride, p->pack > 1) != 1) continue;
         str_addf(s, "%s(uint64_t)a.%c%d.data %% %d == 0", s->len ? " && " : "", operand ? 'x' : 'y',
                  operand ? i : i - k->call->nin, MIN(PACK_BYTES, n * (int)dtype_bytes((enum dtype)v->dtype)));
     }
@@ -809,6 +639,10 @@ add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, co
     str_add(&m->body, "    single::go(a, block, blocks, room);\n");
 }
 
+/* Blocks for which a processor has room where threads keep lines of f32, and what follows them: of 768, and a residual,
+ * a thread has 120 registers so, else 164, and one block is alone. */
+enum { CROWD = 2 };
+
 /* Its lines are shared out: what follows goes along with them, if it lies so. */
 static int
 take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
@@ -832,7 +666,7 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     if (p->lanes > 1) s->parts.crowd = 3; /* who read memory and no more */
     if (f) {
         TRY(take_after(k, p, &l));
-        if (p->held && line_type(k) == COMP_F32) s->parts.crowd = HELD_CROWD;
+        if (p->held && line_type(k) == COMP_F32) s->parts.crowd = CROWD;
         making_add_chain(&m, f->lead, f->nstep, f->step, &f->ends);
     } else {
         making_what(&m, k->call->op->name);
@@ -891,9 +725,8 @@ making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return make_passes(a, k, parted ? pass : pass + 1, NULL, s);
 }
 
-/* The passes of a call that has some, or its one line. */
-static int
-make_lines(struct arena *a, const struct kcall *k, const struct after *after, struct cuda_source *s)
+int
+line_make(struct arena *a, const struct kcall *k, const struct after *after, struct cuda_source *s)
 {
     const struct line_pass one[] = {{.body = k->call->op->line, .writes = UINT32_MAX}, {NULL}};
     return make_passes(a, k, k->call->op->pass ? k->call->op->pass : one, after, s);
@@ -902,83 +735,5 @@ make_lines(struct arena *a, const struct kcall *k, const struct after *after, st
 int
 making_line(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
-    return make_lines(a, k, NULL, s);
-}
-
-/* ---- a chain that a line leads ---- */
-
-/* A view as large as another that it is broadcast to. */
-static struct view
-spread(const struct view *v, const struct view *to)
-{
-    struct view all = *to;
-    all.dtype = v->dtype;
-    for (int d = 0; d < to->ndim; d++) {
-        int own = d - (to->ndim - v->ndim);
-        all.stride[d] = own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
-    }
-    return all;
-}
-
-/* Does end i of the chain lie along the lines: an operand that other steps read, the first result of a step? */
-static bool
-goes_along(const struct after *f, int i)
-{
-    for (int s = 0; s < f->nstep; s++) {
-        const struct fuse_step *step = &f->step[s];
-        if (i >= f->ends.nin && step->out == i - f->ends.nin) return true;
-        for (int k = 0; s != f->lead && k < step->call->nin; k++)
-            if (step->call->in[k].dtype != DT_NONE && !step->arg[k].step && step->arg[k].index == i) return true;
-    }
-    return false;
-}
-
-/* What a run fills in of the call is that of the chain. */
-static void
-renumber(struct cuda_source *s, const struct after *f)
-{
-    const struct fuse_step *lead = &f->step[f->lead];
-    for (; s; s = s->then)
-        for (int i = 0; i < s->nfill; i++) {
-            int *at = &s->fill[i].index, result = *at - lead->call->nin;
-            if (*at >= f->index)
-                *at -= f->index;
-            else if (result >= 0)
-                *at = f->ends.nin + lead->others + result - 1;
-            else
-                *at = MAX(lead->arg[*at].index, 0);
-        }
-}
-
-/* The call that leads, as if it were alone: its first result is dense. */
-static void
-lead_views(const struct fuse_step *lead, const struct making_ends *e, struct view *in, struct view *out)
-{
-    const struct call *c = lead->call;
-    for (int i = 0; i < c->nin; i++)
-        if (c->in[i].dtype != DT_NONE) in[i] = *e->view[lead->arg[i].index];
-    for (int i = 1; i < c->nout; i++) out[i] = *e->view[e->nin + lead->others + i - 1];
-    struct type first = type_of((enum dtype)c->out[0].dtype, in[0].ndim, in[0].dim);
-    out[0] = view_dense(&first, NULL);
-}
-
-int
-making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
-           struct cuda_source *s)
-{
-    static const struct view none;
-    const struct call *c = step[lead].call;
-    struct view in[OP_OPERAND] = {{0}}, out[OP_OUT], all[MAKING_LANES];
-    struct after f = {.lead = lead, .nstep = nstep, .step = step, .ends = *e, .index = c->nin + c->nout};
-    if ((!c->op->line && !c->op->pass) || c->op->by_position || c->op->ninplace)
-        return fail(E_KERNEL, "%s leads no kernel", c->op->name);
-    lead_views(&step[lead], e, in, out);
-    if (view_numel(&out[0]) == 0) return fail(E_KERNEL, "%s: there is nothing to go along", c->op->name);
-    for (int i = 0; i < e->nin + e->nout; i++) {
-        all[i] = spread(e->view[i], &out[0]);
-        f.ends.view[i] = goes_along(&f, i) ? &all[i] : &none;
-    }
-    TRY(make_lines(a, &(struct kcall){.call = c, .in = in, .out = out}, &f, s));
-    renumber(s, &f);
-    return 0;
+    return line_make(a, k, NULL, s);
 }

@@ -1,4 +1,5 @@
-/* making.h - a kernel under construction: what the engines write texts with (source.c, line.c, attention.c).
+/* making.h - a kernel under construction: what the engines write texts with (source.c, line.c, after.c,
+ * attention.c).
  *
  * The argument is a struct `args` whose members are `member`, in the order of the words; `head` is what stands before
  * the kernel, `body` what it does. Between making_begin and making_finish it belongs to one call and its thread; what
@@ -64,7 +65,7 @@ void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_s
 /* Lines (line.c): a call that folds, goes along lines in passes, or in one. */
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* A chain that step `lead` leads, which goes along lines and writes its first result element by element. */
+/* A chain (after.c) that step `lead` leads, which goes along lines and writes its first result element by element. */
 int making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
                struct cuda_source *s);
 

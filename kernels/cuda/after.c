@@ -1,0 +1,202 @@
+/* after.c - what follows a line, in its kernel: the other steps of a chain that a call along lines leads.
+ *
+ * What they read besides, they read where the line's threads write: as many elements at once, but that changes nothing
+ * of how the line is shared out, so that its sums are those of the call alone. */
+#include "kernels/cuda/line.h"
+
+#include "runtime/error.h"
+
+/* ---- what follows a result, where it is written ---- */
+
+/* Elements of a chain's operands that a thread keeps, beside what the line is of: as many as of a line of 768. Of more,
+ * each pack is read where it is wanted. */
+enum { HELD_BESIDE = 24 };
+
+/* v<k>(i): an operand of the chain as memory has it. */
+static void
+add_bringing(struct making *m, int k, enum dtype d, bool together)
+{
+    const char *memory = making_memory(d);
+    str_addf(&m->head, "    METHOD %s v%d(int64_t i) const { return ((const %s *)a.v%d.data)[v%d_at(i)]; }\n", memory,
+             k, memory, k, k);
+    if (!together) return;
+    str_addf(
+        &m->head,
+        "    mutable pack<%s, PACK> now_v%d;\n    METHOD %s v%d(const packed<PACK> &i) const\n    {\n"
+        "        const bool whole = (uint64_t)a.v%d.data %% (sizeof(%s) * PACK) == 0;\n"
+        "        if (i.u == 0) now_v%d = bring<PACK, TOGETHER>((const %s *)a.v%d.data + v%d_at(i.first), 1, whole);\n"
+        "        return now_v%d.of[i.u];\n    }\n",
+        memory, k, memory, k, k, memory, k, memory, k, k, k);
+}
+
+/* r<k>(i): writes a result of the chain, a pack when it has the last of it. */
+static void
+add_leaving(struct making *m, int k, enum dtype d, bool together)
+{
+    const char *memory = making_memory(d);
+    str_addf(&m->head, "    mutable pack<%s, PACK> now_r%d;\n    METHOD void r%d(const packed<PACK> &i) const\n    {\n",
+             memory, k, k);
+    if (together)
+        str_addf(&m->head,
+                 "        const bool whole = (uint64_t)a.r%d.data %% (sizeof(%s) * PACK) == 0;\n"
+                 "        if (i.u == PACK - 1)\n"
+                 "            leave<PACK, TOGETHER>(now_r%d, (%s *)a.r%d.data + r%d_at(i.first), 1, whole);\n    }\n",
+                 k, memory, k, memory, k, k);
+    else
+        str_addf(&m->head, "        ((%s *)a.r%d.data)[r%d_at(i)] = now_r%d.of[i.u];\n    }\n", memory, k, k, k);
+}
+
+/* Declares end i of the chain, operand or result k. */
+static void
+add_end(struct making *m, const struct lines_on *l, const struct passing *p, int i)
+{
+    const struct making_ends *e = &p->after->ends;
+    bool operand = i < e->nin;
+    int k = operand ? i : i - e->nin;
+    int64_t stride[2][MAX_DIM];
+    if (e->view[i]->dtype != DT_NONE && e->number[i]) {
+        str_addf(&m->member, "    const int64_t *v%d;\n", k);
+        making_fill(m, FILL_ADDRESS, p->after->index + i, 0);
+    }
+    if (!making_in_memory(e, i) || !line_strides(l, 0, e->view[i], stride)) return;
+    bool together = p->pack > 1 && line_step(l, stride, 1) == 1 && line_begins_whole(l, stride, 1, p->pack);
+    line_add_place(m, l, operand ? 'v' : 'r', k, p->after->index + i, stride, together);
+    if (operand)
+        add_bringing(m, k, (enum dtype)e->view[i]->dtype, together);
+    else
+        add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
+}
+
+/* each_of reads what the chain does before it writes: all of a line, where a thread keeps that, or pack by pack. */
+static void
+add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
+{
+    struct str members = {0}, before = {0}, values = {0};
+    int n = 0;
+    for (int i = 0; i < e->nin; i++) n += making_in_memory(e, i);
+    for (int i = 0; i < e->nin; i++) {
+        if (e->view[i]->dtype == DT_NONE) continue;
+        const char *memory = making_memory((enum dtype)e->view[i]->dtype);
+        str_addf(&members, "        %s v%d;\n", memory, i);
+        if (e->number[i])
+            str_addf(&before, "        const %s all_v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
+        else
+            str_addf(&before, "        const auto all_v%d = %s([&](element i) { return this->v%d(i); });\n", i,
+                     n * p->held <= HELD_BESIDE ? "held" : "", i);
+        str_addf(&values, e->number[i] ? "all_v%d, " : "all_v%d(i), ", i);
+    }
+    str_addf(
+        &m->head,
+        "    struct operands {\n%s    };\n    mutable operands now;\n"
+        "    template <class From, class To> METHOD void each_of(From from, To to) const\n    {\n%s"
+        "        struct both {\n            decltype(from(element())) value;\n            operands read;\n        };\n"
+        "        team::each_of([&](element i) { return both{from(i), {%s}}; },\n"
+        "                      [&](element i, const both &b) {\n                          now = b.read;\n"
+        "                          to(i, b.value);\n                      });\n    }\n",
+        str_text(&members), str_text(&before), str_text(&values));
+    str_free(&members);
+    str_free(&before);
+    str_free(&values);
+}
+
+/* y0(element, value) computes the steps, and writes what they show. */
+void
+line_add_after(struct making *m, const struct lines_on *l, const struct passing *p)
+{
+    const struct after *f = p->after;
+    const struct making_ends *e = &f->ends;
+    struct str arguments = {0}, writing = {0};
+    for (int i = 0; i < e->nin + e->nout; i++) add_end(m, l, p, i);
+    add_each_of(m, p, e);
+    for (int i = 0; i < e->nin; i++)
+        if (e->view[i]->dtype != DT_NONE) str_addf(&arguments, ", now.v%d", i);
+    for (int i = 0; i < e->nout; i++) {
+        if (e->view[e->nin + i]->dtype == DT_NONE) continue;
+        str_addf(&arguments, ", now_r%d.of[i.u]", i);
+        str_addf(&writing, "        r%d(i);\n", i);
+    }
+    str_addf(&m->head,
+             "    template <class C> METHOD void y0(const packed<PACK> &i, C v) const\n    {\n"
+             "        chain::of(put<%s>(v)%s);\n%s    }\n",
+             making_memory((enum dtype)f->step[f->lead].call->out[0].dtype), str_text(&arguments), str_text(&writing));
+    str_free(&arguments);
+    str_free(&writing);
+}
+
+/* ---- a chain that a line leads ---- */
+
+/* A view as large as another that it is broadcast to. */
+static struct view
+spread(const struct view *v, const struct view *to)
+{
+    struct view all = *to;
+    all.dtype = v->dtype;
+    for (int d = 0; d < to->ndim; d++) {
+        int own = d - (to->ndim - v->ndim);
+        all.stride[d] = own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
+    }
+    return all;
+}
+
+/* Does end i of the chain lie along the lines: an operand that other steps read, the first result of a step? */
+static bool
+goes_along(const struct after *f, int i)
+{
+    for (int s = 0; s < f->nstep; s++) {
+        const struct fuse_step *step = &f->step[s];
+        if (i >= f->ends.nin && step->out == i - f->ends.nin) return true;
+        for (int k = 0; s != f->lead && k < step->call->nin; k++)
+            if (step->call->in[k].dtype != DT_NONE && !step->arg[k].step && step->arg[k].index == i) return true;
+    }
+    return false;
+}
+
+/* What a run fills in of the call is that of the chain. */
+static void
+renumber(struct cuda_source *s, const struct after *f)
+{
+    const struct fuse_step *lead = &f->step[f->lead];
+    for (; s; s = s->then)
+        for (int i = 0; i < s->nfill; i++) {
+            int *at = &s->fill[i].index, result = *at - lead->call->nin;
+            if (*at >= f->index)
+                *at -= f->index;
+            else if (result >= 0)
+                *at = f->ends.nin + lead->others + result - 1;
+            else
+                *at = MAX(lead->arg[*at].index, 0);
+        }
+}
+
+/* The call that leads, as if it were alone: its first result is dense. */
+static void
+lead_views(const struct fuse_step *lead, const struct making_ends *e, struct view *in, struct view *out)
+{
+    const struct call *c = lead->call;
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].dtype != DT_NONE) in[i] = *e->view[lead->arg[i].index];
+    for (int i = 1; i < c->nout; i++) out[i] = *e->view[e->nin + lead->others + i - 1];
+    struct type first = type_of((enum dtype)c->out[0].dtype, in[0].ndim, in[0].dim);
+    out[0] = view_dense(&first, NULL);
+}
+
+int
+making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
+           struct cuda_source *s)
+{
+    static const struct view none;
+    const struct call *c = step[lead].call;
+    struct view in[OP_OPERAND] = {{0}}, out[OP_OUT], all[MAKING_LANES];
+    struct after f = {.lead = lead, .nstep = nstep, .step = step, .ends = *e, .index = c->nin + c->nout};
+    if ((!c->op->line && !c->op->pass) || c->op->by_position || c->op->ninplace)
+        return fail(E_KERNEL, "%s leads no kernel", c->op->name);
+    lead_views(&step[lead], e, in, out);
+    if (view_numel(&out[0]) == 0) return fail(E_KERNEL, "%s: there is nothing to go along", c->op->name);
+    for (int i = 0; i < e->nin + e->nout; i++) {
+        all[i] = spread(e->view[i], &out[0]);
+        f.ends.view[i] = goes_along(&f, i) ? &all[i] : &none;
+    }
+    TRY(line_make(a, &(struct kcall){.call = c, .in = in, .out = out}, &f, s));
+    renumber(s, &f);
+    return 0;
+}
