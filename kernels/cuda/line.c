@@ -639,9 +639,28 @@ add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, co
     str_add(&m->body, "    single::go(a, block, blocks, room);\n");
 }
 
-/* Blocks for which a processor has room where threads keep lines of f32, and what follows them: of 768, and a residual,
- * a thread has 120 registers so, else 164, and one block is alone. */
-enum { CROWD = 2 };
+/* Does what follows read memory, too? */
+static bool
+reads_more(const struct after *f)
+{
+    for (int i = 0; f && i < f->ends.nin; i++)
+        if (making_in_memory(&f->ends, i)) return true;
+    return false;
+}
+
+/* Blocks for which a processor has room where threads keep lines of f32: who waits for memory gains by others beside it
+ * more than it loses by few registers. Of 768 elements, 24 a thread, a norm has 64 registers so, for 74; its gradient,
+ * which keeps two lines, 80 for 108; with a residual behind it 120 for 164. */
+static int
+crowd_of(const struct kcall *k, const struct passing *p)
+{
+    int kept = 0;
+    for (const char *at = p->pass->body; (at = strstr(at, "held(")); at++) kept += p->held;
+    if (p->lanes > 1) return 3; /* who read memory and no more */
+    if (kept == 0 || line_type(k) != COMP_F32) return 1;
+    if (reads_more(p->after)) return 2;
+    return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;
+}
 
 /* Its lines are shared out: what follows goes along with them, if it lies so. */
 static int
@@ -663,10 +682,9 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     if (k->in[0].dtype == DT_NONE) return fail(E_KERNEL, "%s: there is no operand to go along", k->call->op->name);
     split_dims(a, k, p->pass, &l);
     share_out(k, &l, p);
-    if (p->lanes > 1) s->parts.crowd = 3; /* who read memory and no more */
+    s->parts.crowd = crowd_of(k, p);
     if (f) {
         TRY(take_after(k, p, &l));
-        if (p->held && line_type(k) == COMP_F32) s->parts.crowd = CROWD;
         making_add_chain(&m, f->lead, f->nstep, f->step, &f->ends);
     } else {
         making_what(&m, k->call->op->name);
