@@ -158,10 +158,9 @@ cudaGetDeviceProperties(struct cudaDeviceProp *of, int device)
 cudaError_t
 cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device)
 {
-    struct cudaDeviceProp of;
+    struct cudaDeviceProp of = {0};
     cudaError_t e = cudaGetDeviceProperties(&of, device);
-    if (what != cudaDevAttrComputeCapabilityMajor) return note(cudaErrorInvalidValue);
-    if (!e) *value = of.major;
+    *value = what == cudaDevAttrComputeCapabilityMajor ? of.major : 0;
     return e;
 }
 
@@ -312,8 +311,7 @@ struct launch {
     cudaError_t (*host)(void *of);
     void *of; /* malloc's */
     size_t of_bytes;
-    long blocks;
-    int threads;
+    long blocks, threads;
     char argument[ARGUMENT];
     struct launch *next; /* in a graph */
 };
@@ -412,7 +410,7 @@ carry_out(const struct launch *l)
     static uint64_t seed;
     cudaError_t e = work();
     pthread_mutex_lock(&one); /* one block runs at a time */
-    if (!e && l->run) l->run(l->argument, l->blocks, l->threads, ++seed);
+    if (!e && l->run) l->run(l->argument, l->blocks, (int)l->threads, ++seed);
     pthread_mutex_unlock(&one);
     return !e && l->host ? l->host(l->of) : e;
 }
@@ -455,7 +453,7 @@ cudaLaunchKernelExC(const cudaLaunchConfig_t *how, const void *kernel, void **ar
     fake_log("kernel gpu %d stream %p threads %u %s\n", current, (void *)how->stream, how->blockDim.x, is.dli_sname);
     *(const void **)&l->run = kernel;
     l->blocks = (long)how->gridDim.x;
-    l->threads = (int)how->blockDim.x;
+    l->threads = (long)how->blockDim.x;
     memcpy(l->argument, arguments[0], (size_t)l->run(NULL, 0, 0, 0));
     return cudaSuccess;
 }
