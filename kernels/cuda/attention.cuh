@@ -59,6 +59,8 @@ template <class T> struct rows {
         if (whole) return r < count && c < size ? *(const uint32_t *)(data + r * stride + c) : 0;
         return pair_of(at(r, c), at(r, c + 1));
     }
+    /* Are there N rows from r on, whole and WIDE long? Then each thread finds its places by steps from the first. */
+    template <int N, int WIDE> METHOD bool has(int r) const { return whole && r + N <= count && size == WIDE; }
     METHOD void set(int r, int c, float low, float high) const
     {
         if (r >= count || c >= size) return;
@@ -299,8 +301,39 @@ template <int WIDE, class T>
 DEVICE void
 left_all(const rows<T> &x, int r, uint32_t (&to)[WIDE / 16][4])
 {
+    if (x.template has<16, WIDE>(r)) {
+        const T *const at = x.data + (r + row_of(0)) * x.stride + column_of(0);
+#pragma unroll
+        for (int i = 0; i < WIDE / 16; i++)
+#pragma unroll
+            for (int k = 0; k < 4; k++) to[i][k] = *(const uint32_t *)(at + k % 2 * 8 * x.stride + 16 * i + k / 2 * 8);
+        return;
+    }
+    seldom();
 #pragma unroll
     for (int i = 0; i < WIDE / 16; i++) left_of(x, r, 16 * i, to[i]);
+}
+/* 16 rows of sums become rows r.. of a result, both rows of a thread times their factors. */
+template <int WIDE, class T>
+DEVICE void
+store_all(const rows<T> &to, int r, const float (&sum)[WIDE / 8][4], const float (&factor)[2])
+{
+    if (to.template has<16, WIDE>(r)) {
+        T *const at = to.data + (r + row_of(0)) * to.stride + column_of(0);
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+#pragma unroll
+            for (int j = 0; j < WIDE / 8; j++)
+                *(uint32_t *)(at + h * 8 * to.stride + 8 * j) =
+                    rounded(sum[j][2 * h] * factor[h], sum[j][2 * h + 1] * factor[h], T());
+        return;
+    }
+    seldom();
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int j = 0; j < WIDE / 8; j++)
+            to.set(r + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h] * factor[h], sum[j][2 * h + 1] * factor[h]);
 }
 
 /* sum += x y^T of columns k..k + 15: x a left factor, y a tile of N rows. */
@@ -526,13 +559,8 @@ attention_forward(const Call &call, int64_t job)
         __syncthreads();
         bring_keys(0, from + NEAR);
     }
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const float part = 1 / sum_of_row(f.sum[h]);
-#pragma unroll
-        for (int j = 0; j < W / 8; j++)
-            y.set(at.own + row_of(2 * h), 8 * j + column_of(0), sum[j][2 * h] * part, sum[j][2 * h + 1] * part);
-    }
+    const float part[2] = {1 / sum_of_row(f.sum[0]), 1 / sum_of_row(f.sum[1])};
+    store_all<W>(y, at.own, sum, part);
 }
 
 /* ---- backward ---- */
@@ -542,17 +570,16 @@ template <int W, class T>
 DEVICE void
 means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float (&mean)[2])
 {
+    uint32_t left[W / 16][4];
     mean[0] = mean[1] = 0;
+    left_all<W>(out, own, left);
 #pragma unroll
-    for (int k = 0; k < W / 16; k++) {
-        uint32_t left[4];
-        left_of(out, own, 16 * k, left);
+    for (int k = 0; k < W / 16; k++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
             for (int which = 0; which < 2; which++)
-                mean[i % 2] = fmaf(half_of<T>(slope[k][i], which), half_of<T>(left[i], which), mean[i % 2]);
-    }
+                mean[i % 2] = fmaf(half_of<T>(slope[k][i], which), half_of<T>(left[k][i], which), mean[i % 2]);
     for (int h = 0; h < 2; h++) mean[h] = sum_of_row(mean[h]);
 }
 
@@ -610,20 +637,18 @@ attention_queries(const Call &call, int64_t job)
         __syncthreads();
         bring_keys(0, from + NEAR);
     }
-    const rows<half> dq = call.dq(at.head);
+    float part[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        const float all = sum_of_row(f.sum[h]), part = call.slope() / all;
+        const float all = sum_of_row(f.sum[h]);
         const int row = at.own + row_of(2 * h);
-        const float log = f.most[h] == -INFINITY ? NAN : fmaf(f.most[h], call.factor(), log2f(all));
+        part[h] = call.slope() / all;
         if (lane() % 4 == 0 && row < call.queries()) {
-            call.logs(at.head)[row] = log;
+            call.logs(at.head)[row] = f.most[h] == -INFINITY ? NAN : fmaf(f.most[h], call.factor(), log2f(all));
             call.means(at.head)[row] = mean[h];
         }
-#pragma unroll
-        for (int j = 0; j < D / 8; j++)
-            if (call.wants_dq()) dq.set(row, 8 * j + column_of(0), sum[j][2 * h] * part, sum[j][2 * h + 1] * part);
     }
+    if (call.wants_dq()) store_all<D>(call.dq(at.head), at.own, sum, part);
 }
 
 /* Of two neighbouring queries. */
@@ -730,16 +755,7 @@ attention_keys(const Call &call, int64_t job)
         __syncthreads();
         bring_queries(0, from + N);
     }
-    const rows<half> to_k = call.dk(head), to_v = call.dv(head);
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const int row = own + row_of(2 * h);
-#pragma unroll
-        for (int j = 0; j < D / 8; j++)
-            if (call.wants_dk())
-                to_k.set(row, 8 * j + column_of(0), dk[j][2 * h] * call.slope(), dk[j][2 * h + 1] * call.slope());
-#pragma unroll
-        for (int j = 0; j < W / 8; j++)
-            if (call.wants_dv()) to_v.set(row, 8 * j + column_of(0), dv[j][2 * h], dv[j][2 * h + 1]);
-    }
+    const float slope[2] = {call.slope(), call.slope()}, one[2] = {1, 1};
+    if (call.wants_dk()) store_all<D>(call.dk(head), own, dk, slope);
+    if (call.wants_dv()) store_all<W>(call.dv(head), own, dv, one);
 }
