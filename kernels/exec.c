@@ -678,7 +678,7 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     TRY(run_ref(&k));
     TRY(run_way(e, in, out, r));
     TRY(settle(e, r));
-    for (int i = 0; i < e->nout && !r->find->at; i++) {
+    for (int i = 0; i < e->nout && !(r->find && r->find->at); i++) {
         struct view got = e->out[i];
         got.data = out[i];
         TRY(compare(e->call->op->name, e->name, i, &got, &v.out[i]));
@@ -735,13 +735,13 @@ exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, 
 
 /* Is nothing of it, whatever its addresses, computed by host code? */
 static bool
-launches(const struct exec *e)
+launches(const struct exec *e, bool finds)
 {
-    bool led = e->led && launches(e->led->exec) && launches(e->led->then);
+    bool led = e->led && launches(e->led->exec, finds) && launches(e->led->then, finds);
     bool group = e->group;
     for (int i = 0; group && i < e->group->n; i++)
-        group = e->group->member[i].launch || launches(e->group->member[i].exec);
-    bool looks = check_ref || check_nan || (e->launch && e->launch->finder) || (e->k.adds && !e->add);
+        group = e->group->member[i].launch || launches(e->group->member[i].exec, finds);
+    bool looks = check_ref || check_nan || (finds && e->launch && e->launch->finder) || (e->k.adds && !e->add);
     return (e->launch || led || group) && !looks;
 }
 
@@ -752,7 +752,7 @@ exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scra
     if (!s) return exec_on(e, in, out, scratch, 0, piece, find);
     struct stream_work w = {
         .run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece, .find = find};
-    w.launches = launches(e);
+    w.launches = launches(e, find);
     assert(e->nin + e->nout <= EXEC_ADDRESSES);
     return stream_enqueue(s, &w);
 }

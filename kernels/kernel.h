@@ -22,8 +22,9 @@ const struct view *exec_view(const struct exec *e, int i);
 const char *exec_variant(const struct exec *e); /* "dnnl", "ref", ... */
 /* Puts the work on a stream (s NULL: does it at once). in[i], out[i]: data of each view, in the order of the call (NULL
  * where absent); they and what they point to stay until the work is done. What fails there is the stream's trouble;
- * E_KERNEL. find: zeros; lies where device and host reach it, and stays. The thread that owns the stream; does not
- * block. With check_ref, runs the reference beside the variant and compares (RILLE_CHECK=ref). */
+ * E_KERNEL. find: zeros; lies where device and host reach it, and stays; NULL: it looks for nothing, since somebody
+ * did. The thread that owns the stream; does not block. With check_ref, runs the reference beside the variant and
+ * compares (RILLE_CHECK=ref). */
 struct stream;
 enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 }; /* operands of a call or a chain at most; with results, of a group */
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,

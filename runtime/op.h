@@ -135,7 +135,7 @@ struct kcall {
     int threads;          /* how many threads the kernel may use (oneDNN) */
     bool adds;            /* result 0, f32, is a sum over the pieces: those after the first are added to it */
     bool unread;          /* nothing of the run reads the results: they need not stay in caches */
-    struct finding *find; /* comes as zeros; operators that have say() write it */
+    struct finding *find; /* comes as zeros; operators that have say() write it; NULL: nobody wants to know */
 };
 
 /* A fast way to compute an operator. exec.c takes the first, in order, whose accepts() says yes. It sees strided

@@ -301,6 +301,7 @@ task_slots(struct slots *s, const struct task *t)
     SLOT(s, "task.narg", t->narg);
     SLOT(s, "task.nresult", t->nresult);
     SLOT(s, "task.updates", t->updates);
+    SLOT(s, "task.looks", t->looks);
     SLOT(s, "task.channel", t->channel);
     if (task_hop(t)) {
         SLOT(s, "task_move.stage", t->move.stage);

@@ -5,7 +5,8 @@
 static int
 begin(struct act *a)
 {
-    return exec_enqueue(a->task->exec, a->in, a->out, a->scratch, a->stream, (uint64_t)a->piece, &a->find);
+    struct finding *find = a->task->looks ? &a->find : NULL;
+    return exec_enqueue(a->task->exec, a->in, a->out, a->scratch, a->stream, (uint64_t)a->piece, find);
 }
 
 static int

@@ -164,6 +164,7 @@ struct task {
     uint8_t phase, turn; /* enum node_phase; of the tasks that are ready on a device the least goes first */
     uint8_t stream; /* enum stream_role: on which stream of its device its work is; 0 where that has one, or none */
     bool updates;   /* writes over a variable */
+    bool looks;     /* for data that it refuses: where no task before it has looked through the same */
     bool shown;     /* others than who comes behind it on its stream wait for its work */
     int32_t thread, device; /* index in plan->device */
     int32_t stage, lead;    /* virtual stage (stage.h); its place in a round */

@@ -281,6 +281,7 @@ value_compute(struct values *s, int32_t task)
     const struct prog_node *n = &p->program->node[t->node];
     if (n->accumulate || n->op->flags & (OP_MOVE | OP_VIEW))
         return proof_fail(s->v, task, "node %d computes nothing", (int)t->node);
+    TRY(proof_same(s->v, task, "whether it looks at its data", t->looks, s->v->checks[t->node]));
     TRY(next_position(s, task, t->node));
     TRY(value_at(s, task, n->layout[0]));
     TRY(value_rate(s, task, n->piece, 1));
@@ -304,6 +305,7 @@ value_sum(struct values *s, int32_t task)
     if (sum < 0 || t->chain || n->accumulate || n->nout != 1 || n->op->flags & (OP_MOVE | OP_VIEW) ||
         n->type[0].dtype != DT_F32 || g->node[sum].type[0].dtype != DT_F32 || n->layout[0] != g->node[sum].layout[0])
         return proof_fail(s->v, task, "node %d cannot add to a sum", (int)t->node);
+    TRY(proof_same(s->v, task, "whether it looks at its data", t->looks, s->v->checks[t->node]));
     TRY(next_position(s, task, t->node));
     TRY(next_position(s, task, sum));
     TRY(value_at(s, task, n->layout[0]));

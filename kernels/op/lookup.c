@@ -111,6 +111,7 @@ lookup_find(const struct kcall *k)
     struct allowed a = {0};
     struct walk walk;
     int64_t position = 0;
+    if (!k->find) return;
     k->call->op->allows(k, &a);
     if (a.after) begin_after(&a, &k->in[a.after - 1]);
     const struct view *x = &k->in[a.operand];
