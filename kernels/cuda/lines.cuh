@@ -118,7 +118,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0, in
                 listed = me;
                 nlisted = 0;
                 matching_all(
-                    count, key, [&](int64_t k) { return k >= me && k - me < RUN; },
+                    count, [&](int64_t j) { return key(j) >= me && key(j) - me < RUN; },
                     [&](int64_t j) {
                         if (nlisted < LIST && rank() == 0) list[nlisted] = (uint32_t)j;
                         nlisted++;
@@ -130,13 +130,13 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0, in
             if (nlisted <= LIST) return;
         }
         matching_all(
-            count, key, [&](int64_t k) { return k == me; }, f);
+            count, [&](int64_t j) { return key(j) == me; }, f);
     }
-    /* f(j), by all threads, for each j of 0..count-1, in order, of which is(key(j)); count is the same for all lines. */
-    template <class Key, class Is, class F> METHOD void matching_all(int64_t count, Key key, Is is, F f) const
+    /* f(j), by all threads, for each j of 0..count-1, in order, of which is(j); count is the same for all lines. */
+    template <class Is, class F> METHOD void matching_all(int64_t count, Is is, F f) const
     {
 #ifdef __CUDACC_RTC__
-        if constexpr (WIDTH == 256) return matching_words(count, key, is, f);
+        if constexpr (WIDTH == 256) return matching_words(count, is, f);
 #endif
         enum { DEEP = 4, FLAGS = WIDTH < 8 ? 1 : 8 }; /* a thread looks at so many j's before all meet */
         static_assert(GAP == 1, "flags of a line lie together");
@@ -145,7 +145,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0, in
             bool found = false;
             for (int d = 0; d < DEEP; d++) {
                 const int64_t j = base + d * WIDTH + rank();
-                const bool it = here && j < count && is(key(j));
+                const bool it = here && j < count && is(j);
                 all[d * blockDim.x + threadIdx.x] = it;
                 found |= it;
             }
@@ -237,23 +237,17 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0, in
 
   private:
 #ifdef __CUDACC_RTC__
-    /* matching_all of a block, whose warps tell each other by words. Keys are read before any is looked at. */
-    template <class Key, class Is, class F> METHOD void matching_words(int64_t count, Key key, Is is, F f) const
+    /* matching_all of a block, whose warps tell each other by words. */
+    template <class Is, class F> METHOD void matching_words(int64_t count, Is is, F f) const
     {
         enum { DEEP = 16, WARP = 32 };
         uint32_t *const word = (uint32_t *)room;
         for (int64_t base = 0; base < count; base += DEEP * WIDTH) {
             bool found = false;
-            int64_t k[DEEP];
 #pragma unroll
             for (int d = 0; d < DEEP; d++) {
                 const int64_t j = base + d * WIDTH + rank();
-                k[d] = key(j < count ? j : count - 1);
-            }
-#pragma unroll
-            for (int d = 0; d < DEEP; d++) {
-                const int64_t j = base + d * WIDTH + rank();
-                const bool it = here && j < count && is(k[d]);
+                const bool it = here && j < count && is(j);
                 const uint32_t all = __ballot_sync(0xffffffffu, it);
                 if (rank() % WARP == 0) word[(d * WIDTH + rank()) / WARP] = all;
                 found |= it;

@@ -251,10 +251,11 @@ add_reader(struct making *m, int k, const struct view *v)
     making_word(m, view_is_dense(v));
     str_addf(&m->head,
              "    METHOD %s x%d_nth(int64_t j) const\n    {\n"
-             "        int64_t at[8];\n        if (a.dense%d) return x%d_from(j);\n"
+             "        if (a.dense%d) return get<%s>(((const %s *)a.x%d.data)[j]);\n        int64_t at[8];\n"
              "        for (int d = %d; d >= 0; j /= a.x%d.dim[d--]) at[d] = j %% a.x%d.dim[d];\n"
              "        return x%d(at);\n    }\n",
-             type, k, k, k, v->ndim - 1, k, k, k);
+             making_compute(compute_of(d)), k, k, making_compute(compute_of(d)), making_memory(d), k, v->ndim - 1, k, k,
+             k);
     making_add_sizes(m, 'x', k, v->ndim);
 }
 
