@@ -15,9 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 64, LEAST = 3 /* launches that are worth a graph */ };
-/* Bytes of a tape; of the first of a run, during whose launches the GPU has nothing to do. */
-enum { MOST = 1 << 16, FIRST = 1 << 13 };
+enum { KEPT = 64, LEAST = 3 /* launches that are worth a graph */, MOST = 1 << 16 /* bytes of a tape */ };
 
 struct launch {
     size_t bytes; /* of this and what follows it, a multiple of 16 */
@@ -43,7 +41,7 @@ struct kept {
     bool refused; /* CUDA has no graph of it */
 };
 struct gathering {
-    bool on, begun; /* begun: it is not the first tape of its run */
+    bool on;
     struct tape tape;
     struct kept kept[KEPT];
     int nkept;
@@ -139,21 +137,15 @@ launch_gathered(struct gathering *g)
     return cuda_opened()->replay(k->tape.gpu, k->graph);
 }
 
-static int
-launch_all(struct gathering *g)
+int
+cuda_graph_launch(void)
 {
+    struct gathering *g = &own;
     if (g->tape.nlaunch == 0) return 0;
     const char *why = launch_gathered(g);
     g->tape.n = 0;
     g->tape.nlaunch = 0;
     return cuda_note(why);
-}
-
-int
-cuda_graph_launch(void)
-{
-    own.begun = false;
-    return launch_all(&own);
 }
 
 void
@@ -189,10 +181,7 @@ add(int gpu, size_t argument_bytes)
     struct tape *t = &g->tape;
     size_t bytes = (MAX(sizeof(struct launch), offsetof(struct launch, argument) + argument_bytes) + 15) / 16 * 16;
     if (!g->on || bytes > MOST) return NULL;
-    if (t->nlaunch && (t->gpu != gpu || t->n + bytes > (g->begun ? MOST : FIRST))) {
-        g->begun = true;
-        if (launch_all(g)) return NULL;
-    }
+    if (t->nlaunch && (t->gpu != gpu || t->n + bytes > MOST) && cuda_graph_launch()) return NULL;
     GROW(t->bytes, t->n + bytes, t->capacity);
     struct launch *l = memset(t->bytes + t->n, 0, bytes);
     l->bytes = bytes;
