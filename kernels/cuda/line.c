@@ -370,16 +370,23 @@ is_halves(const struct kcall *k)
 }
 
 enum { WARP = 32 };
-enum { HOLDS = 32 }; /* elements of a line that a thread keeps, at most */
-
-/* Threads for a line of so many elements: few are worth one, and of few lines each has a block. held: they keep it. */
+/* Elements of a line that a thread keeps, at most: an array of 128 bytes and more is no longer kept in registers, as
+ * the compiler's report tells ("stack frame"). */
 static int
-width_of(int64_t length, int64_t count, bool held)
+most_held(const struct kcall *k)
+{
+    return line_type(k) == COMP_F64 ? 14 : 28;
+}
+
+/* Threads for a line of so many elements: few are worth one, and of few lines each has a block. holds: so many of them
+ * each thread keeps at most; 0: none. */
+static int
+width_of(int64_t length, int64_t count, int holds)
 {
     enum { FEW = 8, MOST = 512, MANY = 1024, LONG = 2048 };
-    bool near = length <= MOST ? count >= CUDA_BLOCK : length <= (held ? CUDA_BLOCK * HOLDS : LONG) && count >= MANY;
+    bool near = length <= MOST ? count >= CUDA_BLOCK : length <= (holds ? CUDA_BLOCK * holds : LONG) && count >= MANY;
     int width = length <= FEW ? 1 : near ? WARP : CUDA_BLOCK;
-    while (held && near && width > 1 && width * HOLDS < length) width *= 2;
+    while (holds && near && width > 1 && width * holds < length) width *= 2;
     return width;
 }
 
@@ -516,7 +523,8 @@ run_of(int64_t count)
 static void
 share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
 {
-    bool across = !p->joins && is_across(k, p->pass, l), holds = says(p, "held(");
+    bool across = !p->joins && is_across(k, p->pass, l);
+    int holds = says(p, "held(") ? most_held(k) : 0;
     p->lanes = across && p->pass->lanes ? at_once(k, l, p->pass->writes, 0, false) : 1;
     p->parts = p->pass->parted ? parts_of(l, across, p->lanes) : 1;
     p->pack = !across && says(p, "(element ") ? at_once(k, l, p->pass->writes, 1, true) : 1;
@@ -524,14 +532,14 @@ share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
     if (across || (p->joins && p->joins <= CUDA_BLOCK && l->count >= ACROSS))
         p->gap = p->lanes > 1 ? ACROSS_LANES : ACROSS, p->width = CUDA_BLOCK / p->gap;
     else if (p->joins)
-        p->gap = 1, p->width = width_of(p->joins, l->count, false);
+        p->gap = 1, p->width = width_of(p->joins, l->count, 0);
     else if (k->call->op->by_position)
         p->gap = 1, p->width = positions_width(l->length);
     else
-        p->gap = 1, p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count, holds && p->pack > 1);
+        p->gap = 1, p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count, p->pack > 1 ? holds : 0);
     p->run = says(p, "matching(") && p->width == CUDA_BLOCK ? run_of(l->count) : 1;
     int64_t each = (l->length + (int64_t)p->width * p->pack - 1) / ((int64_t)p->width * p->pack) * p->pack;
-    p->held = holds && p->pack > 1 && p->parts == 1 && each <= HOLDS ? (int)each : 0;
+    p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
 /* The struct of a body, whose operands and results add_lines declares; begin_lines leaves it open. */
