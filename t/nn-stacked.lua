@@ -168,6 +168,7 @@ tap.group("attention", function()
     change(m)
     tap.is(products(m), 4, name .. ": stays apart")
   end
+  tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "nn.Linear", "an input of another width is a layer's to refuse")
 end)
 
 -- q_proj is called in a way of its own, so that all three stay apart.

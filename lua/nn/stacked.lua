@@ -22,10 +22,12 @@ local function alike(a, b)
   return a.dtype == "f32" and b.dtype == "f32" and equal_shapes(a, b) and layout.equal(a, b)
 end
 
--- A planner could not cut by rows what is stacked before it knows over how many ranks.
+-- A planner could not cut by rows what is stacked before it knows over how many ranks. An input of another width a layer
+-- refuses in its own words.
 local function fits(x, layers, dtype)
   local first = layers[1]
   if not dtype or select(2, rille._tracing()) or x.dtype ~= "f32" and x.dtype ~= dtype then return false end
+  if x.shape[3] ~= first.weight.shape[2] then return false end
   for _, m in ipairs(layers) do
     if getmetatable(m) ~= Linear or not m:__is_plain() then return false end
     if not alike(m.weight, first.weight) or not alike(m.bias, first.bias) then return false end
