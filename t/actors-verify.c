@@ -609,9 +609,8 @@ static struct plan *
 reconvergent(struct rille_session *s, int32_t lag, int *status)
 {
     struct maker m = {.s = s, .n = 4};
-    int32_t one = 1, zero = 0;
     const struct place *p;
-    assert(place_new(s->atlas, DEV_CPU, 1, &one, &zero, &p) == 0);
+    assert(place_new(s->atlas, DEV_CPU, 1, (int32_t[]){1}, (int32_t[]){0}, &p) == 0);
     const struct layout *l = layout_broadcast(s->atlas, p);
     struct val *x = leaf(&m, l), *sum, *plan_root;
     struct val *h = call(&m, "mul", 2, (struct val *[]){x, build_number(s, false, 2, 0)});
@@ -663,9 +662,8 @@ static int
 recomputed(struct rille_session *s, const struct twice *c)
 {
     struct maker m = {.s = s, .n = 4};
-    int32_t one = 1, zero = 0;
     const struct place *p;
-    assert(place_new(s->atlas, DEV_CPU, 1, &one, &zero, &p) == 0);
+    assert(place_new(s->atlas, DEV_CPU, 1, (int32_t[]){1}, (int32_t[]){0}, &p) == 0);
     const struct layout *l = layout_broadcast(s->atlas, p);
     struct val *x[2] = {leaf(&m, l), leaf(&m, l)}, *made[2], *sum;
     for (int i = 0; i < 2; i++) made[i] = call(&m, c->op[i], 1, &x[c->operand[i]]);
