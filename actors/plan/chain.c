@@ -99,7 +99,7 @@ chain_task(struct lower *l, struct plan_chain *c, const char *name, struct pval 
     const struct prog_node *last = &l->program->node[node];
     const struct layout *out = last->layout[0];
     struct draft *d = draft_new(l, &kind_compute, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
-    d->checks = d->task.looks = l->checks[node];
+    d->task.looks = l->checks[node];
     d->task.name = name;
     d->task.chain = c;
     draft_args(l, id, c->nin);

@@ -57,7 +57,7 @@ guard_node(struct lower *l, int32_t node)
     int n = gate_ends(node, l->plan->memories, l->plan->nmemory, own_memory(l->plan), l->program->pieces, end);
     l->gated = stop;
     for (int32_t i = first; i < stop; i++)
-        if (l->draft[i].checks) at = &l->plan->device[l->draft[i].task.device];
+        if (l->draft[i].task.looks) at = &l->plan->device[l->draft[i].task.device];
     for (; nbefore < n && end[nbefore].name.hop == 0 && !end[nbefore].sends; nbefore++) {
         before[nbefore] = gate_task(l, at);
         channel_add(l, before[nbefore], &end[nbefore]);
@@ -65,7 +65,7 @@ guard_node(struct lower *l, int32_t node)
     l->gate = gate_task(l, at);
     if (last >= 0) order_edge(l, last, l->gate);
     for (int32_t i = first; i < stop; i++)
-        if (l->draft[i].checks) order_edge(l, i, l->gate);
+        if (l->draft[i].task.looks) order_edge(l, i, l->gate);
     for (int32_t i = 0; i < nbefore; i++) order_edge(l, before[i], l->gate);
     join_gate(l, at, end + nbefore, n - nbefore);
     return 0;

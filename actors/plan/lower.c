@@ -129,7 +129,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     bool adds = c->to != c->node;
     struct draft *d = draft_new(l, adds ? &kind_sum : &kind_compute, c->node, out->place->kind, out->place->rank[pos],
                                 pos, n->piece, &id);
-    d->checks = d->task.looks = l->checks[c->node];
+    d->task.looks = l->checks[c->node];
     draft_args(l, id, n->nin);
     for (int i = 0; i < n->nin; i++) {
         if (c->in[i]) {

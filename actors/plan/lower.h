@@ -47,7 +47,7 @@ struct draft {
     struct out_port *out; /* results, then one of order, those of credits, if there are such */
     int32_t nout, out_capacity;
     int32_t control; /* index of the output of order, -1 */
-    bool piece, checks, gate;
+    bool piece, gate;
 };
 
 struct lower {

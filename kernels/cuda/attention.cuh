@@ -208,7 +208,7 @@ tile_bring(T (*tile)[PITCH], const rows<T> &x, int first)
         }
         return;
     }
-    if (EVEN && first + N <= x.count && x.size == WIDE) {
+    if (EVEN && x.template has<N, WIDE>(first)) {
         const int r = threadIdx.x / UNITS, c = threadIdx.x % UNITS * UNIT;
         const T *from = x.data + (first + r) * x.stride + c;
         T *const to = &tile[r][column_in<PITCH>(r, c)];
@@ -256,8 +256,8 @@ tile_clean(T (*tile)[PITCH])
     struct __align__(16) unit { T of[UNIT]; };
     bool any = false;
     for (int u = threadIdx.x; u < N * WIDE / UNIT; u += 32 * WARPS) {
-        unit *const at =
-            (unit *)&tile[u / (WIDE / UNIT)][u % (WIDE / UNIT) * UNIT]; /* in whatever order a row has them */
+        /* In whatever order a row has them. */
+        unit *const at = (unit *)&tile[u / (WIDE / UNIT)][u % (WIDE / UNIT) * UNIT];
         unit x = *at;
         bool odd = false;
 #pragma unroll
