@@ -5,7 +5,7 @@ local rille = require "rille"
 local tap = dofile("t/tap.lua")
 
 local seed <const> = tonumber(os.getenv("SEED"))
-local P <const>, DRAWS <const> = rille.placement("cpu", {0, 1, 2, 3}), 400
+local P <const>, DRAWS <const> = rille.placement("cpu", {0, 1, 2, 3}), os.getenv("RILLE_LONG") and 1000 or 160
 local function one_of(list) return list[math.random(#list)] end
 local layouts = {"S(0)", "S(1)", "B"}
 local readers = {

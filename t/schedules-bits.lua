@@ -77,8 +77,10 @@ for _, name in ipairs(names) do
     local list = {table.unpack(schedules)}
     if name == "round" then list[#list + 1] = "interleaved" end
     if name == "there and back" then list[#list + 1], list[#list + 2], list[#list + 3] = "zb-v", "v-half", "v-min" end
-    for _, schedule in ipairs(list) do
-      for _, how in ipairs{{}, {recompute = true}, {offload = aside}, schedule.memory and {recompute = "auto"} or nil} do
+    for i, schedule in ipairs(list) do
+      local ways = {{}, {recompute = true}, {offload = aside}, schedule.memory and {recompute = "auto"} or nil}
+      if not os.getenv("RILLE_LONG") then ways = {ways[1], ways[2 + (i + #name) % (#ways - 1)]} end
+      for _, how in ipairs(ways) do
         local text = schedule_name(schedule)
         local good, got = pcall(trained, net, cpu, {micro_batches = PIECES, schedule = schedule, recompute = how.recompute, offload = how.offload})
         local small = not good and type(schedule) == "table" and tostring(got):find("the least is")
@@ -89,7 +91,7 @@ for _, name in ipairs(names) do
         end
       end
     end
-    tap.ok(tried >= 3 * #list - 6, "nearly all were tried", tried)
+    tap.ok(tried >= 2 * #list - 6, "nearly all were tried", tried)
   end)
 end
 
