@@ -10,11 +10,12 @@ local SHAPES = {{1}, {0}, {7}, {3, 5}, {2, 3, 4}, {64, 33}, {}, {0, 4}, {257}, {
 for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
--- What updates read and write beside lr and what else is a number. slots: tensors that are kept.
+-- What updates read and write beside lr and what else is a number. slots: tensors that are kept; -1: one that is absent.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},
   {"sgd", 1, {momentum = 0.9, weight_decay = 0.01}, function(lr) return lr end},
+  {"sgd", -1, {weight_decay = 0.01}, function(lr) return lr end},
 }
 
 -- Variables of these shapes with their state and gradients, the same at each call.
@@ -23,7 +24,7 @@ local function variables(shapes, dtype, slots, how)
   rille.manual_seed(7)
   for i, shape in ipairs(shapes) do
     local own, into = {}, {dtype = dtype, placement = how.placement, sbp = #shape > 0 and how.sbp(i) or "B"}
-    for k = 1, slots + 2 do own[k] = rille.rand(shape, into) end
+    for k = 1, math.abs(slots) + 2 do own[k] = rille.rand(shape, into) end
     all[i] = own
   end
   return all
@@ -37,10 +38,11 @@ local function train(kind, all, together, scale)
   for i, list in ipairs(together) do
     steps[i] = rille.graph(function(lr, t)
       for _, k in ipairs(list) do
-        local v, args = all[k], {}
-        for s = 1, slots + 2 do args[s] = type(v[s]) == "function" and v[s]() or v[s] end
-        for _, n in ipairs{numbers(lr, t)} do args[#args + 1] = n end
-        if scale then args[#args + 1] = scale end
+        local v, args, n = all[k], {}, math.abs(slots) + 2
+        for s = 1, n do args[s] = type(v[s]) == "function" and v[s]() or v[s] end
+        if slots < 0 then args[2] = nil end
+        for _, number in ipairs{numbers(lr, t)} do n = n + 1; args[n] = number end
+        if scale then args[n + 1] = scale end
         rille._update(name, args, attrs)
       end
     end)

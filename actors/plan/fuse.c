@@ -386,7 +386,7 @@ reads_written(const struct program *p, const struct prog_node *y, int32_t x)
         if (r.kind == REF_NODE && r.index == x) return true;
         for (int i = 0; i < p->node[x].op->ninplace && i < p->node[x].nin; i++) {
             struct ref over = behind(p, p->node[x].in[i]);
-            if (r.kind == over.kind && r.index == over.index && r.out == over.out) return true;
+            if (r.kind == over.kind && r.kind != REF_NONE && r.index == over.index && r.out == over.out) return true;
         }
     }
     return false;
