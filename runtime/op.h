@@ -183,15 +183,15 @@ struct eltwise {
 /* A pass over lines, for machines that compile texts: of operand 0 (of == 0) or of result of - 1, along the dimensions
  * that dims says (NULL: those of the record's line, of a result the last). It keeps so many numbers of each of its
  * lines for the pass after it. parted: a line may be cut, and what the body computes of each part is joined by the pass
- * after it. lanes: the body holds as well of numbers of several lines that lie side by side. The last pass of a list
- * has no body. */
+ * after it. lanes: the body holds as well of numbers of several lines that lie side by side. copies: it gives result 0
+ * what operand 0 has, and is left out where they are one memory. The last pass of a list has no body. */
 struct line_pass {
     const char *body;
     int of;
     void (*dims)(const struct call *c, bool *gone);
     uint32_t writes; /* bit i: result i */
     int keeps;
-    bool parted, lanes;
+    bool parted, lanes, copies;
 };
 
 /* ---- the record ---- */

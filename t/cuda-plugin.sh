@@ -259,6 +259,24 @@ shown='local x = (rille.arange(48) % 7 - 3):to("f32"):reshape({6, 8}):to_global{
 "$rille" -d cpu:1 -e "KIND = 'cpu' $shown" >"$dir/shown"
 ok "a product that others read too is not written over by what follows" prints "" "$(cat "$dir/shown")" "KIND = 'cuda' $shown" cuda:0
 
+# A table that is looked up and multiplied by: one of its gradients is added where the product left the other.
+tied='local at = {placement = rille.placement(KIND, {0}), sbp = "B"}
+  rille.manual_seed(5)
+  local w = rille.randint(-2, 3, {12, 8}):to("f32"):to_global(at):detach():requires_grad_()
+  local ids, g = rille.randint(0, 12, {4, 6}):to_global(at), rille.randint(-2, 3, {4, 6, 12}):to("f32"):to_global(at)
+  local opt = rille.optim.SGD({w}, {lr = 1})
+  local step = rille.graph(function(i, h)
+    local loss = (rille.embedding(i, w):matmul(w:transpose(0, 1)) * h):sum()
+    loss:backward() opt:step() opt:zero_grad()
+    return loss
+  end)
+  step(ids, g):item()
+  print((w * rille.arange(96):reshape({12, 8}):to("f32"):to_global(at)):sum():item(), w:max():item(),
+    tostring(step:plan()):find("contract+index_add_to", 1, true) ~= nil)'
+rm -f "$dir/told"
+FAKE_CUDA_LOG=$dir/told ok "entries are added where a library left its product" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $tied")" "KIND = 'cuda' $tied" cuda:0
+is "by one kernel: nothing is copied" "$(grep -c '^kernel .*index_add_to' "$dir/told")" 1
+
 # ---- convolutions by cuDNN
 
 convolving="IMAGES = true $training"

@@ -66,8 +66,7 @@ static bool
 follows(const struct prog_node *n)
 {
     unsigned flags = device_kind(n->layout[0]->place->kind)->flags;
-    return n->op->flags & OP_FOLLOWS && n->nout == 1 && !n->accumulate && !n->piece && flags & FUSES &&
-           !(flags & COMPILES);
+    return n->op->flags & OP_FOLLOWS && n->nout == 1 && !n->accumulate && !n->piece && flags & FUSES;
 }
 
 /* ---- who reads a node ---- */

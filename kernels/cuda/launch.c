@@ -100,7 +100,7 @@ run_passes(const struct cuda_launch *l, int device, void *const *in, void *const
 {
     uint64_t word[MOST_BYTES / sizeof(uint64_t)];
     for (; l; l = l->then) {
-        if (l->source.blocks == 0) continue;
+        if (l->source.blocks == 0 || (l->source.copies && in[0] == out[0])) continue;
         cuda_source_fill(&l->source, l->nin, in, out, scratch, piece, word);
         TRY(cuda_kernel_run(l->kernel, device, l->source.blocks, l->source.parts.threads, word,
                             (size_t)l->source.nword * sizeof *word));

@@ -8,6 +8,7 @@
 #include "sbp/rule.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Along which dimensions of operand 0, or of a result, lines lie. */
@@ -484,6 +485,16 @@ says(const struct passing *p, const char *word)
     return strstr(p->pass->body, word) != NULL;
 }
 
+/* An operand by positions. */
+static void
+add_positioned(struct making *m, const struct kcall *k, const struct passing *p, int i)
+{
+    char nth[24];
+    snprintf(nth, sizeof nth, "x%d_nth(", i);
+    making_add_operand(m, k, i);
+    if (i < k->call->nin && says(p, nth)) making_add_nth(m, i, &k->in[i]);
+}
+
 /* Declares operands and results as a pass reads and writes them. False: some do not lie along its lines. */
 static bool
 add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
@@ -492,7 +503,7 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, con
     bool can = true;
     for (int i = 0; i < MAX(c->nin, op_noperand(c->op)) && can; i++) {
         if (c->op->by_position >> i & 1)
-            making_add_operand(m, k, i);
+            add_positioned(m, k, p, i);
         else if (i >= c->nin || k->in[i].dtype == DT_NONE)
             str_addf(&m->head, "    METHOD real x%d(int64_t = 0) const { return 0; }\n", i);
         else if (c->in[i].weak)
@@ -509,14 +520,14 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, con
 /* Columns of threads of a block that takes lines side by side, one at once or several. */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* How many lines a block meets one after the other, so that there are blocks enough. */
-static int
-run_of(int64_t count)
+/* Blocks of a pass whose lines keys name, which all look through all keys: a power of two. */
+static int64_t
+naming_blocks(int64_t count)
 {
-    enum { BLOCKS = 1 << 10, MOST_RUN = 16 };
-    int run = 1;
-    while (run < MOST_RUN && count / run > BLOCKS) run *= 2;
-    return run;
+    enum { MOST_BLOCKS = 1 << 10 };
+    int64_t blocks = 1;
+    while (blocks < MOST_BLOCKS && blocks < count) blocks *= 2;
+    return blocks;
 }
 
 /* How a pass's lines are shared out. */
@@ -537,7 +548,8 @@ share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
         p->gap = 1, p->width = positions_width(l->length);
     else
         p->gap = 1, p->width = p->parts > 1 ? CUDA_BLOCK : width_of(l->length, l->count, p->pack > 1 ? holds : 0);
-    p->run = says(p, "matching(") && p->width == CUDA_BLOCK ? run_of(l->count) : 1;
+    p->named = says(p, "each_named(");
+    if (p->named) p->width = MAX(p->width, WARP);
     int64_t each = (l->length + (int64_t)p->width * p->pack - 1) / ((int64_t)p->width * p->pack) * p->pack;
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
@@ -554,18 +566,14 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
         str_add(&m->member, "    int64_t total;\n");
         making_word(m, (uint64_t)l->total);
     }
-    str_addf(
-        &m->head,
-        "struct lines : team<WIDTH, GAP, %d, PACK, HELD, RUN> {\n    const args &a;\n    int64_t line, part, from;\n"
-        "    typedef %s real;\n    typedef %s wide;\n    typedef splitting<real>::type fine;\n"
-        "    enum { PARTS = %d };\n"
-        "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0)\n    {\n"
-        "        room = room_;\n    }\n",
-        is_halves(k), line_type(k) == COMP_F32 ? "float" : "double", line_type(k) == COMP_I64 ? "int64_t" : "double",
-        p->parts);
-    str_addf(&m->head, "    METHOD bool in_place() const { return %s; }\n",
-             k->call->op->ninplace && p->pass->writes & 1 && view_numel(&k->out[0]) > 0 ? "a.x0.data == a.y0.data"
-                                                                                        : "false");
+    str_addf(&m->head,
+             "struct lines : team<WIDTH, GAP, %d, PACK, HELD> {\n    const args &a;\n    int64_t line, part, from;\n"
+             "    typedef %s real;\n    typedef %s wide;\n    typedef splitting<real>::type fine;\n"
+             "    enum { PARTS = %d };\n"
+             "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0)\n    {\n"
+             "        room = room_;\n    }\n",
+             is_halves(k), line_type(k) == COMP_F32 ? "float" : "double",
+             line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
     making_add_names(&m->head, k->call->op);
     if (k->call->op->by_position) add_where(m, l, p->pass->of > 0);
     add_kept(m, p);
@@ -588,20 +596,33 @@ add_whole(struct str *s, const struct kcall *k, const struct lines_on *l, const 
     }
 }
 
+/* A block has all its lines at once: there are a power of two of blocks. */
+static void
+add_named(struct making *m)
+{
+    str_add(
+        &m->head,
+        "    l.here = true;\n    l.n = a.length;\n    l.mine = {block, (a.lines - block + blocks - 1) / blocks, 0};\n"
+        "    while (1 << l.mine.shift < blocks) l.mine.shift++;\n    MUST(1 << l.mine.shift == blocks);\n"
+        "    l.of(&c);\n}\n");
+}
+
 /* Each team takes a line, or a part of one, after the other; or as many side by side as it has lanes. */
 static void
 add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
     str_addf(&m->head,
              "DEVICE void\ngo(const args &a, int64_t block, int64_t blocks, double *room)\n{\n"
-             "    enum { TEAMS = %d / WIDTH };\n    lines l(a, room);\n"
-             "    const int64_t count = a.lines / LANES, jobs = a.jobs / LANES;\n",
+             "    enum { TEAMS = %d / WIDTH };\n    lines l(a, room);\n",
              CUDA_BLOCK);
     making_add_call(&m->head, "c", k->call);
+    if (p->named) {
+        add_named(m);
+        return;
+    }
     str_addf(&m->head,
-             "    const int64_t run = TEAMS * RUN;\n"
-             "    for (int64_t first = block * run; first < jobs; first += blocks * run)\n"
-             "    for (int64_t base = first; base < first + run && base < jobs; base += TEAMS) {\n"
+             "    const int64_t count = a.lines / LANES, jobs = a.jobs / LANES;\n"
+             "    for (int64_t base = block * TEAMS; base < jobs; base += blocks * TEAMS) {\n"
              "        const int64_t job = base + threadIdx.x %s;\n        l.here = job < jobs;\n"
              "        l.line = !l.here ? 0 : %s * LANES;\n",
              p->gap > 1 ? "% TEAMS" : "/ WIDTH", p->parts > 1 ? "job % count" : "job");
@@ -622,10 +643,9 @@ static void
 add_way(struct making *m, bool several, const struct passing *p, const char *text)
 {
     int gap = p->lanes > 1 && !several ? ACROSS : p->gap, width = gap == p->gap ? p->width : CUDA_BLOCK / gap;
-    str_addf(&m->head,
-             "namespace %s {\nenum { WIDTH = %d, GAP = %d, PACK = %d, HELD = %d, LANES = %d, RUN = %d };\n%s}\n",
+    str_addf(&m->head, "namespace %s {\nenum { WIDTH = %d, GAP = %d, PACK = %d, HELD = %d, LANES = %d };\n%s}\n",
              several ? "several" : "single", width, gap, several ? p->pack : 1, several ? p->held : 0,
-             several ? p->lanes : 1, p->run, text);
+             several ? p->lanes : 1, text);
 }
 
 /* Memory may not begin where packs must: then each element goes by itself. */
@@ -635,8 +655,11 @@ add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, co
     struct str whole = {0};
     int n = MAX(p->pack, p->lanes);
     add_way(m, false, p, text);
-    str_addf(&m->body, "    __shared__ double room[%d];\n",
-             MAX(CUDA_BLOCK * (p->run > 1 ? 2 : 1), p->lanes > 1 ? CUDA_BLOCK / WARP * ACROSS_LANES * n : 0));
+    int lanes = p->lanes > 1 ? CUDA_BLOCK / WARP * ACROSS_LANES * n : 0;
+    if (p->named)
+        str_add(&m->body, "    __shared__ double room[sizeof(listing) / sizeof(double)];\n");
+    else
+        str_addf(&m->body, "    __shared__ double room[%d];\n", MAX(CUDA_BLOCK, lanes));
     if (n > 1) {
         add_way(m, true, p, text);
         add_whole(&whole, k, l, p);
@@ -665,6 +688,7 @@ crowd_of(const struct kcall *k, const struct passing *p)
     int kept = 0;
     for (const char *at = p->pass->body; (at = strstr(at, "held(")); at++) kept += p->held;
     if (p->lanes > 1) return 3; /* who read memory and no more */
+    if (p->named) return 4;     /* and who waits for one line after the other: else it takes 105 registers */
     if (kept == 0 || line_type(k) != COMP_F32) return 1;
     if (reads_more(p->after)) return 2;
     return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;
@@ -691,6 +715,7 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     split_dims(a, k, p->pass, &l);
     share_out(k, &l, p);
     s->parts.crowd = crowd_of(k, p);
+    s->copies = p->pass->copies;
     if (f) {
         TRY(take_after(k, p, &l));
         making_add_chain(&m, f->lead, f->nstep, f->step, &f->ends);
@@ -710,7 +735,8 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     str_free(&text);
     int64_t jobs = l.count * p->parts;
     s->scratch_bytes = (size_t)(jobs * p->keeps) * sizeof(uint64_t);
-    int status = making_finish(&m, "line", (jobs / p->lanes + p->run - 1) / p->run * p->width);
+    int64_t threads = p->named ? naming_blocks(l.count) * CUDA_BLOCK : jobs / p->lanes * p->width;
+    int status = making_finish(&m, "line", jobs > 0 ? threads : 0);
     return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);
 }
 

@@ -45,7 +45,7 @@ struct passing {
     int width, gap;            /* threads of a team, and how far apart these are */
     int pack, held;            /* elements that a thread takes at once, and keeps of a line; 1 and 0: neither */
     int lanes;                 /* lines that a thread takes at once, of those that lie side by side; 1: one */
-    int run;                   /* lines that a team meets one after the other, where it looks for keys; else 1 */
+    bool named;                /* keys name its lines: a block has several at once, and looks for their names */
     int keeps, kept;           /* numbers of a line, or of a part, of this pass; of the one whose numbers it reads */
     int64_t keep_at, kept_at;  /* bytes into the scratch */
     int joins;                 /* parts of the lines of the pass before, which this one joins; 0: it had none */

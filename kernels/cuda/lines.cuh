@@ -16,19 +16,46 @@ operator+(int64_t from, packed<PACK> i) /* where a pack begins at `from` */
     return i;
 }
 
+DEVICE int
+bits_in(uint32_t x)
+{
+#ifdef __CUDACC_RTC__
+    return __popc(x);
+#else
+    return __builtin_popcount(x);
+#endif
+}
+
+/* The lines of a block where keys name lines, one a turn: first, first + (1 << shift), ... Those that many keys name
+ * are often neighbours, and so lie in several blocks. */
+struct every {
+    int64_t first, count;
+    int shift;
+};
+/* What names some of them: the turn of a line, and the place of its key, as one number. Each warp finds, in order, what
+ * is in its part of the keys; then all of it is put in order. */
+struct listing {
+    enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* bits of a place */ };
+    uint64_t found[WARPS][EACH];
+    int nfound[WARPS]; /* more than EACH: the others are left out */
+    int n;             /* of all; -1: some were left out */
+    int turn[ALL], alike[ALL]; /* alike: how many have its turn */
+    int64_t value[ALL];        /* what the place is worth */
+    bool flag[WARPS * WARP];
+};
+
 /* WIDTH threads that share a line of n elements, GAP apart: neighbours, or, where lines lie side by side in memory,
  * those of a column, so that neighbours read what lies together. HALVES: it is of halves, of which floats hold four and
  * their sum. PACK: a thread takes so many elements at once, of which n is a multiple. HELD: a line has so many for a
- * thread at most, which keeps them in registers; 0: it may have more. RUN: it meets so many lines in a row. All threads
- * of a block do the same steps, also those that have no line: theirs has none, so that barriers are met by all. */
-template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0, int RUN = 1> struct team {
+ * thread at most, which keeps them in registers; 0: it may have more. All threads of a block do the same steps, also
+ * those that have no line: theirs has none, so that barriers are met by all. */
+template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> struct team {
     typedef packed<PACK> element;
     int64_t n;
     bool here; /* there is a line */
-    double *room; /* 256, of the block; of a RUN of lines 256 more: */
-    int64_t listed = INT64_MAX, nlisted = 0; /* the LIST of those whose keys are `listed` or behind it */
+    double *room; /* 256, of the block; where keys name lines, its listing, */
+    every mine;   /* and all its lines */
 
-    enum { LIST = 512 };
     enum { THREADS = WIDTH, NEAR = GAP > 1 ? 1 : WIDTH < 32 ? WIDTH : 32, FAR = WIDTH / NEAR };
     static METHOD int64_t rank() { return threadIdx.x / GAP % WIDTH; }
     /* The place among the block's threads of the one that has rank r. */
@@ -107,57 +134,23 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0, in
     {
         if (here && rank() == 0) f();
     }
-    /* f(j), by all threads, for each j of 0..count-1 whose key(j) is `me`, in order. A block that meets RUN lines one
-     * after the other, whose `me` follow one another, looks for the keys of all of them at once. */
-    template <class Key, class F> METHOD void matching(int64_t count, int64_t me, Key key, F f)
+    /* For each line of the block that keys name, by one team: begin(line), add(value(j)) for each j of 0..count-1 whose
+     * key(j) is that line, in order, and end(). The block lists what names as many of its lines as the listing has room
+     * for; what names one line alone and is more than that, by and by. */
+    template <class Key, class Value, class Begin, class Add, class End>
+    METHOD void each_named(int64_t count, Key key, Value value, Begin begin, Add add, End end)
     {
-        if constexpr (RUN > 1) {
-            static_assert(WIDTH == 256, "a block has one list");
-            uint32_t *const list = (uint32_t *)(room + 256);
-            if (me < listed || me - listed >= RUN) {
-                listed = me;
-                nlisted = 0;
-                matching_all(
-                    count, [&](int64_t j) { return key(j) >= me && key(j) - me < RUN; },
-                    [&](int64_t j) {
-                        if (nlisted < LIST && rank() == 0) list[nlisted] = (uint32_t)j;
-                        nlisted++;
-                    });
-                __syncthreads();
-            }
-            for (int64_t k = 0; k < nlisted && nlisted <= LIST; k++)
-                if (key(list[k]) == me) f((int64_t)list[k]);
-            if (nlisted <= LIST) return;
-        }
-        matching_all(
-            count, [&](int64_t j) { return key(j) == me; }, f);
-    }
-    /* f(j), by all threads, for each j of 0..count-1, in order, of which is(j); count is the same for all lines. */
-    template <class Is, class F> METHOD void matching_all(int64_t count, Is is, F f) const
-    {
-#ifdef __CUDACC_RTC__
-        if constexpr (WIDTH == 256) return matching_words(count, is, f);
-#endif
-        enum { DEEP = 4, FLAGS = WIDTH < 8 ? 1 : 8 }; /* a thread looks at so many j's before all meet */
-        static_assert(GAP == 1, "flags of a line lie together");
-        uint8_t *const all = (uint8_t *)room, *const mine = all + (threadIdx.x - rank());
-        for (int64_t base = 0; base < count; base += DEEP * WIDTH) {
-            bool found = false;
-            for (int d = 0; d < DEEP; d++) {
-                const int64_t j = base + d * WIDTH + rank();
-                const bool it = here && j < count && is(j);
-                all[d * blockDim.x + threadIdx.x] = it;
-                found |= it;
-            }
-            if (!__syncthreads_or(found)) continue;
-            for (int d = 0; d < DEEP; d++)
-                for (int r = 0; r < WIDTH; r += FLAGS) {
-                    const uint8_t *const flag = mine + d * blockDim.x + r;
-                    if (FLAGS == 8 && *(const uint64_t *)flag == 0) continue;
-                    for (int e = 0; e < FLAGS; e++)
-                        if (flag[e]) f(base + d * WIDTH + r + e);
-                }
-            __syncthreads();
+        const int64_t MOST = (int64_t)1 << (64 - listing::PLACE); /* lines that are listed at once */
+        int64_t most = MOST;
+        for (int64_t turn = 0, turns; turn < mine.count; turn += turns) {
+            turns = least::join(most, mine.count - turn);
+            while (!list(0, count, turn, turns, key, value) && turns > 1) most = turns /= 2;
+            const int listed = ((listing *)room)->n;
+            if (listed < 0)
+                one_named(count, turn, key, value, begin, add, end);
+            else
+                each_listed(turn, begin, add, end);
+            if (listed < listing::ALL / 4) most = least::join(2 * most, MOST);
         }
     }
     /* Each of count values f(j), which is the same for all lines, told to all threads in order: to(j, value). */
@@ -236,29 +229,125 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0, in
     }
 
   private:
-#ifdef __CUDACC_RTC__
-    /* matching_all of a block, whose warps tell each other by words. */
-    template <class Is, class F> METHOD void matching_words(int64_t count, Is is, F f) const
+    METHOD int64_t line_of(int64_t turn) const { return mine.first + (turn << mine.shift); }
+    /* Which threads of the warp say so, a bit each. */
+    METHOD uint32_t ballot(bool is) const
     {
-        enum { DEEP = 16, WARP = 32 };
-        uint32_t *const word = (uint32_t *)room;
-        for (int64_t base = 0; base < count; base += DEEP * WIDTH) {
-            bool found = false;
+#ifdef __CUDACC_RTC__
+        return __ballot_sync(0xffffffffu, is);
+#else
+        bool *const flag = ((listing *)room)->flag;
+        uint32_t all = 0;
+        flag[threadIdx.x] = is;
+        __syncthreads();
+        for (int i = 0; i < listing::WARP; i++) all |= (uint32_t)flag[threadIdx.x / 32 * 32 + i] << i;
+        __syncthreads();
+        return all;
+#endif
+    }
+    /* Each warp: its part of from..to-1 that names some of `turns` lines, in order. */
+    template <class Key> METHOD void look_through(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key) const
+    {
+        enum { WARP = listing::WARP, DEEP = 8 };
+        const int warp = threadIdx.x / WARP, rank = threadIdx.x % WARP;
+        const int64_t part = (to - from + WARP * listing::WARPS - 1) / (WARP * listing::WARPS) * WARP;
+        const int64_t begin = from + warp * part, end = least::join(begin + part, to), line = line_of(turn);
+        uint64_t *const found = ((listing *)room)->found[warp];
+        int nfound = 0;
+        for (int64_t base = 0; base < part; base += DEEP * WARP) {
+            uint64_t behind[DEEP];
 #pragma unroll
             for (int d = 0; d < DEEP; d++) {
-                const int64_t j = base + d * WIDTH + rank();
-                const bool it = here && j < count && is(j);
-                const uint32_t all = __ballot_sync(0xffffffffu, it);
-                if (rank() % WARP == 0) word[(d * WIDTH + rank()) / WARP] = all;
-                found |= it;
+                const int64_t j = begin + base + d * WARP + rank;
+                behind[d] = (uint64_t)(key(least::join(j, to - 1)) - line);
             }
-            if (!__syncthreads_or(found)) continue;
-            for (int w = 0; w < DEEP * WIDTH / WARP; w++)
-                for (uint32_t left = word[w]; left; left &= left - 1) f(base + w * WARP + __ffs(left) - 1);
-            __syncthreads();
+#pragma unroll
+            for (int d = 0; d < DEEP; d++) {
+                const int64_t j = begin + base + d * WARP + rank;
+                const uint64_t which = behind[d] >> mine.shift;
+                const bool is = j < end && which << mine.shift == behind[d] && which < (uint64_t)turns;
+                const uint32_t all = ballot(is);
+                const int at = nfound + bits_in(all & ((1u << rank) - 1));
+                if (is && at < listing::EACH) found[at] = which << listing::PLACE | (uint64_t)j;
+                nfound += bits_in(all);
+            }
+        }
+        if (rank == 0) ((listing *)room)->nfound[warp] = nfound;
+    }
+    /* Puts in order what the warps found: where each belongs is how many are before it. */
+    template <class Value> METHOD void sort(Value value) const
+    {
+        listing &l = *(listing *)room;
+        const int warp = threadIdx.x / listing::WARP;
+        for (int i = threadIdx.x % listing::WARP; i < l.nfound[warp]; i += listing::WARP) {
+            const uint64_t me = l.found[warp][i], turn = me >> listing::PLACE;
+            int before = 0, alike = 0;
+            for (int w = 0; w < listing::WARPS; w++)
+                for (int k = 0; k < l.nfound[w]; k++) {
+                    before += l.found[w][k] < me;
+                    alike += l.found[w][k] >> listing::PLACE == turn;
+                }
+            l.turn[before] = (int)turn;
+            l.alike[before] = alike;
+            l.value[before] = value((int64_t)(me - (turn << listing::PLACE)));
         }
     }
-#endif
+    /* Lists what in from..to-1 names some of `turns` lines, n of it; false, and n is -1: there is no room for it. */
+    template <class Key, class Value>
+    METHOD bool list(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key, Value value) const
+    {
+        listing &l = *(listing *)room;
+        look_through(from, to, turn, turns, key);
+        __syncthreads();
+        int n = 0;
+        for (int w = 0; w < listing::WARPS; w++)
+            n = n < 0 || l.nfound[w] > listing::EACH ? -1 : n + l.nfound[w];
+        if (n >= 0) sort(value);
+        if (threadIdx.x == 0) l.n = n;
+        __syncthreads();
+        return n >= 0;
+    }
+    /* add(value[0..n-1]) in order. */
+    template <class Add> static METHOD void each_value(const int64_t *value, int n, Add add)
+    {
+        enum { DEEP = 8 }; /* whose reads wait together */
+        for (; n >= DEEP; n -= DEEP, value += DEEP) {
+#pragma unroll
+            for (int d = 0; d < DEEP; d++) add(value[d]);
+        }
+#pragma unroll 1
+        for (int i = 0; i < n; i++) add(value[i]);
+    }
+    template <class Begin, class Add, class End>
+    METHOD void each_listed(int64_t turn, Begin begin, Add add, End end) const
+    {
+        const listing &l = *(listing *)room;
+        const int teams = blockDim.x / WIDTH, me = threadIdx.x / WIDTH;
+        for (int at = 0, nline = 0; at < l.n; nline++) {
+            const int from = at;
+            at += l.alike[from];
+            if (nline % teams != me) continue;
+            begin(line_of(turn + l.turn[from]));
+            add(l.value[from]); /* most lines have one */
+            each_value(l.value + from + 1, at - from - 1, add);
+            end();
+        }
+    }
+    /* What names one line, of which the first team has the elements: as many keys at once as the listing has room. */
+    template <class Key, class Value, class Begin, class Add, class End>
+    METHOD void one_named(int64_t count, int64_t turn, Key key, Value value, Begin begin, Add add, End end)
+    {
+        const listing &l = *(listing *)room;
+        const int64_t length = n;
+        if (threadIdx.x >= WIDTH) n = 0;
+        begin(line_of(turn));
+        for (int64_t from = 0; from < count; from += listing::ALL) {
+            list(from, least::join(from + listing::ALL, count), turn, 1, key, value);
+            each_value(l.value, l.n, add);
+        }
+        end();
+        n = length;
+    }
     /* Some numbers more: the greatest so far, and the sum of exponentials. */
     template <int N, class C, class F> METHOD void add_exponentials(const element *e, F f, C *most, double *sum) const
     {

@@ -247,15 +247,6 @@ add_reader(struct making *m, int k, const struct view *v)
              "    METHOD %s x%d_from(int64_t o) const { return get<%s>(x%d_stored(o)); }\n"
              "    METHOD %s x%d(const int64_t *at) const { return x%d_from(x%d_at(at)); }\n",
              k, v->ndim, k, memory, k, memory, k, type, k, type, k, type, k, k, k);
-    str_addf(&m->member, "    int64_t dense%d;\n", k);
-    making_word(m, view_is_dense(v));
-    str_addf(&m->head,
-             "    METHOD %s x%d_nth(int64_t j) const\n    {\n"
-             "        if (a.dense%d) return get<%s>(((const %s *)a.x%d.data)[j]);\n        int64_t at[8];\n"
-             "        for (int d = %d; d >= 0; j /= a.x%d.dim[d--]) at[d] = j %% a.x%d.dim[d];\n"
-             "        return x%d(at);\n    }\n",
-             making_compute(compute_of(d)), k, k, making_compute(compute_of(d)), making_memory(d), k, v->ndim - 1, k, k,
-             k);
     making_add_sizes(m, 'x', k, v->ndim);
 }
 
@@ -273,4 +264,19 @@ making_add_operand(struct making *m, const struct kcall *k, int i)
         making_add_whole(m, 'x', i, i, &k->in[i]);
         add_reader(m, i, &k->in[i]);
     }
+}
+
+/* Where it lies dense the text says so, so that several are read at once. */
+void
+making_add_nth(struct making *m, int k, const struct view *v)
+{
+    str_addf(&m->head, "    METHOD auto x%d_nth(int64_t j) const\n    {\n", k);
+    if (view_is_dense(v))
+        str_addf(&m->head, "        return x%d_from(j);\n    }\n", k);
+    else
+        str_addf(&m->head,
+                 "        int64_t at[8];\n"
+                 "        for (int d = %d; d >= 0; j /= a.x%d.dim[d--]) at[d] = j %% a.x%d.dim[d];\n"
+                 "        return x%d(at);\n    }\n",
+                 v->ndim - 1, k, k, k);
 }

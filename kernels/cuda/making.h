@@ -40,12 +40,13 @@ const char *making_places(int64_t n);
 
 /* In the struct of a body: the names of attributes and of their words; a number as x<k>(); a view whose elements it
  * reads, or whose positions it asks for, as member <name><k>; dim<k>, place<k>, whole<k> and NDIM<k> of it; an operand
- * by positions. In the kernel: the call `name` as bodies see it. */
+ * by positions, and x<k>_nth(j) of one. In the kernel: the call `name` as bodies see it. */
 void making_add_names(struct str *s, const struct op *op);
 void making_add_number(struct making *m, int k, enum dtype d);
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);
 void making_add_sizes(struct making *m, char name, int k, int ndim);
 void making_add_operand(struct making *m, const struct kcall *k, int i);
+void making_add_nth(struct making *m, int k, const struct view *v);
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
 /* Operands and results of a chain: first operands, then results; how they lie along its loops, where it has some; which

@@ -24,7 +24,7 @@
  * kept<type>(line, k) of the pass before, or of the one before that; of a pass whose lines are parted, elements from +
  * 0..n-1 of the line, PARTS, and in the pass behind it kept_part<type>(part, k) and fold_parts<sums>(start, f). line:
  * its number; a.length; each(f), once(f), fold<sums>(start, f), fold_near, fold_products, fold_exponentials, each_of,
- * held(f), matching(...) of lines.cuh, f a lambda; real, the type that it computes in, wide, in which it adds up, and
+ * held(f), each_named(...) of lines.cuh, f a lambda; real, the type that it computes in, wide, in which it adds up, and
  * fine, a number that minus(x, fine) takes off. Of a pass that says so (lanes) x<k>(i) may be numbers of as many lines
  * (lanes of device.cuh). Both read c as bodies of element-wise operators do (kernels/op/eltwise.h).
  *
@@ -68,6 +68,7 @@ struct cuda_source {
         int64_t skip; /* bytes, added to an address */
     } * fill;
     size_t scratch_bytes;
+    bool copies;              /* it gives result 0 what operand 0 has: of one memory it does nothing */
     struct cuda_source *then; /* the pass that is launched when this one is done; NULL: none */
 };
 

@@ -55,7 +55,8 @@ static const struct kernel_variant variants[] = {
 
 static const char start[] = LOOKUP_START((double)x0(i));
 static const char sum[] = LOOKUP_SUM(x0(i));
-static const struct line_pass passes[] = {{.body = start, .writes = 1}, {.body = sum, .writes = 1}, {NULL}};
+static const struct line_pass passes[] = {
+    {.body = start, .writes = 1, .copies = true}, {.body = sum, .writes = 1}, {NULL}};
 
 const struct op op_index_add_to = {
     .name = "index_add_to",

@@ -51,60 +51,57 @@ int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
 double lookup_flops(const struct call *c);
 int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* The passes of them, of which a line is an entry: first each gets where it begins, unless that is there already; then
- * to some comes what the ids that name them bring, in their order. */
+/* The passes of them, of which a line is an entry: first each gets where it begins; then to some comes what the ids
+ * that name them bring, in their order. */
 #define LOOKUP_START(start)                                                                                            \
-    BODY({                                                                                                             \
-        if (!in_place()) each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); });   \
-    })
+    BODY({ each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); }); })
 #define LOOKUP_SUM(start)                                                                                              \
     BODY({                                                                                                             \
-        const int64_t axis = c->attr[AXIS].i, me = place0(axis) + line;                                                \
+        const int64_t axis = c->attr[AXIS].i, before = place0(axis);                                                   \
         int64_t count = 1;                                                                                             \
         for (int d = 0; d < NDIM1; d++) count *= dim1(d);                                                              \
-        const auto id_at = [&](int64_t j, int64_t *at) {                                                               \
-            for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) at[d] = j % dim1(d);                                       \
-        };                                                                                                             \
         const auto first = [&](int64_t i) {                                                                            \
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
+        /* Where the entry begins that id j brings, and, from there, element i of an entry. */                         \
+        const auto source_of = [&](int64_t j) {                                                                        \
+            int64_t from[16];                                                                                          \
+            for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \
+            for (int d = NDIM1 - 1; d >= 0; j /= dim1(d--)) from[axis + d] = j % dim1(d);                              \
+            return x2_at(from);                                                                                        \
+        };                                                                                                             \
+        const auto element_of = [&](int64_t i) {                                                                       \
+            int64_t from[16], at[8];                                                                                   \
+            for (int d = 0; d < NDIM1; d++) from[axis + d] = 0;                                                        \
+            where(i, at);                                                                                              \
+            for (int d = 0; d < NDIM0; d++)                                                                            \
+                if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                             \
+            return x2_at(from);                                                                                        \
+        };                                                                                                             \
         enum { EACH = 4 }; /* elements of a thread, at once */                                                         \
-        for (int64_t base = 0; base < a.length; base += EACH * THREADS) {                                              \
-            int64_t from[16], place[EACH];                                                                             \
+        for (int64_t begin = 0; begin < a.length; begin += EACH * THREADS) {                                           \
+            places at[EACH]; /* those that there are not are the first again, and not written */                       \
+            int64_t in[EACH];                                                                                          \
             double sum[EACH];                                                                                          \
-            bool placed = false;                                                                                       \
-            const auto begin = [&] {                                                                                   \
-                for (int e = 0; e < EACH; e++) {                                                                       \
-                    const int64_t i = base + e * THREADS + rank();                                                     \
-                    sum[e] = i < n ? first(i) : 0;                                                                     \
-                }                                                                                                      \
-            };                                                                                                         \
-            const auto find_places = [&] {                                                                             \
-                for (int e = 0; e < EACH; e++) {                                                                       \
-                    const int64_t i = base + e * THREADS + rank();                                                     \
-                    int64_t at[8];                                                                                     \
-                    for (int d = 0; d < NDIM1; d++) from[axis + d] = 0;                                                \
-                    where(i < n ? i : 0, at);                                                                          \
-                    for (int d = 0; d < NDIM0; d++)                                                                    \
-                        if (d != axis) from[d < axis ? d : d + NDIM1 - 1] = at[d];                                     \
-                    place[e] = x2_at(from);                                                                            \
-                }                                                                                                      \
-            };                                                                                                         \
-            matching(                                                                                                  \
-                count, me, [&](int64_t j) { return x1_nth(j); },                                                       \
-                [&](int64_t j) {                                                                                       \
-                    if (!placed) begin(), find_places();                                                               \
-                    placed = true;                                                                                     \
-                    for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                       \
-                    id_at(j, from + axis);                                                                             \
-                    const int64_t row = x2_at(from);                                                                   \
+            for (int e = 0; e < EACH; e++) {                                                                           \
+                const int64_t i = begin + e * THREADS + rank();                                                        \
+                at[e] = (places)(i < n ? i : 0);                                                                       \
+                in[e] = element_of(at[e]);                                                                             \
+            }                                                                                                          \
+            each_named(                                                                                                \
+                count, [&](int64_t j) { return x1_nth(j) - before; }, source_of,                                       \
+                [&](int64_t named) {                                                                                   \
+                    line = named;                                                                                      \
+                    for (int e = 0; e < EACH; e++) sum[e] = first(at[e]);                                              \
+                },                                                                                                     \
+                [&](int64_t source) {                                                                                  \
+                    for (int e = 0; e < EACH; e++) sum[e] += x2_from(source + in[e]);                                  \
+                },                                                                                                     \
+                [&] {                                                                                                  \
                     for (int e = 0; e < EACH; e++)                                                                     \
-                        if (base + e * THREADS + rank() < n) sum[e] += x2_from(place[e] + row);                        \
+                        if (begin + e * THREADS + rank() < n) y0(at[e], sum[e]);                                       \
                 });                                                                                                    \
-            if (!placed) continue;                                                                                     \
-            for (int e = 0; e < EACH; e++)                                                                             \
-                if (base + e * THREADS + rank() < n) y0(base + e * THREADS + rank(), sum[e]);                          \
         }                                                                                                              \
     })
 
