@@ -231,9 +231,13 @@ check_member(struct values *s, int32_t task, int32_t i, bool grouped)
     if (!fits || n->accumulate || n->piece != last->piece || s->v->shares[m])
         return proof_fail(s->v, task, "%s does not belong in its chain", n->op->name);
     if (m != t->node) TRY(next_position(s, task, m));
-    for (int32_t k = 0; k < n->nin; k++)
-        if (n->in[k].kind != REF_NONE && value_chain_source(c, i, n, k).index < 0)
+    for (int32_t k = 0; k < n->nin; k++) {
+        struct ref r = n->in[k];
+        if (r.kind != REF_NONE && value_chain_source(c, i, n, k).index < 0)
             return proof_fail(s->v, task, "operand %d of %s is not read", (int)k, n->op->name);
+        if (r.kind == REF_NODE && is_member(c, i, r.index) && n->want[k] != g->node[r.index].layout[r.out])
+            return proof_fail(s->v, task, "operand %d of %s is moved within its chain", (int)k, n->op->name);
+    }
     return 0;
 }
 
