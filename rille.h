@@ -643,7 +643,7 @@ struct rille_explain {
     int naxis;                              /* of rille_graph_whatif(), the cluster's; else 0 */
     int64_t axis_bytes[RILLE_AXES]; /* by mesh axis: of moves whose slowest links are that axis's; their sum is bytes */
     bool planned;                   /* the next six hold */
-    int64_t cost, bound;            /* nanoseconds; no plan costs less than bound */
+    int64_t cost, bound;            /* nanoseconds; no plan of these operators costs less than bound */
     double gap;                     /* (cost - bound) / cost */
     double search;                  /* seconds of one core that the search took */
     int64_t peak;    /* bytes on the fullest device, with its scratch: by the plan; whatif: as reckoned */

@@ -354,18 +354,26 @@ index_pairs(lua_State *L)
 
 /* ---- split, chunk ---- */
 
-/* The axis: argument 3, or by name in a table there; axis 0 when it is not said. */
+/* The axis: argument 3, or by name in a table there or behind it; axis 0 when it is not said. The strategy of such a
+ * table, or nil, comes to index STRATEGY, the top. */
+enum { STRATEGY = 4 };
 static int
 axis_read(lua_State *L, struct rille_tensor *t, const char *who)
 {
-    static const char *const keys[] = {"axis", NULL};
-    int ndim = rille_tensor_ndim(t);
+    static const char *const keys[] = {"axis", "strategy", NULL};
+    int ndim = rille_tensor_ndim(t), options = lua_istable(L, 3) ? 3 : lua_istable(L, STRATEGY) ? STRATEGY : 0;
     int64_t axis = 0;
-    lua_settop(L, 3);
-    if (lua_istable(L, 3)) {
-        check_keys(L, 3, who, keys);
-        lua_getfield(L, 3, "axis");
-        lua_replace(L, 3);
+    lua_settop(L, STRATEGY);
+    if (options) {
+        check_keys(L, options, who, keys);
+        lua_getfield(L, options, "strategy");
+        lua_getfield(L, options, "axis");
+        if (options == 3 || !lua_isnil(L, -1)) lua_copy(L, -1, 3);
+        lua_copy(L, -2, STRATEGY);
+        lua_settop(L, STRATEGY);
+    } else {
+        lua_pushnil(L);
+        lua_replace(L, STRATEGY);
     }
     if (!lua_isnil(L, 3) && !whole_at(L, 3, &axis))
         wrong(L, "%s: axis is a whole number, found %s", who, what_is(L, 3));
@@ -385,8 +393,10 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
 
 /* Appends the piece to the list at the top. */
 static void
-add_piece(lua_State *L, int axis, int64_t start, int64_t stop, int k)
+add_piece(lua_State *L, const char *who, int axis, int64_t start, int64_t stop, int k)
 {
+    const char *why = lua_isnil(L, STRATEGY) ? NULL : op_strategy(L, STRATEGY);
+    if (why) wrong(L, "%s: %s", who, why);
     lua_pushvalue(L, 1);
     slice_top(L, axis, start, stop, 1);
     lua_rawseti(L, -2, k);
@@ -395,7 +405,7 @@ add_piece(lua_State *L, int axis, int64_t start, int64_t stop, int k)
 enum { MOST_PIECES = 1 << 20 };
 
 static int
-split_even(lua_State *L, int axis, int64_t total, int64_t piece)
+split_even(lua_State *L, const char *who, int axis, int64_t total, int64_t piece)
 {
     int k = 0;
     lua_newtable(L);
@@ -404,7 +414,7 @@ split_even(lua_State *L, int axis, int64_t total, int64_t piece)
         return wrong(L, "split: axis %d has %lld entries, more than %d pieces of %lld", axis, (long long)total,
                      MOST_PIECES, (long long)piece);
     for (int64_t start = 0; start < total || k == 0; start += piece)
-        add_piece(L, axis, start, piece < total - start ? start + piece : total, ++k);
+        add_piece(L, who, axis, start, piece < total - start ? start + piece : total, ++k);
     return 1;
 }
 
@@ -415,7 +425,8 @@ tensor_split(lua_State *L)
     struct rille_tensor *t = tensor_check(L, 1, "split");
     int axis = axis_read(L, t, "split");
     int64_t total = rille_tensor_shape(t)[axis], start = 0, sum = 0;
-    if (!lua_istable(L, 2)) return split_even(L, axis, total, count_read(L, 2, "split", "the size of a piece", 1));
+    if (!lua_istable(L, 2))
+        return split_even(L, "split", axis, total, count_read(L, 2, "split", "the size of a piece", 1));
     int n = (int)lua_rawlen(L, 2);
     for (int k = 1; k <= n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, 2, k);
@@ -430,7 +441,7 @@ tensor_split(lua_State *L)
         lua_rawgeti(L, 2, k);
         int64_t size = lua_tointeger(L, -1);
         lua_pop(L, 1);
-        add_piece(L, axis, start, start + size, k);
+        add_piece(L, "split", axis, start, start + size, k);
         start += size;
     }
     return 1;
@@ -443,10 +454,10 @@ tensor_chunk(lua_State *L)
     struct rille_tensor *t = tensor_check(L, 1, "chunk");
     int axis = axis_read(L, t, "chunk");
     int64_t total = rille_tensor_shape(t)[axis], n = count_read(L, 2, "chunk", "the number of pieces", 1);
-    if (total) return split_even(L, axis, total, (total - 1) / n + 1);
+    if (total) return split_even(L, "chunk", axis, total, (total - 1) / n + 1);
     if (n > MOST_PIECES) return wrong(L, "chunk: %lld pieces, more than %d", (long long)n, MOST_PIECES);
     lua_newtable(L);
-    for (int k = 1; k <= n; k++) add_piece(L, axis, 0, 0, k);
+    for (int k = 1; k <= n; k++) add_piece(L, "chunk", axis, 0, 0, k);
     return 1;
 }
 

@@ -273,31 +273,38 @@ read_operand_name(struct call *c, const char *name, int i)
     return true;
 }
 
-/* strategy = {{2, 1}, {1, 4}}: how often each axis of each operand is cut. */
-static void
-read_strategy(struct call *c, int i)
+const char *
+op_strategy(lua_State *L, int i)
 {
     enum { MOST = 8 };
-    lua_State *L = c->L;
+    static const char *const lists = "strategy is a list with one list of numbers for each operand";
     int naxis[MOST], n = (int)(lua_istable(L, i) ? lua_rawlen(L, i) : 0), at = 0;
     int32_t pieces[MOST * RILLE_DIMS];
-    if (!lua_istable(L, i) || n > MOST) refuse(c, "strategy is a list with one list of numbers for each operand");
+    if (!lua_istable(L, i) || n > MOST) return lists;
     for (int k = 0; k < n; k++) {
-        if (lua_rawgeti(L, i, k + 1) != LUA_TTABLE || lua_rawlen(L, -1) > RILLE_DIMS)
-            refuse(c, "strategy is a list with one list of numbers for each operand");
+        if (lua_rawgeti(L, i, k + 1) != LUA_TTABLE || lua_rawlen(L, -1) > RILLE_DIMS) return lists;
         naxis[k] = (int)lua_rawlen(L, -1);
         for (int d = 0; d < naxis[k]; d++) {
             int64_t x;
             lua_rawgeti(L, -1, d + 1);
             if (!whole_at(L, -1, &x) || x < 1 || x > INT32_MAX)
-                refuse(c, "strategy: an axis is cut into a whole number of pieces from 1 to 2147483647, found %s",
-                       what_is(L, -1));
+                return lua_pushfstring(
+                    L, "strategy: an axis is cut into a whole number of pieces from 1 to 2147483647, found %s",
+                    what_is(L, -1));
             pieces[at++] = (int32_t)x;
             lua_pop(L, 1);
         }
         lua_pop(L, 1);
     }
     check(L, rille_strategy(shell_of(L)->session, n, naxis, pieces));
+    return NULL;
+}
+
+static void
+read_strategy(struct call *c, int i)
+{
+    const char *why = op_strategy(c->L, i);
+    if (why) refuse(c, "%s", why);
 }
 
 static void

@@ -193,6 +193,9 @@ void op_open(lua_State *L);
 /* Calls an operator that is part of something else; pushes its first result and returns it. */
 struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
                               const struct rille_attr *attrs);
+/* strategy = {{2, 1}, {1, 4}}, at index i: how often the next call cuts each axis of each operand. Returns what is
+ * wrong with it, which stays on the stack; NULL: nothing. */
+const char *op_strategy(lua_State *L, int i);
 /* Pushes an operator's function, nil when there is no such operator; unary: the one for Lua's own unary operators,
  * which give their operand twice. */
 void op_push(lua_State *L, const char *name);

@@ -59,7 +59,7 @@ tap.group("what is told", function()
         for k, c in ipairs(op.candidates) do good = good and math.type(c.regret) == "integer" and (k > 1 or c.regret == 0) and c.share > 0 and c.share <= 1 end
       end
       tap.ok(good, mode .. ": candidates have a regret, that of the chosen one 0, and a share of the work")
-      tap.ok(tap.has(tostring(e), ("planned: %d ns a step, bound %d ns"):format(e.cost, e.bound), e.gap == 0 and "no plan costs less" or "of the best",
+      tap.ok(tap.has(tostring(e), ("planned: %d ns a step, bound %d ns"):format(e.cost, e.bound), e.gap == 0 and "no plan of these operators costs less" or "of the best of these operators",
         ("a device holds %d bytes at most, %d of them scratch memory of kernels"):format(e.memory, e.scratch)), mode .. ": which is printed, with memory")
     end
   end

@@ -258,4 +258,26 @@ do
   step()
   tap.is(strategies(step), {"softmax strategy"}, "the strategy of a call in parts is one hint, which names the call")
 end
+-- Lists of slices, each of which is cut so.
+do
+  local x = whole({8, 16}, "S(0)")
+  local calls = {
+    split = function(s) return x:split(4, 1, {strategy = s}) end, chunk = function(s) return x:chunk(4, {axis = 1, strategy = s}) end,
+    ["split by sizes"] = function(s) return rille.split(x, {4, 8, 4}, {axis = -1, strategy = s}) end,
+  }
+  for name, call in pairs(calls) do
+    local want = call()
+    for _, s in ipairs{{{4, 1}, "S(0)"}, {{1, 1}, "B"}} do
+      local step = rille.graph(function() return table.unpack(call{s[1]}) end, {auto_parallel = true})
+      local got = {step()}
+      for k, y in ipairs(want) do tap.is(got[k]:totable(), y:totable(), ("%s %d as %s: its numbers"):format(name, k, s[2])) end
+      local n = 0
+      for _, op in ipairs(step:explain().ops) do n = n + (op.name == "slice" and op.inputs[1] == s[2] and 1 or 0) end
+      tap.is(n, #want, name .. " as " .. s[2] .. ": each slice reads it so")
+    end
+    tap.fails(function() return call{{3, 1}} end, "slice: strategy {{3, 1}} fits no layouts", name .. ": nobody cuts in three")
+    tap.fails(function() return call(3) end, {name:match("%a+") .. ": strategy is a list with one list of numbers for each operand", "f32{8, 16}"},
+      name .. ": a strategy is a list")
+  end
+end
 tap.done()

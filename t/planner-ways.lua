@@ -130,4 +130,41 @@ do
     if options.micro_batches then tap.is({traces, ways}, {3, {{"softmax", false}, {"rms_norm", true}}}, name .. ": each call has its own way") end
   end
 end
+-- Chains of calls that each mode writes in its own way: with time enough no mode comes to less than the search for the best.
+tap.group("no mode costs less than the best", function()
+  local LINE <const>, GRID <const> = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
+  local function learned(f)
+    return function(x)
+      local y = f(x)
+      return y, rille.grad(y:square():sum(), x)
+    end
+  end
+  local function norms(x)
+    for _ = 1, 3 do x = x:layer_norm():softmax(0) end
+    return x
+  end
+  local function scaled(x) return x * x:logsumexp(1, {keepdim = true}) end
+  local function chain(x) return x:softmax(0):gelu():softmax(1):log_softmax(1) end
+  local programs = {
+    {"norms and softmaxes, learned", learned(norms), LINE, "S(1)", {256, 16}},
+    {"norms and softmaxes", norms, LINE, "S(1)", {256, 16}},
+    {"logsumexp, learned", learned(scaled), LINE, "S(1)", {256, 16}},
+    {"logsumexp of long rows", learned(scaled), LINE, "S(1)", {512, 64}},
+    {"softmaxes both ways", chain, GRID, {"S(0)", "S(1)"}, {64, 256}},
+    {"and the other way round", chain, GRID, {"S(1)", "S(0)"}, {64, 256}},
+  }
+  for _, program in ipairs(programs) do
+    local name, f, place, sbp, shape = table.unpack(program)
+    local cost = {}
+    for _, mode in ipairs{true, "propagate", "recursive", "greedy"} do
+      rille.manual_seed(1)
+      local x = rille.randn(shape, {placement = place, sbp = sbp}):requires_grad_()
+      local step = rille.graph(function() return f(x) end, {auto_parallel = mode, time_limit = 30})
+      step()
+      cost[#cost + 1] = step:explain().cost
+    end
+    tap.ok(cost[1] <= math.min(table.unpack(cost)), name, "true, propagate, recursive, greedy: " .. table.concat(cost, " "))
+  end
+end)
+
 tap.done()

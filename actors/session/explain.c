@@ -587,8 +587,8 @@ tell_plan(struct teller *t)
     t->e->search = (double)t->planned->search_ns * 1e-9;
     if (t->planned->links && t->p->nnode) t->e->naxis = t->p->node[0].layout[0]->place->naxis;
     str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
-             s->cost == s->bound ? ": no plan costs less\n" : "");
-    if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best\n", 100 * t->e->gap);
+             s->cost == s->bound ? ": no plan of these operators costs less\n" : "");
+    if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best of these operators\n", 100 * t->e->gap);
     str_addf(&t->text, "         a device holds %lld bytes at most, %lld of them scratch memory of kernels\n",
              (long long)t->e->peak, (long long)t->e->scratch);
 }

@@ -412,7 +412,9 @@ find_another(struct rille_session *s, const struct rille_graph *g, const int32_t
     struct rounds *r = s->rounds;
     if (r->mixed || is_late(r)) return false;
     if (!has_parts(r)) r->whole_was = true;
-    if (r->round < MOST_ROUNDS - 1 && ((!r->other.whole && try_there(s, g, became)) || try_whole(r))) return true;
+    int32_t left = MOST_ROUNDS - 1 - r->round;
+    bool last_whole = left == 1 && !r->whole_was; /* the last one but a mixed one is theirs who were never whole */
+    if (left > 0 && ((!r->other.whole && !last_whole && try_there(s, g, became)) || try_whole(r))) return true;
     return try_mixed(r);
 }
 

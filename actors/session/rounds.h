@@ -6,7 +6,8 @@
  *
  *   there   after a round in which calls were in parts where that moves fewer bytes: operands lie where its plan has
  *           them, if some call would be written otherwise there
- *   whole   all calls in one piece, once, if some of the last round is not, and no round was so
+ *   whole   all calls in one piece, once, if some of the last round is not, and no round was so; the third round is, if
+ *           neither of the two before it was
  *   mixed   last, once: each call as in the round where it cost least (ways.h), if no round was so
  *
  * Where no plan of a round keeps within a memory limit the next is whole, and then mixed: each call as in the round in

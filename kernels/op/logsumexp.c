@@ -88,8 +88,15 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
         out[0] = b_narrow(b, b_reduce(b, &op_logsumexp, x, axis->list, axis->n, keepdim), &c->in[0]);
     else if (!are_together(c, order))
         out[0] = moved(b, c, x, order);
-    else if (reduces_split(c) && reduced_count(c) > 0)
-        out[0] = by_parts(b, x, axis, keepdim);
+    return b->failed ? (int)err_last() : 0;
+}
+
+/* A dimension that goes is cut. */
+static int
+split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    if (!reduces_split(c) || reduced_count(c) == 0) return 0;
+    out[0] = by_parts(b, in[0], &c->attr[AXIS], c->attr[KEEPDIM].i);
     return b->failed ? (int)err_last() : 0;
 }
 
@@ -194,6 +201,7 @@ const struct op op_logsumexp = {
     .grad = grad,
     .saves = "0a",
     .build = build,
+    .split_form = split_form,
     .ref = ref,
     .line = line,
     .line_dims = reduced_dims,

@@ -48,11 +48,12 @@ move = rille.boxing{shape = {4}, dtype = 'f32', from = from, to = to}]],
     gives = "false",
   },
   chunk = {
-    sign = "chunk(x, n, axis = 0)",
+    sign = "chunk(x, n, axis = 0, {strategy =})",
     text = [[
 a list of at most n parts of one size along axis, the last one smaller
 n              integer: how many parts
 axis           integer: dimension to cut
+strategy       {{2, 1}}: how often each axis of x is cut, for each slice
 made of        slice, once for each part, whose layouts it has
 gradient       yes]],
     shows = "#rille.ones(5):chunk(2)",
@@ -146,7 +147,8 @@ recompute = true computes again what backward reads; "auto": parts of stages, wh
 auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
 and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with memory_limit =, in bytes a device, and
 time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"): where they end in vain the least that it needs is
-looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan.
+looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan. A call that may be written as
+several operators, a softmax over a cut axis, is tried both ways, in four rounds at most; the bound is of the operators of the best.
 zero, offload and recompute = "auto" choose what a plan chooses, too: beside auto_parallel each is an error.]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
@@ -294,11 +296,12 @@ keep           2: the snapshot before it stays too, for the case that this one i
     gives = "nil",
   },
   split = {
-    sign = "split(x, size, axis = 0), split(x, {sizes}, axis = 0)",
+    sign = "split(x, size, axis = 0, {strategy =}), split(x, {sizes}, axis = 0)",
     text = [[
 a list of parts: part k is x from start k up to start k + 1 along axis
 size           integer, of a part, the last one may be smaller; or their sizes, which add up to that of x
 axis           integer: dimension to cut
+strategy       {{2, 1}}: how often each axis of x is cut, for each slice
 made of        slice, once for each part, whose layouts it has
 gradient       yes]],
     shows = "#rille.ones(5):split(2)",
