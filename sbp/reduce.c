@@ -182,14 +182,18 @@ out_leaf(struct work *w, int32_t v)
     for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], least(c, v, edge, j, -1, 0));
 }
 
-/* pay[i][j]: the least over v's values of what it costs, with value i of a and value j of b. */
+/* pay[i][j]: the least over v's values of what it costs, with value i of a and value j of b. Costs may be below zero,
+ * so what is impossible is counted twice: beside them it is no less than that. */
 VECTOR static void
 pay_together(const struct cfn *c, int32_t v, int32_t ea, int32_t na, int32_t eb, int32_t nb, int64_t *restrict pay)
 {
     const struct cfn_var *x = &c->var[v];
     int64_t *to_b = must_alloc(sizeof *to_b * (size_t)x->n * (size_t)nb); /* [value of v][j] */
     for (int32_t k = 0; k < x->n; k++)
-        for (int32_t j = 0; j < nb; j++) to_b[(int64_t)k * nb + j] = edge_cost(c, &c->edge[eb], v, k, j);
+        for (int32_t j = 0; j < nb; j++) {
+            int64_t cost = edge_cost(c, &c->edge[eb], v, k, j);
+            to_b[(int64_t)k * nb + j] = cost >= NET_NEVER ? 2 * NET_NEVER : cost;
+        }
     for (int32_t i = 0; i < na; i++, pay += nb) {
         for (int32_t j = 0; j < nb; j++) pay[j] = NET_NEVER;
         for (int32_t k = 0; k < x->n; k++) {

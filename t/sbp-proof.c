@@ -388,6 +388,54 @@ every_search(uint64_t seed, int n)
     is_int(good, made, "and each certificate of all is accepted");
 }
 
+/* Adds a tensor of one reader, with a form for each value of its two ends; price: [maker's][reader's]. */
+static void
+converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const int64_t *price)
+{
+    static const uint16_t own[] = {0, 1, 2};
+    struct net_use *use = ARENA_NEW(a, struct net_use);
+    *use = (struct net_use){.node = reader, .form = own};
+    struct net_tensor t = {.maker = maker, .form = own, .nuse = 1, .use = use, .price = price};
+    t.nfrom = n->node[maker].ncand;
+    t.nto = n->node[reader].ncand;
+    n->tensor[n->ntensor++] = t;
+}
+
+/* V's second value costs less than zero once the edge to W, which is a sum, is cut. A's first value needs B's first,
+ * and V has no value beside both: no choice has it. B stays until V is out, for it has an edge to W too, and A longer,
+ * for C, D and E. A search that takes V's value for possible beside B's first drops A's first after it is gone. */
+static void
+impossible_below_zero(void)
+{
+    enum { V, A, B, W, C, D, E, N };
+    static const int64_t free_of_cost[3];
+    static const int64_t falls[] = {5, 5, 0, 0}, v_a[] = {NET_NEVER, 0, 0, 0, 0, 0}, v_b[] = {0, 0, NET_NEVER, 0},
+                         a_b[] = {0, NET_NEVER, 0, 0, 0, 1}, any[] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
+    struct arena a = {0};
+    struct net n = {.nnode = N, .nlevel = 1};
+    struct solved s;
+    struct str text = {0};
+    n.node = ARENA_ARRAY(&a, struct net_node, N);
+    n.tensor = ARENA_ARRAY(&a, struct net_tensor, N * N);
+    for (int32_t i = 0; i < N; i++)
+        n.node[i] = (struct net_node){.ncand = i == V || i == B || i == W ? 2 : 3, .cost = free_of_cost, .time = i};
+    converts(&a, &n, V, A, v_a);
+    converts(&a, &n, V, B, v_b);
+    converts(&a, &n, A, B, a_b);
+    converts(&a, &n, V, W, falls);
+    converts(&a, &n, B, W, falls);
+    static const int32_t core[] = {A, C, D, E};
+    for (int i = 0; i < 4; i++)
+        for (int j = i + 1; j < 4; j++) converts(&a, &n, core[i], core[j], any);
+    int64_t peak, least = exhaustive(&n, -1, 0, &peak);
+    ok(!search_alone(&a, &n, NULL, NULL, &s) && s.cost == least, "impossible beside below zero: the optimum is found");
+    certify(&s, 1, &(struct certify_with){"alpha_ns", 150}, &text);
+    if (!ok(accepted(text.text, text.len), "and the certificate is accepted")) diag("%s", err_text());
+    str_free(&s.proof);
+    str_free(&text);
+    arena_fini(&a);
+}
+
 int
 main(void)
 {
@@ -434,6 +482,7 @@ main(void)
     is_int(twice, made, "two in one file are refused");
     ok(!accepted("", 0), "so is nothing");
     every_search(seed + 90000, getenv("RILLE_LONG") ? 20000 : 80);
+    impossible_below_zero();
     every_field(seed + 50000, getenv("RILLE_LONG") ? 400 : 24);
     return done();
 }
