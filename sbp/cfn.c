@@ -56,7 +56,7 @@ cfn_share(struct cfn *c)
         uint64_t hash = hash_bytes((uint64_t)n, e->table->cost, sizeof *e->table->cost * (size_t)n);
         uint32_t at = 0;
         while ((f = hash_next(&all, hash, &at)) && f->table != e->table)
-            if ((int64_t)c->var[f->u].n * c->var[f->v].n == n &&
+            if (c->var[f->u].n == c->var[e->u].n && c->var[f->v].n == c->var[e->v].n &&
                 !memcmp(f->table->cost, e->table->cost, sizeof *e->table->cost * (size_t)n))
                 break;
         if (!f) hash_add(&all, hash, e);

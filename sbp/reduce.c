@@ -165,7 +165,7 @@ out_decided(struct work *w, int32_t v)
 {
     struct cfn *c = w->c;
     struct cfn_var *x = &c->var[v];
-    c->constant += x->cost[0];
+    c->constant = cost_add(c->constant, x->cost[0]);
     for (int32_t k = 0; k < x->nedge; k++) {
         const struct cfn_edge *e = &c->edge[x->edge[k]];
         struct cfn_var *o = &c->var[edge_other(e, v)];
@@ -240,7 +240,7 @@ out(struct work *w, int32_t v)
     if (x->n == 1)
         out_decided(w, v);
     else if (x->nedge == 0)
-        c->constant += least(c, v, -1, 0, -1, 0);
+        c->constant = cost_add(c->constant, least(c, v, -1, 0, -1, 0));
     else if (x->nedge == 1)
         out_leaf(w, v);
     else

@@ -162,8 +162,12 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     struct planned_clock clock = s->rounds ? *rounds_clock(s) : planned_clock(s, rounds_search_ns(o));
     g->search_ns = rounds_limit_ns(o);
     work_add(p->nnode * MADE_NS);
-    /* Where its plan holds too much others follow: of what is left a quarter without a limit, 5/8 with one. */
-    if (o->memory_limit) clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
+    /* Where its plan holds too much others follow: of what is left a quarter without a limit, 5/8 with one. Else half
+     * where calls are written anew. */
+    if (o->memory_limit)
+        clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
+    else if (rounds_follow(s))
+        clock.until -= MAX(0, clock.until - work_done()) / 2;
     if (quick) clock.until = clock.late = INT64_MAX;
     struct assign_leaf *leaf = ARENA_ARRAY(&g->arena, struct assign_leaf, p->nleaf + 1);
     struct assign_root *root = ARENA_ARRAY(&g->arena, struct assign_root, p->nroot + 1);

@@ -314,11 +314,19 @@ has_parts(const struct rounds *r)
     return false;
 }
 
+bool
+rounds_follow(const struct rille_session *s)
+{
+    const struct rounds *r = s->rounds;
+    return r && has_parts(r) && !r->whole_was;
+}
+
 /* Another round in one piece, if there was none and some call of this one is not. */
 static bool
-try_whole(struct rounds *r)
+try_whole(struct rille_session *s)
 {
-    bool due = has_parts(r) && !r->whole_was;
+    struct rounds *r = s->rounds;
+    bool due = rounds_follow(s);
     r->whole_was = true;
     if (!due) return false;
     r->nway = 0;
@@ -414,7 +422,7 @@ find_another(struct rille_session *s, const struct rille_graph *g, const int32_t
     if (!has_parts(r)) r->whole_was = true;
     int32_t left = MOST_ROUNDS - 1 - r->round;
     bool last_whole = left == 1 && !r->whole_was; /* the last one but a mixed one is theirs who were never whole */
-    if (left > 0 && ((!r->other.whole && !last_whole && try_there(s, g, became)) || try_whole(r))) return true;
+    if (left > 0 && ((!r->other.whole && !last_whole && try_there(s, g, became)) || try_whole(s))) return true;
     return try_mixed(r);
 }
 
@@ -425,7 +433,7 @@ rounds_after_failure(struct rille_session *s)
     if (!r || r->best || r->mixed || r->round++ == MOST_ROUNDS - 1) return false;
     r->npast += r->held;
     r->held = false;
-    return try_whole(r) || try_mixed(r);
+    return try_whole(s) || try_mixed(r);
 }
 
 struct rounds_least

@@ -35,6 +35,8 @@ void rounds_begin(struct rille_session *s, const struct rille_graph_options *o);
 /* When the search of all rounds has to end. */
 struct planned_clock;
 const struct planned_clock *rounds_clock(const struct rille_session *s);
+/* Will a round of calls in one piece follow this one, which has been traced? */
+bool rounds_follow(const struct rille_session *s);
 /* Do rounds take part in this call of the traced function? */
 bool rounds_due(const struct rille_session *s, const struct op *op);
 /* Does this round make the call in the making in one piece, whatever it moves? */
