@@ -1,7 +1,8 @@
 /* logsumexp.c - the logarithm of the sum of exponentials over dimensions, without overflow.
  *
- * On a whole axis it is one operator. On a split one it is a composition: the
- * greatest value (P(max)), then the sum of what is left (P(sum)). */
+ * On a whole axis it is one operator. On a split one it is a composition, where
+ * that moves fewer bytes: the greatest value (P(max)), then the sum of what is
+ * left (P(sum)). */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/fold.h"
