@@ -16,11 +16,11 @@ local function pick(list) return list[R(#list)] end
 
 -- ---- what a program is: leaves {shape =, sbp =, most =}, and steps f(v), of which value i is v[i] ----
 
-local function layout(axes, ndim)
+local function layout(axes, ndim, whole)
   local list = {}
   for k = 1, axes do
     local kind = R(5)
-    list[k] = kind == 1 and "B" or kind < 4 and "P" or ndim > 0 and ("S(%d)"):format(R(0, ndim - 1)) or "B"
+    list[k] = kind == 1 and "B" or kind < 4 and not whole and "P" or ndim > 0 and ("S(%d)"):format(R(0, ndim - 1)) or "B"
   end
   return axes == 1 and list[1] or list
 end
@@ -95,7 +95,7 @@ local kinds = {
   end,
   function(a, i)
     if #a.shape < 2 then return end
-    return "transpose " .. i, function(v) return v[i]:transpose(0, 1) end, {a.shape[2], a.shape[1], table.unpack(a.shape, 3)}, a.most
+    return "transpose " .. i, function(v) return v[i]:transpose(0, 1) end, {a.shape[2], a.shape[1]}, a.most
   end,
   function(a, i) return "flatten " .. i, function(v) return v[i]:reshape(numel(a.shape)) end, {numel(a.shape)}, a.most end,
   function(a, i)
@@ -116,7 +116,7 @@ local kinds = {
       changed(a.shape, axis, a.shape[axis] + b.shape[axis]), math.max(a.most, b.most)
   end,
   function(a, i, _, _, axes)
-    local sbp = layout(axes, #a.shape)
+    local sbp = layout(axes, #a.shape, true) -- what is partial by its greatest would not become a sum
     return ("move %d to %s"):format(i, type(sbp) == "table" and table.concat(sbp, ",") or sbp),
       function(v, place) return place and v[i]:to_global{placement = place, sbp = sbp} or v[i] end, a.shape, a.most
   end,
