@@ -412,6 +412,20 @@ bytes_here(const struct prog_node *n)
     return type_bytes(&t);
 }
 
+/* Is it too large for a group? What is moved for it - a gradient that is added up, or cut - waits as it lies, which is
+ * to be little. */
+static bool
+is_large(const struct program *p, const struct prog_node *n)
+{
+    enum { SMALL = 16 };
+    for (int k = 0; k < n->nin; k++) {
+        if (n->in[k].kind != REF_NODE || n->want[k] == ref_layout(p, n->in[k])) continue;
+        struct type whole = ref_type(p, n->in[k]), t = layout_shard(ref_layout(p, n->in[k]), &whole, 0);
+        if (type_bytes(&t) > most_grouped(n) / SMALL) return true;
+    }
+    return bytes_here(n) > most_grouped(n);
+}
+
 /* May b be one more of the group that ends at a? */
 static bool
 may_group(const struct fusion *l, int32_t a, int32_t b)
@@ -454,7 +468,7 @@ group_updates(struct fusion *l)
     const bool *shares = replica_updates(p, l->arena);
     for (int32_t b = 0; b < p->nnode; b++) {
         int32_t i = 0;
-        if (shares[b] || !groups(l, b) || bytes_here(&p->node[b]) > most_grouped(&p->node[b])) continue;
+        if (shares[b] || !groups(l, b) || is_large(p, &p->node[b])) continue;
         while (i < nopen && !alike(l, open[i], b)) i++;
         if (i < nopen && may_group(l, open[i], b)) group_with(l, open[i], b);
         open[i] = b;
