@@ -368,6 +368,7 @@ axis_read(lua_State *L, struct rille_tensor *t, const char *who)
         check_keys(L, options, who, keys);
         lua_getfield(L, options, "strategy");
         lua_getfield(L, options, "axis");
+        if (options == STRATEGY && !lua_isnil(L, 3) && !lua_isnil(L, -1)) wrong(L, "%s: axis is given twice", who);
         if (options == 3 || !lua_isnil(L, -1)) lua_copy(L, -1, 3);
         lua_copy(L, -2, STRATEGY);
         lua_settop(L, STRATEGY);

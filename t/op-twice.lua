@@ -13,7 +13,7 @@ local MADE = {
   {"-x", function(x) return -x end}, {"x * 2", function(x) return x * 2 end},
   {"x + x", function(x) return x + x end}, {"x - w", function(x, w) return x - w end},
   {"x:relu()", function(x) return x:relu() end}, {"x @ w", function(x, w) return x:matmul(w) end},
-  {"x:sum(0)", function(x) return x:sum{axis = 0} end}, {"x:mean() * 8", function(x) return x:mean() * 32 end},
+  {"x:sum(0)", function(x) return x:sum{axis = 0} end}, {"x:mean() * 32", function(x) return x:mean() * 32 end},
   {"x:max(1) + 1", function(x) return x:max{axis = 1} + 1 end}, {"x:sum() / 2", function(x) return x:sum() / 2 end},
 }
 -- What reads it twice.
@@ -27,7 +27,7 @@ local READ = {
     local cut = v.ndim > 1 and {n, 1} or {n}
     return v:mul(v, {strategy = {cut, cut}})
   end},
-  {"v / v", function(v) return (v * v + 1) / (v * v + 1) end},
+  {"(v * v + 1) / (v * v + 1)", function(v) return (v * v + 1) / (v * v + 1) end},
 }
 
 local function layouts_of(mesh)

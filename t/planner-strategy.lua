@@ -265,6 +265,7 @@ do
     split = function(s) return x:split(4, 1, {strategy = s}) end, chunk = function(s) return x:chunk(4, {axis = 1, strategy = s}) end,
     ["split by sizes"] = function(s) return rille.split(x, {4, 8, 4}, {axis = -1, strategy = s}) end,
   }
+  tap.fails(function() return x:split(4, 1, {axis = 1}) end, "split: axis is given twice", "an axis is given once")
   for name, call in pairs(calls) do
     local want = call()
     for _, s in ipairs{{{4, 1}, "S(0)"}, {{1, 1}, "B"}} do

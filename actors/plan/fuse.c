@@ -258,9 +258,9 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     return nlead <= 1;
 }
 
-/* Do members read each other as they lie, by every operand? One may read another twice, and once as it has moved. */
+/* Do all members lie as others of them read them? One may read another twice, and once as it has moved. */
 static bool
-are_met(const struct fusion *l, const int32_t *member, int n)
+lie_as_read(const struct fusion *l, const int32_t *member, int n)
 {
     const struct prog_node *node = l->program->node;
     for (int i = 0; i < n; i++)
@@ -320,7 +320,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
     merge(member, n, of_b, fuse_members(l, b, of_b), all);
     count_ends(l, all, size, &nin, &nout);
-    bool fits = nin <= CHAIN_INPUTS && nout <= OP_OUT && are_met(l, all, size);
+    bool fits = nin <= CHAIN_INPUTS && nout <= OP_OUT && lie_as_read(l, all, size);
     if (fits && (is_led(l, all, size) || is_followed(l, all, size))) {
         memcpy(l->member + (size_t)b * FUSE_STEPS, all, sizeof *all * (size_t)size);
         l->group_size[b] = size;
