@@ -137,18 +137,6 @@ is_over(const struct net *n, const struct copies *copies, const struct solve_opt
     return net_peak(n, r->choice) > n->memory_limit;
 }
 
-/* What a glance shows that no choice is below; the best one stays. */
-static int64_t
-glanced(const struct net *n, const struct copies *copies, const struct solve_options *o, const struct best *best)
-{
-    struct arena tmp = {0};
-    struct best r = *best;
-    r.choice = arena_dup(&tmp, best->choice, sizeof *r.choice * (size_t)MAX(1, n->nnode));
-    is_over(n, copies, o, &r);
-    arena_fini(&tmp);
-    return r.bound;
-}
-
 /* Within the limit. r: in, the best choice without it; out, the best with it. */
 static void
 solve_limited(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
@@ -201,7 +189,6 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     if (n->memory_limit && optimal) over = is_over(n, copies, o, &all);
     bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
     bool enough = o->quick && n->memory_limit && all.cost < NET_NEVER;
-    if (enough && !optimal) all.bound = glanced(n, copies, o, &all);
     if (!over && !closed && !enough) solve_free(n, o, !optimal, 0, o->proof ? &out->proof : NULL, &all);
     settle(copies, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;

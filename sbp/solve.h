@@ -24,8 +24,8 @@ struct solve_options {
     bool (*stop)(void *arg); /* the search asks now and then: true ends it; NULL: never */
     void *arg;
     bool may_fail; /* under a limit: a choice is known elsewhere; stop() is asked before one is found here */
-    bool quick; /* under a limit: what is found at once (squeeze.h); stop() then knows no clock. Where that is too much,
-                 * and the net is small, the least of all is looked for */
+    bool quick; /* "optimal" under a limit: what is found at once (squeeze.h); stop() then knows no clock. Where that is
+                 * too much, and the net is small, the least of all is looked for */
     int64_t until;  /* under a limit: it ends when so much is counted (work.h); 0: never */
     int64_t within; /* under a limit: bytes above it with which a choice is good enough; 0: the limit */
     bool proof;     /* write a certificate's steps */

@@ -25,10 +25,10 @@ end
 
 -- What a device holds: no more than the limit, or the least is told, with which there is a plan.
 do
-  local function most(limit, sbp, mode)
+  local function most(limit, sbp, mode, program)
     rille.manual_seed(1)
     local P = place("grid")
-    local net = programs.mlp():to_global{placement = P, sbp = sbp}
+    local net = programs[program or "mlp"]():to_global{placement = P, sbp = sbp}
     local opt = optim.AdamW(net:parameters(), {lr = 0.01})
     local step = rille.graph(function(x)
       local loss = net(x):square():mean()
@@ -40,6 +40,15 @@ do
     for _, d in ipairs(step:stats().devices) do held = math.max(held, d.peak_memory) end
     return held
   end
+  local function told(limit, mode)
+    local good, why = pcall(most, limit, "auto", mode, "blocks")
+    return not good and tostring(why):match("found is (%d+)$")
+  end
+  local least = told(1, "optimal")
+  for _, mode in ipairs{"propagate", "recursive", "greedy"} do
+    tap.is(told(1, mode), least, mode .. ": the least is the step's, not the mode's")
+  end
+  tap.is(told(least - 1, "propagate"), least, "nor the limit's that was asked")
   for name, sbp in pairs{B = {"B", "B"}, auto = "auto"} do
     for _, mode in ipairs{"optimal", "greedy"} do
       local much, least = most(nil, sbp, mode), nil

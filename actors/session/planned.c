@@ -182,6 +182,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     if (!quick) remember(g, &a);
     assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
+    if (quick) a.mode = SOLVE_OPTIMAL; /* the least is a step's, whatever its mode */
     a.rates = s->rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);

@@ -10,8 +10,8 @@
 /* Reads a mode's name; E_ARG names those there are. */
 int planned_mode(const char *name, enum solve_mode *out);
 /* Chooses layouts for g's program p, whose leaves come from g->origin and whose roots become g->outcome; keeps what it
- * found in g. limit: bytes a device as the planner reckons them, 0: any; quick: as solve.h has it; *least: what
- * is known where none keeps to that, 0: it failed for another reason, or not. */
+ * found in g. limit: bytes a device as the planner reckons them, 0: any; quick: as solve.h has it, "optimal" whichever
+ * mode is asked for; *least: what is known where none keeps to that, 0: it failed for another reason, or not. */
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit,
                    bool quick, struct assign_least *least);
 /* ZeRO: splits updates and optimisers' state over the ranks that hold a parameter alike. */
