@@ -282,13 +282,22 @@ b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool 
 }
 
 struct val *
+b_total(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim)
+{
+    if (x && x->type.dtype == DT_I64) x = b_cast(b, x, DT_F64);
+    return sum_as(b, x, axes, naxes, keepdim, DT_F64);
+}
+
+struct val *
 b_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
 {
     if (!x) return NULL;
     int64_t n = naxes ? 1 : type_numel(&x->type);
     for (int i = 0; i < naxes; i++) n *= x->type.dim[axes[i]];
-    struct val *mean = b_div(b, sum_as(b, x, axes, naxes, true, DT_F64), b_integer(b, n));
-    return b_cast(b, b_sub(b, x, mean), x->type.dtype == DT_F64 ? DT_F64 : DT_F32);
+    struct val *mean = b_div(b, b_total(b, x, axes, naxes, true), b_integer(b, n));
+    struct val *y = b_sub(b, x, mean);
+    if (x->type.dtype != DT_F64) return b_cast(b, y, DT_F32);
+    return b_sub(b, y, b_div(b, b_total(b, y, axes, naxes, true), b_integer(b, n)));
 }
 
 struct val *

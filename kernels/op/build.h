@@ -56,7 +56,10 @@ struct val *b_unrounded(struct build *b, const struct node *n);
 struct val *b_wide(struct build *b, struct val *x);
 struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
-/* x less its mean, which it takes in f64; in f32 of halves and integers. Far from 0 it loses no digit. */
+/* The sum of x in f64, of i64 too, whose own sum would wrap around. */
+struct val *b_total(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
+/* x less its mean, which it takes in f64; in f32 of halves and integers. Far from 0 it loses no digit: the mean of f64
+ * is corrected by that of what is left. */
 struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int naxes);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);

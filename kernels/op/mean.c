@@ -9,8 +9,9 @@ static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
     const struct attr *axis = &c->attr[AXIS];
-    struct val *sum = b_sum_wide(b, in[0], axis->list, axis->n, c->attr[KEEPDIM].i);
-    out[0] = b_narrow(b, b_div(b, sum, b_integer(b, reduced_count(c))), &c->in[0]);
+    bool real = dtype_is_float(c->in[0].dtype);
+    struct val *sum = (real ? b_sum_wide : b_total)(b, in[0], axis->list, axis->n, c->attr[KEEPDIM].i);
+    out[0] = b_cast(b, b_div(b, sum, b_integer(b, reduced_count(c))), real ? c->in[0].dtype : DT_F32);
     return b->failed ? (int)err_last() : 0;
 }
 
