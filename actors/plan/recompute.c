@@ -11,7 +11,6 @@
 /* The forward nodes of a stage that may be computed again, in their order. */
 struct passage {
     int32_t n, *node;
-    double work; /* nanoseconds, as reckoned */
 };
 
 struct recomputer {
@@ -19,7 +18,7 @@ struct recomputer {
     struct arena tmp;
     struct stages stages;
     struct passage *passage; /* by stage */
-    double *work;            /* by node */
+    double *work;            /* by node, nanoseconds, as reckoned */
     int64_t *made, *kept;    /* by node, bytes of a piece: of its results, and of those that backward reads */
     int32_t *last;           /* by node: the last of forward that reads it, -1 */
     int32_t *part;           /* by node: the part of its stage that it is computed again with, -1 */
@@ -81,7 +80,6 @@ find_passages(struct recomputer *r)
         struct passage *s = &r->passage[r->stages.stage[i]];
         r->work[i] = 1 + (double)node_reckon(p, i, &reckoned);
         s->node[s->n++] = i;
-        s->work += r->work[i];
     }
     arena_fini(&reckoned);
 }
@@ -118,21 +116,28 @@ find_alive(struct recomputer *r, const struct passage *s)
     return alive;
 }
 
-/* Where parts end: of the places that are nearest to an even cut, that where the least is alive. */
-static void
-find_ends(struct recomputer *r, const struct passage *s, bool *ends)
+void
+recompute_cut(int32_t n, const double *work, const int64_t *alive, bool *ends)
 {
-    const int64_t *alive = find_alive(r, s);
     int32_t best[RECOMPUTE_PARTS + 1];
-    double done = 0;
+    double all = 0, done = 0;
     for (int32_t c = 0; c <= RECOMPUTE_PARTS; c++) best[c] = -1;
-    for (int32_t k = 0; k < s->n - 1; k++) {
-        done += r->work[s->node[k]];
-        int32_t *b = &best[(int32_t)(done / s->work * RECOMPUTE_PARTS + 0.5)];
+    for (int32_t k = 0; k < n; k++) all += work[k];
+    for (int32_t k = 0; k < n - 1 && all > 0; k++) {
+        done += work[k];
+        int32_t *b = &best[(int32_t)(done / all * RECOMPUTE_PARTS + 0.5)];
         if (*b < 0 || alive[k] < alive[*b]) *b = k;
     }
     for (int32_t c = 1; c < RECOMPUTE_PARTS; c++)
         if (best[c] >= 0) ends[best[c]] = true;
+}
+
+static void
+find_ends(struct recomputer *r, const struct passage *s, bool *ends)
+{
+    double *work = ARENA_ARRAY(&r->tmp, double, s->n);
+    for (int32_t k = 0; k < s->n; k++) work[k] = r->work[s->node[k]];
+    recompute_cut(s->n, work, find_alive(r, s), ends);
 }
 
 struct part {

@@ -11,6 +11,11 @@
 
 enum { RECOMPUTE_PARTS = 8 }; /* of a stage, at most */
 
+/* Where to cut what n calls make, in order, into RECOMPUTE_PARTS of about like work: of the places nearest to an even
+ * cut that where the least is alive. alive[k]: bytes made up to call k and read behind it; ends[k] becomes true where a
+ * part ends, but for the last. */
+void recompute_cut(int32_t n, const double *work, const int64_t *alive, bool *ends);
+
 /* Returns how many virtual stages the program has: 1 where nothing comes in pieces. */
 int32_t recompute_stages(const struct program *p);
 /* Lets backward compute again so many parts of each of the n stages, 0 to RECOMPUTE_PARTS (all as one), those first

@@ -122,6 +122,33 @@ add_root(struct collection *c, struct val *v)
     c->root[c->nroot++] = v;
 }
 
+/* ---- the order of what is computed ---- */
+
+static bool
+any_recomputed(const struct collection *c)
+{
+    for (int32_t i = 0; i < c->nnode; i++)
+        if (c->node[i]->recomputes) return true;
+    return false;
+}
+
+static int
+by_serial(const void *a, const void *b)
+{
+    const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+    return (x->serial > y->serial) - (x->serial < y->serial);
+}
+
+/* Where something is computed again, nodes come in the order in which they were made: a walk comes to the gradient of
+ * a weight when its update is due, and what that reads would be kept until then. */
+static void
+as_made(struct collection *c)
+{
+    if (!any_recomputed(c)) return;
+    qsort(c->node, (size_t)c->nnode, sizeof *c->node, by_serial);
+    for (int32_t i = 0; i < c->nnode; i++) c->node[i]->index = i;
+}
+
 /* Updates, and what depends on them, go last: then all that reads the old versions comes before. */
 static void
 updates_last(struct collection *c)
@@ -324,6 +351,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
         TRY(walk(s, c, root[i], mark, mode));
         add_root(c, root[i]);
     }
+    as_made(c);
     updates_last(c);
     folds_early(c);
     besides_early(c);

@@ -7,6 +7,7 @@
  * anything moves it. */
 #include "actors/session/session.h"
 
+#include "actors/plan/recompute.h"
 #include "kernels/kernel.h"
 #include "kernels/op/table.h"
 
@@ -219,6 +220,61 @@ go_back(struct rille_session *s, const struct node *n, struct val **din)
 
 /* ---- regions that are computed again ---- */
 
+static int64_t
+bytes_made(const struct node *n)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < n->nout && !(n->op->flags & OP_VIEW); k++) bytes += type_bytes(&n->out[k]->type);
+    return bytes;
+}
+
+/* Of n nodes, in their order, which work[k] are of so many bytes: what is alive behind each. */
+static void
+find_alive(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
+{
+    int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode; /* by node, from 1 */
+    int64_t *gone = must_alloc(sizeof *gone * (size_t)(n + 1)), now = 0;
+    for (int32_t k = 0; k < n; k++) at[node[k]->index] = last[node[k]->index] = k + 1;
+    for (int32_t k = 0; k < n; k++)
+        for (int i = 0; i < node[k]->nin; i++) {
+            const struct val *v = node[k]->in[i];
+            if (v && !stops(v) && v->node->mark == w->mark && at[v->node->index]) last[v->node->index] = k + 1;
+        }
+    for (int32_t k = 0; k < n; k++) {
+        now -= gone[k];
+        alive[k] = now += last[node[k]->index] > k + 1 ? (int64_t)work[k] : 0;
+        gone[last[node[k]->index] - 1] += last[node[k]->index] > k + 1 ? (int64_t)work[k] : 0;
+    }
+    free(at);
+    free(gone);
+}
+
+/* A step that is computed again as one would all be there at once, where it is one stage: it is cut into parts. */
+static void
+cut_region(struct sweep *w)
+{
+    struct rille_session *s = w->s;
+    int32_t region = s->step_region, n = 0;
+    if (!region || s->region != region) return;
+    struct node **node = must_alloc(sizeof *node * (size_t)(w->nnode + 1));
+    for (int32_t i = w->nnode; i-- > 0;)
+        if (w->node[i]->region == region) node[n++] = w->node[i];
+    double *work = must_alloc(sizeof *work * (size_t)(n + 1));
+    int64_t *alive = must_alloc(sizeof *alive * (size_t)(n + 1));
+    bool *ends = must_alloc((size_t)n + 1);
+    for (int32_t k = 0; k < n; k++) work[k] = (double)bytes_made(node[k]);
+    find_alive(w, node, n, work, alive);
+    recompute_cut(n, work, alive, ends);
+    for (int32_t k = 0, part = ++s->nregion; k < n; k++) {
+        node[k]->region = part;
+        if (ends[k]) part = ++s->nregion;
+    }
+    free(node);
+    free(work);
+    free(alive);
+    free(ends);
+}
+
 /* v, or what stands for it where its node is computed again. */
 static struct val *
 val_recomputed(const struct sweep *w, struct val *v)
@@ -341,6 +397,7 @@ sweep_from(struct sweep *w, struct rille_session *s, struct val *y)
     TRY(find_nodes(w, y));
     w->recomputed = must_alloc(sizeof(struct node *) * (size_t)(w->nnode + 1));
     for (int32_t i = 0; i < w->nnode; i++) w->node[i]->index = i;
+    cut_region(w);
     s->phase = PHASE_BACKWARD;
     int status = seed(s, y, &dy);
     if (!status) status = receive(w, y, dy);

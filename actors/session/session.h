@@ -137,6 +137,7 @@ struct rille_session {
     bool grad_on, poison;
     /* The backward pass computes again what calls add now, as this region; 0: the forward pass keeps it. */
     int32_t region, nregion;
+    int32_t step_region;       /* with which a compiled step begins that is computed again; 0: none */
     struct strategy *strategy; /* of the next call, owned; or NULL */
     struct inside *inside;     /* of the call in the making (inside.h), or NULL */
     int32_t ninside;

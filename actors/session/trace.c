@@ -390,7 +390,7 @@ trace_fini(struct rille_session *s)
     }
     free(r->input);
     free(r->auto_input);
-    if (r->options.recompute) s->region = 0;
+    if (r->options.recompute) s->region = s->step_region = 0;
     segments_free(&r->segments);
     free(r->journal);
     free(r->fed);
@@ -450,7 +450,7 @@ rille_trace_begin(struct rille_session *s, const struct rille_graph_options *o, 
     s->trace = r;
     if (o->auto_parallel && !s->rounds) planned_call(s);
     if (o->auto_parallel && o->again && strcmp(o->auto_parallel, "greedy")) rounds_begin(s, o);
-    if (r->options.recompute) s->region = ++s->nregion;
+    if (r->options.recompute) s->region = s->step_region = ++s->nregion;
     for (int i = 0; i < nin; i++) {
         struct val *v = graph_leaf(s->graph, &type[i], in[i]->val->layout, NULL);
         v->input = (int16_t)i;

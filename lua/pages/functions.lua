@@ -143,7 +143,8 @@ offload = placement: what backward reads, and optimisers' state, lies there mean
 prefetch = 2: so many values are back, or gathered again (zero = 3), before they are read, beside the one that is; 1 of none is said.
 memory_limit = bytes a device of all that it holds: a schedule that is searched for keeps to it; a plan that would hold
 more is refused, with what has most of it.
-recompute = true computes again what backward reads; "auto": parts of stages, where memory is too little, or better spent so.
+recompute = true computes again what backward reads, each stage as one, a step of one stage in eight parts; "auto": parts of
+stages, where memory is too little, or better spent so.
 auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
 and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with memory_limit =, in bytes a device, and
 time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"): where they end in vain the least that it needs is
