@@ -258,6 +258,7 @@ struct op {
     const char *(*linear_of)(const struct call *c); /* where it depends on the call; overrides linear */
     enum reduce reduce; /* what a split of a reduced factor leaves; RED_NONE: it may not be split */
     enum reduce (*reduce_of)(const struct call *c);
+    uint32_t sums; /* of several results: bit k: result k is a sum over what RED_SUM reduces, f32 until it is whole */
 
     /* How it differentiates: builds nodes. dout[k] is NULL where no gradient comes; din[i] stays NULL where there is
      * none. din arrives all NULL. saves: which operands ('0'..) and outputs ('a'..) the gradient reads, e.g. "1a". */

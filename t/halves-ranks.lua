@@ -84,4 +84,37 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
+-- Gradients of four micro-batches, of n + 1, n + 1, n + 1 and n + 5, of which no dtype has one: no piece is rounded, whatever made it.
+do
+  local forms = {
+    matmul = {{1, 1}, function(x, w) return x:matmul(w) end},
+    ["a product with a vector"] = {{1}, function(x, w) return x:matmul(w) end},
+    ["one that is expanded"] = {{1, 1}, function(x, w) return w:expand(x.shape[1], 1) * x end},
+    ["one that is read twice"] = {{1, 1}, function(x, w) return (x:matmul(w) + x:matmul(w)) * 0.5 end},
+    ["the weight of rms_norm"] = {{4}, function(x, w) return rille.rms_norm(x:expand(-1, 4) * 0 + 1, w) * x end},
+    ["the bias of layer_norm"] = {{4}, function(x, w) return rille.layer_norm(x:expand(-1, 4) * 0, nil, w) * x end},
+    conv2d = {{1, 1, 1, 1}, function(x, w) return x:reshape{-1, 1, 1, 1}:conv2d(w) end},
+    embedding = {{1, 4}, function(x, w) return rille.embedding((x * 0):reshape{-1}:to"i64", w) * x end},
+    pow = {{1}, function(x, w) return w ^ 2 * x * 0.5 end},
+    ["a cast"] = {{1}, function(x, w) return x:to"f32" * w:to"f32" end},
+  }
+  for name, form in pairs(forms) do
+    for _, d in ipairs{"bf16", "f16"} do
+      for _, l in ipairs{{ONE, "B"}, {rille.placement("cpu", {0, 1}), "S(0)"}} do
+        local w = rille.ones(form[1], {dtype = d, placement = l[1], sbp = "B"}):requires_grad_()
+        local rows, n = {}, d == "f16" and 2048 or 256
+        for piece = 1, 4 do
+          for _, v in ipairs{n, piece == 4 and 5 or 1, 0, 0} do rows[#rows + 1] = {v} end
+        end
+        local step = rille.graph(function(x)
+          form[2](x, w):sum():backward()
+          return w.grad
+        end, {micro_batches = 4})
+        local got = home(step(rille.tensor(rows, {dtype = d, placement = l[1], sbp = l[2]})))
+        tap.is(got:reshape{-1}[0]:item(), n + 2.0, ("%s, %s, %s: four micro-batches"):format(name, d, l[2]))
+      end
+    end
+  end
+end
+
 tap.done()

@@ -110,18 +110,42 @@ program_sums(const struct program *p, struct arena *a)
     return sum;
 }
 
+uint8_t *
+program_wide(const struct program *p, struct arena *a)
+{
+    uint8_t *wide = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        const struct op *op = p->node[i].op;
+        if (op && op->reduce == RED_SUM) wide[i] = (uint8_t)(p->node[i].nout == 1 ? 1 : op->sums);
+    }
+    for (int32_t k = 0; k < p->nroot; k++) {
+        struct ref r = p->root[k].ref;
+        if (r.kind == REF_NODE && r.index >= 0 && r.index < p->nnode) wide[r.index] &= (uint8_t) ~(1 << r.out);
+    }
+    for (int32_t j = 0; j < p->nnode; j++)
+        for (int32_t k = 0; k < p->node[j].nin; k++) {
+            struct ref r = p->node[j].in[k];
+            if (r.kind != REF_NODE || r.index < 0 || r.index >= j) continue;
+            bool sums = p->node[j].accumulate && p->node[j].type[0].dtype == DT_F32;
+            if (!sums) wide[r.index] &= (uint8_t) ~(1 << r.out);
+            read[r.index] |= (uint8_t)(1 << r.out);
+        }
+    for (int32_t i = 0; i < p->nnode; i++) wide[i] &= read[i];
+    return wide;
+}
+
 void
 program_widen(struct program *p)
 {
     struct arena a = {0};
-    const int32_t *sums = program_sums(p, &a);
+    const uint8_t *wide = program_wide(p, &a);
     for (int32_t i = 0; i < p->nnode; i++) {
         struct prog_node *n = &p->node[i];
-        if (sums[i] < 0 || !dtype_is_half((enum dtype)n->type[0].dtype)) continue;
-        if (p->node[sums[i]].type[0].dtype != DT_F32) continue;
-        struct type wide = n->type[0];
-        wide.dtype = DT_F32;
-        n->type = arena_dup(&p->arena, &wide, sizeof wide);
+        if (!wide[i]) continue;
+        struct type *type = arena_dup(&p->arena, n->type, sizeof *type * (size_t)n->nout);
+        for (int k = 0; k < n->nout; k++)
+            if (wide[i] >> k & 1 && dtype_is_half((enum dtype)type[k].dtype)) type[k].dtype = DT_F32;
+        n->type = type;
     }
     arena_fini(&a);
 }

@@ -120,7 +120,11 @@ struct ref program_whole(const struct program *p, struct ref r);
 /* By node that sums: the sum over pieces that alone, in all the program, reads its result, which may be f32 then where
  * it is a half; -1: there is none. */
 int32_t *program_sums(const struct program *p, struct arena *a);
-/* Makes f32 of results of sums that are halves and that only sums over pieces read: they are not whole before. */
+/* By node: which of its results are sums (bits) that sums over pieces alone read: they may be f32 where they are
+ * halves.
+ */
+uint8_t *program_wide(const struct program *p, struct arena *a);
+/* Makes f32 of those that are halves: they are not whole before. */
 void program_widen(struct program *p);
 
 #endif

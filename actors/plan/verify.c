@@ -314,6 +314,13 @@ check_counts(const struct proof *v, int32_t i)
 
 /* ---- ports, fans, readers ---- */
 
+uint32_t
+proof_wide(struct proof *v, int32_t i)
+{
+    if (!v->wide) v->wide = program_wide(v->plan->program, &v->tmp);
+    return v->wide[i];
+}
+
 int32_t
 proof_sum(struct proof *v, int32_t i)
 {

@@ -42,6 +42,7 @@ struct proof {
     bool *shares;                  /* by node: replica_updates */
     bool *checks;                  /* by node: program_checks */
     int32_t *sums;                 /* by node: program_sums; NULL: nobody asked */
+    uint8_t *wide;                 /* by node: program_wide; NULL: nobody asked */
     bool *late;                    /* by task: its only act is in the last round (verify_run.c) */
     int32_t no_round;              /* the first task that acts for each piece and waits for the last, -1 */
 };
@@ -60,6 +61,7 @@ proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, 
 }
 
 /* The sum over pieces that alone reads node i, -1. */
+uint32_t proof_wide(struct proof *v, int32_t i); /* results of node i that may be f32 where they are halves: bits */
 int32_t proof_sum(struct proof *v, int32_t i);
 /* Are two values of an attribute one? */
 bool proof_same_attr(const struct attr *a, const struct attr *b);

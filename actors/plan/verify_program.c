@@ -174,20 +174,20 @@ same_types(const struct program *g, int32_t i, const struct type *out)
  * - operator, types, attributes, layouts - is as legal, and has results of the same types. */
 struct derived {
     struct call call;
-    bool sums; /* halves that a sum over pieces adds up give f32 */
+    uint32_t wide; /* bits: results that are halves, which a sum over pieces adds up, are f32 */
     struct type in[MOST_OPERANDS], out[OP_OUT];
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
 };
 struct derivations {
     struct proof *v;
     struct arena scratch;
-    struct derived *lately[64]; /* by operator, layout of the first result, and sums */
+    struct derived *lately[64]; /* by operator, layout of the first result, and what is wide */
 };
 
 static bool
-is_derived(const struct derived *d, const struct call *c, bool sums)
+is_derived(const struct derived *d, const struct call *c, uint32_t wide)
 {
-    bool same = d && d->call.op == c->op && d->call.nin == c->nin && d->call.nout == c->nout && d->sums == sums;
+    bool same = d && d->call.op == c->op && d->call.nin == c->nin && d->call.nout == c->nout && d->wide == wide;
     for (int32_t i = 0; same && i < c->nin; i++)
         same = type_equal(&d->in[i], &c->in[i]) && d->in[i].weak == c->in[i].weak;
     for (int32_t i = 0; same && i < c->nin + c->nout; i++) same = d->layout[i] == c->layout[i];
@@ -197,18 +197,18 @@ is_derived(const struct derived *d, const struct call *c, bool sums)
 }
 
 static struct derived **
-derived_at(struct derivations *s, const struct call *c, bool sums)
+derived_at(struct derivations *s, const struct call *c, uint32_t wide)
 {
-    uint64_t key = (uintptr_t)c->op / sizeof(struct op) * 64 + (uintptr_t)c->layout[c->nin]->id * 2 + sums;
+    uint64_t key = (uintptr_t)c->op / sizeof(struct op) * 64 + (uintptr_t)c->layout[c->nin]->id * 2 + (wide != 0);
     return &s->lately[key * 0x9e3779b97f4a7c15u >> 58];
 }
 
 static void
-remember(struct derivations *s, const struct call *c, bool sums)
+remember(struct derivations *s, const struct call *c, uint32_t wide)
 {
-    struct derived **at = derived_at(s, c, sums), *d = *at ? *at : ARENA_NEW(&s->v->tmp, struct derived);
+    struct derived **at = derived_at(s, c, wide), *d = *at ? *at : ARENA_NEW(&s->v->tmp, struct derived);
     d->call = *c;
-    d->sums = sums;
+    d->wide = wide;
     memcpy(d->in, c->in, sizeof *c->in * (size_t)c->nin);
     memcpy(d->out, c->out, sizeof *c->out * (size_t)c->nout);
     memcpy(d->layout, c->layout, sizeof *c->layout * (size_t)(c->nin + c->nout));
@@ -229,17 +229,19 @@ check_call(struct derivations *s, int32_t i)
     for (int32_t k = 0; k < n->nout; k++) layout[n->nin + k] = n->layout[k];
     struct call c = {
         .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .attr = n->attr, .layout = layout};
-    bool sums = n->type[0].dtype == DT_F32 && proof_sum(s->v, i) >= 0;
-    const struct derived *d = *derived_at(s, &c, sums);
-    if (is_derived(d, &c, sums)) return same_types(g, i, d->out);
+    uint32_t wide = 0;
+    for (int32_t k = 0; k < n->nout; k++) wide |= (n->type[k].dtype == DT_F32 ? 1u << k : 0) & proof_wide(s->v, i);
+    const struct derived *d = *derived_at(s, &c, wide);
+    if (is_derived(d, &c, wide)) return same_types(g, i, d->out);
     struct rule rule;
     int status = call_infer(&s->scratch, &c, &rule);
-    if (!status && sums && dtype_is_half((enum dtype)out[0].dtype)) out[0].dtype = DT_F32;
+    for (int32_t k = 0; !status && k < n->nout; k++)
+        if (wide >> k & 1 && dtype_is_half((enum dtype)out[k].dtype)) out[k].dtype = DT_F32;
     if (!status) TRY(same_types(g, i, out));
     if (!status) status = sig_check(&s->scratch, &c, &rule, layout);
     arena_reset(&s->scratch);
     if (!status) {
-        remember(s, &c, sums);
+        remember(s, &c, wide);
         return 0;
     }
     char text[1024];

@@ -391,6 +391,12 @@ void snapshot_free(struct snapshot **p);
 /* Is the one that was taken whole by now? Between runs; costs nothing. */
 void snapshot_look(struct rille_session *s);
 
+/* ---- pieces.c ---- */
+/* Gives v summed over the pieces (v itself outside of micro-batches, or when it is once a batch). */
+int trace_accumulate(struct rille_session *s, struct val *v, struct val **out);
+/* Of a value that differs from piece to piece: its mean over the pieces, known after all of them. */
+int trace_mean(struct rille_session *s, struct val *v, struct val **out);
+
 /* ---- trace.c ---- */
 /* In a trace (and not paused): refuses a read, with an error that names what somebody asked for. */
 int trace_refuses(struct rille_session *s, const char *what);
@@ -405,8 +411,6 @@ bool trace_per_piece(const struct val *v);
 void trace_loss(struct rille_session *s, const struct val *y);
 /* Says of a node just added whether it comes per piece or after accumulation. E_PLAN when it mixes both. */
 int trace_classify(struct rille_session *s, struct node *n);
-/* Gives v summed over the pieces (v itself outside of micro-batches, or when it is once a batch). */
-int trace_accumulate(struct rille_session *s, struct val *v, struct val **out);
 const struct program *graph_program(const struct rille_graph *g);
 struct rille_session *graph_session(const struct rille_graph *g);
 

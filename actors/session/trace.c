@@ -188,65 +188,6 @@ trace_classify(struct rille_session *s, struct node *n)
     return 0;
 }
 
-static int
-rounded(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
-{
-    struct attr attr[OP_ATTR];
-    const struct op *cast = op_find("cast");
-    struct val *res[OP_OUT];
-    op_attr_defaults(cast, attr);
-    attr[0].set = true;
-    attr[0].i = d;
-    TRY(build_call(s, cast, 1, &v, attr, NULL, res));
-    *out = res[0];
-    return 0;
-}
-
-/* A sum of halves is f32 until the last piece is added; a partial one is so by its layout. */
-int
-trace_accumulate(struct rille_session *s, struct val *v, struct val **out)
-{
-    *out = v;
-    if (!tracing(s) || s->trace->pieces == 1 || !trace_per_piece(v)) return 0;
-    enum dtype d = (enum dtype)v->type.dtype;
-    TRY(build_to_global(s, v, v->layout, out));
-    (*out)->node->accumulate = 1;
-    if (!dtype_is_half(d) || layout_partial(v->layout)) return 0;
-    (*out)->type.dtype = DT_F32;
-    return rounded(s, *out, d, out);
-}
-
-static int
-scaled(struct rille_session *s, struct val *v, double f, struct val **out)
-{
-    struct val *in[2] = {v, build_number(s, false, f, 0)}, *res[OP_OUT];
-    TRY(build_call(s, op_find("mul"), 2, in, NULL, NULL, res));
-    *out = res[0];
-    return 0;
-}
-
-/* Of a value that differs from piece to piece: its mean over the pieces, known after all of them. */
-static int
-mean_of_pieces(struct rille_session *s, struct val *v, struct val **out)
-{
-    *out = v;
-    if (!tracing(s) || s->trace->pieces == 1 || !trace_per_piece(v)) return 0;
-    TRY(scaled(s, v, 1.0 / s->trace->pieces, out));
-    return trace_accumulate(s, *out, out);
-}
-
-int
-rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
-{
-    TRY(face_tensor(t, __func__));
-    TRY(face_given(out, "out", __func__));
-    struct rille_session *s = t->s;
-    struct val *v;
-    int status = mean_of_pieces(s, t->val, &v);
-    if (!status) *out = tensor_new(s, v, false);
-    return build_settle(s, status);
-}
-
 void
 trace_journal(struct rille_session *s, struct rille_tensor *t)
 {
@@ -503,7 +444,7 @@ result_value(struct rille_session *s, struct val *v, struct val **out, bool *joi
         *join = true;
         return can_join(s->trace, v);
     }
-    return mean_of_pieces(s, *out, out);
+    return trace_mean(s, *out, out);
 }
 
 /* What a trace gives: results first, then gradients and variables that it changed. */

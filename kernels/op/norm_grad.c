@@ -179,6 +179,7 @@ const struct op op_norm_grad = {
     .dtype = OUT_IN0,
     .linear = "1",
     .reduce = RED_SUM,
+    .sums = 1 << DW | 1 << DB,
     .grad = grad,
     .saves = "012a",
     .ref = ref,
