@@ -170,8 +170,14 @@ local function set(model, what, zero)
   for _, s in ipairs(what.parameters) do
     layout.set_apart(s.tensor, s.state, s.gradient)
   end
+  local staged = false
   for _, s in ipairs(what.pins) do
     if next(s.pin) then pin.of[s.module] = s.pin end
+    if s.pin.placement then staged = true end
+  end
+  if staged then
+    pin.of[model] = pin.of[model] or {}
+    pin.of[model].whole = true
   end
   rille._generation()
 end

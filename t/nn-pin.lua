@@ -61,4 +61,77 @@ tap.group("failure", function()
   tap.is(m.weight.sbp, "S(0)", "and the parameter is back in its place")
 end)
 
+-- Encoder and decoder over stages: a mask by position, in an option table and in a list, memory, and a table that blocks write.
+local Decoder = nn.Module:extend("Decoder")
+function Decoder:init(d)
+  self.own, self.cross = nn.MultiheadAttention(d, 2), nn.MultiheadAttention(d, 2)
+  self.block = nn.TransformerBlock(d, 2)
+end
+function Decoder:forward(x, memory, how, notes)
+  x = x + self.own(x, x, x, how.mask)
+  x = x + self.cross(x, memory, memory, how.masks[1])
+  notes.calls, notes.last = notes.calls + 1, how.scale * how.scale
+  return self.block(x, how.mask) * how.scale, notes
+end
+
+local Translator = nn.Module:extend("Translator")
+function Translator:init(d)
+  self.encoder = {nn.TransformerBlock(d, 2, {is_causal = false})}
+  self.decoder = {Decoder(d), Decoder(d), Decoder(d), Decoder(d)}
+  self.between = nn.MultiheadAttention(d, 2)
+  self.scale = nn.Parameter(rille.tensor{1.5})
+end
+function Translator:forward(x, y, mask)
+  local memory, notes = self.encoder[1](x, mask), {calls = 0}
+  for _, block in ipairs(self.decoder) do
+    local same
+    y, same = block(y, memory, {mask = mask, masks = {mask}, scale = self.scale}, notes)
+    assert(rawequal(same, notes))
+  end
+  assert(notes.calls == 4 and notes.last.placement == y.placement)
+  return self.between(y, memory, memory, mask)
+end
+
+tap.group("stages bring what blocks are given", function()
+  local A, B, A2, B2 = rille.placement("cpu", {0}), rille.placement("cpu", {1}), P, Q
+  local source, target = rille.randn{4, 3, 8}, rille.randn{4, 3, 8}
+  local mask, added = rille.ones({3, 3}):tril():to"bool", rille.randn{3, 3}
+  local function run(place, recipe, mode, seen)
+    rille.manual_seed(3)
+    local m = Translator(8)
+    m:to_global{placement = place, sbp = "B"}
+    if recipe then rille.parallel(m, recipe) end
+    local where = {placement = place, sbp = recipe and recipe.data and "S(0)" or "B"}
+    local x, y = source:to_global(where):detach():requires_grad_(), target:to_global(where):detach():requires_grad_()
+    local see = seen:to_global{placement = place, sbp = "B"}:detach()
+    local function step(a, b)
+      local out = m(a, b, see)
+      local loss = out:square():mean()
+      loss:backward()
+      return loss, out
+    end
+    local call = mode == "compiled" and rille.graph(step, {micro_batches = 2}) or step
+    local loss, out = call(x, y)
+    local list = {loss:item(), out:totable()}
+    for _, p in ipairs(m:parameters()) do list[#list + 1] = p.grad:totable() end
+    if mode == "plain" then list[#list + 1], list[#list + 2] = x.grad:totable(), y.grad:totable() end
+    return list, call
+  end
+  for kind, seen in pairs{bool = mask, added = added} do
+    for _, mode in ipairs{"plain", "compiled"} do
+      local want = run(A, nil, mode, seen)
+      for name, case in pairs{["two stages"] = {A, {stages = {A, B}}}, ["round"] = {A, {stages = {A, B, A, B}}},
+        ["of two ranks"] = {A2, {stages = {A2, B2}, data = 0}}, ["heads over two ranks"] = {A2, {stages = {A2, B2}, tensor = 0}}} do
+        tap.near(run(case[1], case[2], mode, seen), want,
+          ("%s, a mask of %s, %s: values and gradients are those of one device"):format(name, kind, mode), 1e-4, 1e-6)
+      end
+    end
+  end
+  local _, step = run(A, {stages = {A, B}}, "compiled", mask)
+  local sizes = {}
+  for i, move in ipairs(step:explain().boxing) do sizes[i] = move.bytes end
+  table.sort(sizes)
+  tap.is(sizes, {4, 4, 4, 9, 192, 192, 192, 192}, "the stream and what all blocks read move once, so do their gradients")
+end)
+
 tap.done()

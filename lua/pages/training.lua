@@ -306,6 +306,7 @@ Lays a model out over the axes of its mesh and gives the table of what it set, w
 {data = 0, tensor = 1}; {tensor = {0, 1}} is 2D, {0, 1, 2} with method "2.5d" or "3d"; {data = 0, zero = 3}
 zero: 1 cuts optimisers' state over the data axis, 2 gradients too, 3 parameters; a rille.graph that says one says the same
 {tensor = {0, 1}, panels = 4}: what 2D gathers comes in panels, the next one while one is multiplied, where devices have streams
+{stages = {P0, P1}} deals blocks over placements; all that they are given, masks and memory, in option tables too, comes to them
 {stages = {P0, P1}, blocks = {input = ids, micro_batches = 8}} cuts where a batch takes the least time: the planner reckons what
 each block costs, in nanoseconds and bytes, where the model is given such ids, those of a micro-batch; it reads no value of them
 {stages = {P0, P1}, blocks = {cost = {2, 2, 3}}} is told; beside cost, a list by block, there are memory and activations (lists of

@@ -277,8 +277,15 @@ local function add_parameters(model, out, place, parts, roles, zero)
 end
 
 local function add_modules(model, out, place, parts, roles, recipe)
-  local holds = {}
-  for _, found in ipairs(model:named_tensors()) do holds[found.name:match("^(.*)%.[^.]*$") or ""] = true end
+  local holds, deals = {}, {} -- modules with tensors in them, and those with members of the list that is dealt
+  local function note(path, set)
+    while path do
+      set[path] = true
+      path = path:match("^(.*)%.[^.]*$")
+    end
+  end
+  for _, found in ipairs(model:named_tensors()) do note(found.name:match("^(.*)%.[^.]*$"), holds) end
+  for path in pairs(place.at or {}) do note(path:match("^(.*)%.[^.]*$"), deals) end
   local function within_member(path)
     while path do
       if place.at and place.at[path] then return true end
@@ -290,7 +297,7 @@ local function add_modules(model, out, place, parts, roles, recipe)
     if recipe.tensor ~= nil or between[roles[path]] then
       add_pins(out, path, pin_of(roles[path], parts(placement), recipe.panels, getmetatable(m) == nn.Linear))
     end
-    if place.staged and path ~= "" and (place.at[path] or holds[path] and not within_member(path)) then
+    if place.staged and path ~= "" and (place.at[path] or holds[path] and not deals[path] and not within_member(path)) then
       add_pins(out, path, {placement = placement})
       if place.at[path] then add_pins(out, path, {input = axes.layout(parts(placement), between[roles[path]] or "stream")}) end
     end
