@@ -22,6 +22,13 @@ local function drawn(rows)
   }
 end
 
+-- Over all but 8 channels, each of 64 columns.
+local function batch_norm(x)
+  local norm = rille.nn.BatchNorm2d(8):to(x.dtype)
+  norm:to_global{placement = x.placement, sbp = "B"}
+  return norm(x:reshape{x.shape[1], 8, 8, 8}):reshape{x.shape[1], COLUMNS}
+end
+
 -- name, f(x, labels), whether the result moves with the shift (then it cannot have more digits than a float of its size)
 local calls = {
   {"softmax", function(x) return x:softmax{axis = 1} end},
@@ -35,6 +42,7 @@ local calls = {
   {"cross_entropy, smoothed", function(x, y) return x:cross_entropy(y, {reduction = "none", label_smoothing = 0.1}) end},
   {"cross_entropy, mean", function(x, y) return x:cross_entropy(y) end},
   {"layer_norm", function(x) return x:layer_norm() end},
+  {"batch_norm", batch_norm},
   {"var", function(x) return x:var{axis = 1} end},
   {"var down columns", function(x) return x:var{axis = 0, correction = 0} end},
   {"var of all", function(x) return x:var() end},

@@ -32,22 +32,33 @@ local function follow(running, now, momentum)
   end)
 end
 
+-- x less its mean by channel, and that mean. A mean far from 0 is off by a share of its size, x less it is not, and its own
+-- mean tells by how much. What is taken off first is no matter to the result: it needs no gradient.
+local function centered(x, across)
+  local mean = x:mean{axis = {0, 2, 3}}:detach()
+  local near = x - across(mean)
+  local rest = near:mean{axis = {0, 2, 3}}
+  return near - across(rest), mean + rest
+end
+
 function BatchNorm2d:forward(x)
   check.that(x.ndim == 4, "nn.BatchNorm2d: the input is (batch, channels, height, width), not of %d dimensions", x.ndim)
   local channels = self.weight.shape[1]
   local function across(t) return t:reshape{1, channels, 1, 1} end
-  local mean, var = self.running_mean, self.running_var
+  local near, mean, var
   if self.training then
     local n = x:numel() // channels
-    mean = x:mean{axis = {0, 2, 3}}
-    var = (x - across(mean)):square():mean{axis = {0, 2, 3}}
+    near, mean = centered(x, across)
+    var = near:square():mean{axis = {0, 2, 3}}
     if n > 0 then
       follow(self.running_mean, mean, self.momentum)
       follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
     end
+  else
+    near, var = x - across(self.running_mean), self.running_var
   end
   local scale = (var + self.eps):rsqrt() * self.weight
-  return (x - across(mean)) * across(scale) + across(self.bias)
+  return near * across(scale) + across(self.bias)
 end
 
 function BatchNorm2d:describe() return tostring(self.weight.shape[1]) end
