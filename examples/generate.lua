@@ -2,12 +2,13 @@
 --
 --   rille examples/generate.lua gpt2 --prompt "A rille is"            a folder as Hugging Face's hub has it
 --   rille examples/generate.lua gpt2 --ids 464,3290 --greedy          ids instead of text: no tokenizer is needed
+--   rille examples/generate.lua gpt2 --prompt "A rille" --stop 13     ends at an id of 13; none: it goes on for --count ids
 --   rille examples/generate.lua llama --devices 2 --quantize int8     heads and hidden split over two devices, a byte a weight
 
 local rille = require "rille"
 
 local o = rille.args(arg, {"folder", prompt = "", ids = "", count = 40, temperature = 0.8, greedy = false, ["top-k"] = 0,
-  ["top-p"] = 0.95, seed = 1, devices = 1, quantize = "", dtype = ""})
+  ["top-p"] = 0.95, seed = 1, devices = 1, quantize = "", dtype = "", stop = ""})
 local dir = o.folder
 
 local function wanted(good, text, ...) if not good then error(text:format(...), 0) end end
@@ -33,27 +34,44 @@ if o.devices > 1 then rille.parallel(model, {tensor = 0}) end
 
 -- ---- from text to ids and back ----
 
-local tokens = o.ids == "" and rille.tokenizer(dir .. "/tokenizer.json")
-local prompt = tokens and tokens:encode(o.prompt) or {}
-for word in o.ids:gmatch("[^%s,]+") do
-  prompt[#prompt + 1] = math.tointeger(tonumber(word)) or error(("--ids: '%s' is no id"):format(word), 0)
+local function ids_of(option, text)
+  local list = {}
+  for word in text:gmatch("[^%s,]+") do
+    list[#list + 1] = math.tointeger(tonumber(word)) or error(("%s: '%s' is no id"):format(option, word), 0)
+  end
+  return list
 end
+
+-- Beside the text there is what the tokenizer's template puts around it: models have learned texts that begin so.
+local tokens = o.ids == "" and rille.tokenizer(dir .. "/tokenizer.json")
+local prompt = tokens and tokens:encode(o.prompt, {add_special_tokens = true}) or ids_of("--ids", o.ids)
 wanted(#prompt > 0, "something to begin with is wanted: --prompt or --ids")
 local function say(ids)
-  io.write(tokens and tokens:decode(ids) or " " .. table.concat(ids, " "))
+  io.write(tokens and tokens:decode(ids, {skip_special_tokens = true}) or " " .. table.concat(ids, " "))
   io.flush()
 end
 
-local first, start
+-- What ends a text: the folder's own ids, of which some name more than the model writes.
+local function stops()
+  if o.stop ~= "" then return o.stop ~= "none" and ids_of("--stop", o.stop) or nil end
+  local theirs, list = model.config.eos_token_id, {}
+  for _, id in ipairs(type(theirs) == "table" and theirs or {theirs}) do
+    if math.type(id) == "integer" and id >= 0 and id < model.config.vocab then list[#list + 1] = id end
+  end
+  return list
+end
+
+local n, start = 0, nil
 model:generate({prompt}, {max_new_tokens = o.count, temperature = o.greedy and 0 or o.temperature, seed = o.seed,
-  top_k = o["top-k"] > 0 and o["top-k"] or nil, top_p = o["top-p"] < 1 and o["top-p"] or nil,
+  top_k = o["top-k"] > 0 and o["top-k"] or nil, top_p = o["top-p"] < 1 and o["top-p"] or nil, stop = stops(),
   on_token = function(ids)
-    if not first then
-      first, start = true, rille.clock() -- the prompt's pass and the making of the step are apart
+    if n == 0 then
+      start = rille.clock() -- the prompt's pass and the making of the step are apart
       say(prompt)
     end
+    n = n + 1
     say(ids)
   end})
-if not first then say(prompt) end
+if n == 0 then say(prompt) end
 print()
-if o.count > 1 then io.stderr:write(("%.1f ids/s\n"):format((o.count - 1) / (rille.clock() - start))) end
+if n > 1 then io.stderr:write(("%.1f ids/s\n"):format((n - 1) / (rille.clock() - start))) end

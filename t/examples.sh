@@ -48,6 +48,38 @@ touch "$dir/file"
 ok "finetune.lua: a target that is a file is told before it learns" unsaved "$dir/file" "$dir/file is a file; a folder is wanted"
 ok "finetune.lua: and one that is nowhere" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
+# A folder whose tokenizer begins texts with 298 and whose config ends them with what greedy choice writes as its third id.
+bos=$dir/bos
+"$rille" -d cpu:1 -e "local json = require 'rille.json'
+  local function put(name, t) local f = io.open('$bos/' .. name, 'w') f:write(json.encode(t)) f:close() end
+  rille.manual_seed(1)
+  local m = rille.models.llama.new{vocab = 300, length = 32, layers = 2, heads = 4, width = 16}
+  rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:copy_(p * 10 + rille.randn(p.shape) * 0.5) end end)
+  m:save('$bos')
+  rille.tokenizer.train({file = 'README.md'}, {size = 300, special = {'<|begin|>', '<|end|>'}}):save('$bos/tokenizer.json')
+  local t = json.load('$bos/tokenizer.json')
+  t.post_processor = {type = 'TemplateProcessing', single = {{SpecialToken = {id = '<|begin|>', type_id = 0}}, {Sequence = {id = 'A', type_id = 0}}},
+    pair = {{Sequence = {id = 'A', type_id = 0}}, {Sequence = {id = 'B', type_id = 1}}},
+    special_tokens = {['<|begin|>'] = {id = '<|begin|>', ids = {298}, tokens = {'<|begin|>'}}}}
+  put('tokenizer.json', t)
+  local tok = rille.tokenizer('$bos/tokenizer.json')
+  local text = tok:encode('hello', {add_special_tokens = true})
+  assert(text[1] == 298)
+  local function said(stop)
+    local ids = m:generate({text}, {temperature = 0, max_new_tokens = 12, stop = stop})[1]
+    return tok:decode(ids, {skip_special_tokens = true}) .. '\n', ids[#text + 3]
+  end
+  local function write(name, what) local f = io.open('$bos/' .. name, 'w') f:write(what) f:close() end
+  local whole, stop = said()
+  write('whole', whole) write('stop', stop) write('stopped', (said(stop)))
+  local c = json.load('$bos/config.json')
+  c.eos_token_id = {4711, stop}
+  put('config.json', c)"
+hello() { "$rille" -d cpu:1 examples/generate.lua "$bos" --prompt hello --greedy --count 12 "$@" 2>/dev/null; }
+ok "generate.lua: a text begins as the tokenizer's template says, and ends with the folder's id" cmp <(hello) "$bos/stopped"
+ok "which is before others" eval '! cmp -s "$bos/stopped" "$bos/whole"'
+ok "or goes on without" cmp <(hello --stop none) "$bos/whole"
+ok "as it does where that is asked for" cmp <(hello --stop "$(cat "$bos/stop")") "$bos/stopped"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
 few() { # a text gives fewer pieces than it is asked for: the model has those, and writes no other
   local out

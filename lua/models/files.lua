@@ -138,6 +138,7 @@ local function read_folder(kind, path, options, complete)
   end
   check_words(kind, theirs, dir .. "/config.json")
   local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)
+  config.eos_token_id = theirs.eos_token_id -- what ends a text, an id or a list of them, as the file has it
   return config, files.state(kind, config, rille.load(path, read_options(kind, options)), path), theirs
 end
 
@@ -191,6 +192,7 @@ function files.save(kind, model, dir, given)
   local words = {}
   for name, value in pairs(model.theirs or kind.unsaid or {}) do words[name] = value end
   for name, value in pairs(kind.to_config(config)) do words[name] = value end
+  words.eos_token_id = config.eos_token_id
   words.torch_dtype = torch_dtypes[model:parameters()[1].dtype]
   words.dtype = words.dtype and words.torch_dtype -- the newer word, where a file has it
   rille.save(dir, tensors, options)

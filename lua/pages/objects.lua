@@ -701,7 +701,7 @@ t:save(path)]],
 
   ["model.config"] = {
     sign = "m.config",
-    text = "What the model was made with.",
+    text = "What the model was made with; of one that was loaded, eos_token_id too: what ends a text, an id or a list, if its folder says so.",
     code = "m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}",
     shows = "m.config.heads",
     gives = "2",
