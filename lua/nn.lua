@@ -7,6 +7,7 @@ return check.names("rille.nn", {
   Sequential = require "rille.nn.sequential",
   Linear = require "rille.nn.linear",
   Int8Linear = require "rille.nn.int8_linear",
+  Int8Experts = require "rille.nn.int8_experts",
   Embedding = require "rille.nn.embedding",
   Positions = require "rille.nn.positions",
   Conv2d = require "rille.nn.conv2d",

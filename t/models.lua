@@ -338,7 +338,7 @@ end)
 
 tap.group("int8", function()
   local quantize = require "rille.models.quantize"
-  for _, kind in ipairs{"gpt2", "llama"} do
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local m = new(kind)
     local want = m(ids(text)):totable()
     local bytes = 0
@@ -351,6 +351,33 @@ tap.group("int8", function()
     rille.parallel(m:to_global{placement = P2, sbp = "B"}, {tensor = 0})
     tap.is({m:generate(text, {max_new_tokens = 4, temperature = 0}), (m.h or m.layers)[1].attention.q_proj.weight.sbp}, {said, "S(0)"},
       kind .. ": split too")
+  end
+  -- Experts: their bytes, whatever number of ids and however they lie.
+  local function experts() return quantize(new("moe")) end
+  local m = experts()
+  local kinds = {up = {"u8", "buffer"}, down = {"u8", "buffer"}, up_scale = {"f32", "buffer"}, down_scale = {"f32", "buffer"},
+    ["router.weight"] = {"f32", "parameter"}}
+  for _, found in ipairs(m:named_tensors()) do
+    local part = found.name:match("^h%.0%.mlp%.(.*)")
+    if part then tap.is({found.tensor.dtype, found.kind}, kinds[part], "moe: " .. found.name .. " is as it should be") end
+  end
+  local P222 = rille.placement("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
+  local one = rille.placement("cpu", {0})
+  for name, case in pairs{["a split batch"] = {P2, {data = 0}}, ["split experts"] = {P2, {tensor = 0}},
+    ["a split length"] = {P2, {tensor = 0, sequence = true}}, ["2D"] = {P22, {tensor = {0, 1}}},
+    ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
+    for _, length in ipairs{4, 12} do -- four rows of them: few, or many
+      local rows = {}
+      for r = 1, 4 do
+        rows[r] = {}
+        for i = 1, length do rows[r][i] = (r * 5 + i * i) % 11 end
+      end
+      local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.layout").whole(case[1])}
+      rille.parallel(split, case[2])
+      local x = rille.tensor(rows, {dtype = "i64"})
+      tap.near(split(x:to_global(rille.parallel.input(split))):totable(), plain(x):totable(),
+        ("moe: %s, rows of %d: the values of one device"):format(name, length), 1e-4, 1e-5)
+    end
   end
   local w = nn.Linear(3, 2)
   rille.no_grad(function() w.weight:copy_(rille.tensor{{0, 0, 0}, {-1, 0.5, 1}}); w.bias:zero_() end)

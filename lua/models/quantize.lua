@@ -1,13 +1,16 @@
--- quantize.lua - the linear layers of a model, in place, with a byte a weight (nn.Int8Linear). Embeddings stay as they are.
+-- quantize.lua - the linear layers and the experts of a model, in place, with a byte a weight (nn.Int8Linear, nn.Int8Experts).
+-- Embeddings and routers stay as they are.
 
 local rille = require "rille"
 local nn = rille.nn
 
+local smaller = {[nn.Linear] = nn.Int8Linear, [nn.MixtureOfExperts] = nn.Int8Experts}
+
 return function(model)
-  local linear = getmetatable(nn.Linear(1, 1))
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
-      if type(part) == "table" and getmetatable(part) == linear then m[name] = rille.no_grad(nn.Int8Linear, part) end
+      local class = type(part) == "table" and getmetatable(m) ~= nn.MixtureOfExperts and smaller[getmetatable(part)]
+      if class then m[name] = rille.no_grad(class, part) end
     end
   end
   for _, p in ipairs(model:parameters()) do p.requires_grad = false end

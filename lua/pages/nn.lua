@@ -52,6 +52,13 @@ table_of = rille.nn.Embedding(10, 4)]],
     shows = "f(rille.zeros(2)):sum():item()",
     gives = "0.0",
   },
+  ["nn.Int8Experts"] = {
+    sign = "rille.nn.Int8Experts(mixture)",
+    text = "What nn.MixtureOfExperts gives, with a byte a weight of its experts, for inference.",
+    code = "small = rille.nn.Int8Experts(rille.nn.MixtureOfExperts(4, 8, 4))",
+    shows = "small.up.dtype",
+    gives = "u8",
+  },
   ["nn.Int8Linear"] = {
     sign = "rille.nn.Int8Linear(linear)",
     text = "The same product with a byte a weight, for inference.",

@@ -13,7 +13,7 @@ local classes = {
     counts = {{"heads", "heads"}, {"kv_heads", "heads of keys and values (kv_heads)"}}},
   [nn.TransformerBlock] = {columns = {"fc1"}, rows = {"fc2"}, norms = {"norm1", "norm2"}, block = true},
   [nn.SwiGLU] = {columns = {"gate_proj", "up_proj"}, rows = {"down_proj"}},
-  [nn.MixtureOfExperts] = {experts = {"up", "down"}},
+  [nn.MixtureOfExperts] = {experts = {"up", "down", "up_scale", "down_scale"}}, -- scales: of nn.Int8Experts
 }
 
 -- Parts of models, by the names of their classes, so that a model that is not used is not loaded.

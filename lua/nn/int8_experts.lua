@@ -1,0 +1,41 @@
+-- int8_experts.lua - nn.MixtureOfExperts for inference with a byte a weight of its experts (bytes.lua). The router is as it was:
+-- it is small, and whom it prefers may hang on little.
+--
+-- up: u8 (experts, hidden, d), up_scale: (experts, hidden); down: u8 (experts, d, hidden), down_scale: (experts, hidden). Both
+-- scales belong to what is hidden, so that all experts together are one layer of experts * hidden: gates and the scale of what
+-- goes down are factors of what it holds, and the second product adds up the experts.
+
+local rille = require "rille"
+local check = require "rille.check"
+local layout = require "rille.layout"
+local MixtureOfExperts = require "rille.nn.experts"
+local bytes = require "rille.nn.bytes"
+
+local Int8Experts = MixtureOfExperts:extend("nn.Int8Experts")
+
+-- Of an nn.MixtureOfExperts, whose router it takes over.
+function Int8Experts:init(mixture)
+  check.that(type(mixture) == "table" and mixture.up and mixture.router, "nn.Int8Experts takes an nn.MixtureOfExperts, not %s",
+    check.shown(mixture))
+  self.experts, self.top_k, self.router = mixture.experts, mixture.top_k, mixture.router
+  local up, up_scale = bytes.of(mixture.up:transpose(1, 2))
+  local down, down_scale = bytes.of(mixture.down)
+  self:buffer("up", up)
+  self:buffer("up_scale", up_scale)
+  self:buffer("down", down:transpose(1, 2):clone():detach())
+  self:buffer("down_scale", down_scale)
+end
+
+function Int8Experts:forward(x)
+  local shape, d = x.shape, x.shape[x.ndim]
+  local n, experts, hidden = x:numel() // d, self.experts, self.up.shape[2]
+  local rows = x:reshape{n, d}
+  local gates = self:gates(rows):reshape{n, experts, 1}
+  local wide = bytes.product(rows, self.up:reshape{experts * hidden, d}, self.up_scale:reshape{-1}):gelu()
+  wide = wide:reshape{n, experts, hidden} * gates * self.down_scale
+  local down = self.down:permute{1, 0, 2}:reshape{d, experts * hidden}
+  local ones = rille.ones({d}, {dtype = wide.dtype, placement = wide.placement, sbp = layout.whole(wide.placement)})
+  return bytes.product(wide:reshape{n, experts * hidden}, down, ones):reshape(shape)
+end
+
+return Int8Experts
