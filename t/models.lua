@@ -402,6 +402,14 @@ tap.group("resnet", function()
   tap.near(train(P2, "S(0)"), want, "a split batch gives the same", 1e-3)
   local m = rille.models.resnet.new{classes = 3}
   tap.is(m:eval()(rille.ones{2, 3, 8, 8}).shape, {2, 3}, "logits for each class")
+  for name, how in pairs{plain = function(f, v) return f(v) end, autocast = function(f, v) return rille.autocast("bf16", f, v) end} do
+    for _, dtype in ipairs{"f32", "bf16", "f16"} do
+      local half = rille.models.resnet.new{classes = 3, dtype = dtype}
+      local images = rille.ones({2, 3, 8, 8}, {dtype = dtype})
+      tap.is({how(half, images).dtype, rille.graph(function(v) return how(half, v) end)(images).dtype}, {"f32", "f32"},
+        ("logits of a model in %s are f32, %s"):format(dtype, name))
+    end
+  end
   tap.fails(function() m(rille.ones{2, 1, 8, 8}) end, {"3, height", "{2, 1, 8, 8}", "models.lua"}, "other channels")
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {}} end, {"blocks"}, "no blocks")
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")

@@ -2,7 +2,7 @@
 --
 --   resnet.new{classes = 10, channels = 3, width = 16, blocks = {2, 2, 2}}     x: (batch, channels, h, w) -> (batch, classes)
 --
--- Each stage but the first halves the image and doubles the width.
+-- Each stage but the first halves the image and doubles the width. Logits are f32 where the model has 16 bits.
 
 local check = require "rille.check"
 local layout = require "rille.layout"
@@ -57,7 +57,8 @@ function ResNet:forward(x)
     self.config.channels, table.concat(x.shape, ", "))
   x = self.bn1(self.conv1(x)):relu()
   for _, block in ipairs(self.blocks) do x = block(x) end
-  return self.fc(x:mean{axis = {2, 3}})
+  local y = self.fc(x:mean{axis = {2, 3}})
+  return (y.dtype == "bf16" or y.dtype == "f16") and y:to("f32") or y
 end
 
 local resnet = {}
