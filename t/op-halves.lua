@@ -75,4 +75,25 @@ for d in pairs(eps) do
     end
   end
 end
+
+-- Numbers are rounded once, too, however they come: near the middle between two halves a float in between would tell.
+do
+  local bits = {bf16 = 8, f16 = 11, f32 = 24}
+  for d, n in pairs(bits) do
+    local good = true
+    for i = 1, 300 do
+      local middle = (1 + (2 * i + 1) * 2.0 ^ -n) * (i % 2 == 0 and 1 or -1)
+      for _, off in ipairs{0, 2.0 ^ -40, -2.0 ^ -40, 2.0 ^ -52} do
+        local v = middle + off
+        if math.abs(v) < 2 then
+          local want, set = rille.tensor({v}, {dtype = "f64"}):to(d):item(), rille.zeros({1}, {dtype = d})
+          set[0] = v
+          good = good and rille.tensor({v}, {dtype = d}):item() == want and rille.full({1}, v, {dtype = d}):item() == want
+            and set:item() == want
+        end
+      end
+    end
+    tap.ok(good, d .. ": numbers of Lua are rounded once")
+  end
+end
 tap.done()

@@ -2,7 +2,7 @@
  *
  * The scores are never in memory as a whole (kernels/cpu/attention.c). Batch,
  * queries and the width of values may be split, the keys not: a softmax is over all
- * of them. A query that sees nothing gives NaN, as in PyTorch. */
+ * of them. A query that sees nothing gives NaN: the softmax of nothing. */
 #include "kernels/op/attention.h"
 
 #include "runtime/stop.h"

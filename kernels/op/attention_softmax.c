@@ -2,7 +2,7 @@
  *
  * A bool mask says which keys are seen, another is added. With is_causal query i
  * of the whole sees keys 0..i, wherever its rows lie; what later ones hold, NaN too, is never looked at. One pass more
- * than softmax instead of three operators. A query that sees nothing gives NaN, as in PyTorch. */
+ * than softmax instead of three operators. A query that sees nothing gives NaN: the softmax of nothing. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/attention.h"
 
