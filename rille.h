@@ -726,6 +726,10 @@ bool rille_file_text(const struct rille_file *f, int i, const char **key, const 
 /* Loads it as a leaf. dtype: what floats become; NULL: the file's. */
 int rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
                     struct rille_tensor **out);
+/* Of each axis the positions from[axis] to to[axis], this one excluded; both NULL: all of it. The first `skip` axes, of
+ * which it has one position each, are none of the leaf's. */
+int rille_file_load_window(struct rille_file *f, int i, const int64_t *from, const int64_t *to, int skip,
+                           const char *dtype, const struct rille_layout *layout, struct rille_tensor **out);
 /* Loads the one tensor of a .npy file. */
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);

@@ -33,9 +33,8 @@ local kind = type(config) == "table" and config.model_type
 if not ({gpt2 = true, llama = true, moe = true})[kind] then
   error(("%s/config.json: its model_type is gpt2, llama or moe, not %s"):format(from, tostring(kind)), 0)
 end
-local model = rille.models[kind].load(from, {placement = placement, dtype = "f32",
+local model = rille.models[kind].load(from, {placement = placement, parallel = how, dtype = "f32",
   dropout = o.dropout > 0 and o.dropout or nil}) -- Llama has none
-rille.parallel(model, how)
 
 -- ---- ids, in windows that come in an order given by the seed ----
 

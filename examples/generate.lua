@@ -19,7 +19,7 @@ wanted(o["top-k"] >= 0, "--top-k is how many ids may be drawn, or 0 for all of t
 wanted(o["top-p"] > 0 and o["top-p"] <= 1, "--top-p is above 0 and at most 1, not %g", o["top-p"])
 wanted(o.prompt == "" or o.ids == "", "--prompt and --ids are two ways to begin: one of them is wanted")
 
--- ---- the model: its kind stands in config.json ----
+-- ---- the model: its kind stands in config.json; each device reads what it will hold ----
 
 local json = require "rille.json"
 local config = json.load(dir .. "/config.json")
@@ -29,8 +29,7 @@ local ranks = {}
 for i = 1, o.devices do ranks[i] = i - 1 end
 local function given(text) return text ~= "" and text or nil end
 local model = rille.models[kind].load(dir, {placement = rille.placement("cpu", ranks), quantize = given(o.quantize),
-  dtype = given(o.dtype)})
-if o.devices > 1 then rille.parallel(model, {tensor = 0}) end
+  parallel = o.devices > 1 and {tensor = 0} or nil, dtype = given(o.dtype)})
 
 -- ---- from text to ids and back ----
 

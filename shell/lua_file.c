@@ -163,6 +163,60 @@ load_format(lua_State *L)
     return load_all(L, file_push(L, "load", path, format), path, 3, "load");
 }
 
+/* The list of whole numbers that row `i` has under a name, one for each of n axes. */
+static void
+axes_read(lua_State *L, int i, const char *key, int n, int64_t *out)
+{
+    luaL_argcheck(L, lua_getfield(L, i, key) == LUA_TTABLE, i, key);
+    for (int k = 0; k < n; k++, lua_pop(L, 1)) {
+        lua_rawgeti(L, -1, k + 1);
+        out[k] = luaL_checkinteger(L, -1);
+    }
+    lua_pop(L, 1);
+}
+
+/* Pushes the window that the row at i tells. */
+static void
+window_load(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
+{
+    struct rille_file_entry e;
+    lua_getfield(L, i, "name");
+    const char *name = text_at(L, -1, who);
+    int at = rille_file_find(f, name);
+    if (at < 0) complain(L, "%s: %s: no tensor is called '%s'", who, path, name);
+    rille_file_entry(f, at, &e);
+    int64_t *from = scratch_new(L, who, sizeof *from * 2 * (size_t)(e.ndim + 1)), *to = from + e.ndim;
+    axes_read(L, i, "from", e.ndim, from);
+    axes_read(L, i, "to", e.ndim, to);
+    lua_getfield(L, i, "skip");
+    int skip = (int)luaL_checkinteger(L, -1);
+    const struct rille_layout *layout =
+        layout_read(L, i, lua_pushfstring(L, "%s: '%s'", who, name), e.ndim - skip, NULL);
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check_as(L, who, rille_file_load_window(f, at, from, to, skip, NULL, layout, slot));
+}
+
+/* rille._windows(who, path, format, rows): a list of tensors, one for each row {name =, from =, to =, skip =,
+ * placement =, sbp =}: of the tensor `name`, positions from[axis] to to[axis] of each axis, without the first `skip`.
+ */
+static int
+load_windows(lua_State *L)
+{
+    const char *who = luaL_checkstring(L, 1), *path = path_check(L, 2, who);
+    luaL_checktype(L, 4, LUA_TTABLE);
+    lua_settop(L, 4);
+    struct rille_file *f = file_push(L, who, path, luaL_optstring(L, 3, NULL));
+    int n = (int)lua_rawlen(L, 4), top = lua_gettop(L) + 1;
+    lua_createtable(L, n, 0);
+    for (int k = 1; k <= n; k++, lua_settop(L, top)) {
+        lua_rawgeti(L, 4, k);
+        window_load(L, f, path, lua_gettop(L), who);
+        lua_rawseti(L, top, k);
+    }
+    return 1;
+}
+
 /* rille._contents(path[, format[, who]]): a list of {name =, dtype =, shape =} in order of name, and what else the file
  * says. who: the function of which errors speak. */
 static int
@@ -457,6 +511,7 @@ static const luaL_Reg functions[] = {
     {"save", save},
     {"_write", write_text},
     {"_load", load_format},
+    {"_windows", load_windows},
     {"_contents", contents},
     {"_checkpoint", checkpoint},
     {"_verify", verify},

@@ -142,17 +142,46 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
     return 0;
 }
 
-struct wanted { /* an entry of a file, as a dtype */
+struct wanted { /* a window of an entry of a file, as a dtype */
     struct tensors *tensors;
     int32_t entry;
     enum dtype dtype;
+    int skip;          /* so many first axes are none of the tensor's */
+    struct box window; /* of the entry */
 };
 
+/* b: of the tensor. */
 static int
 read_wanted(void *arg, const struct box *b, void *out)
 {
     const struct wanted *w = arg;
-    return entry_read(w->tensors, w->entry, b, w->dtype, out);
+    struct box at = w->window;
+    for (int i = w->skip; i < w->tensors->entry[w->entry].type.ndim; i++) {
+        at.hi[i] = at.lo[i] + b->hi[i - w->skip];
+        at.lo[i] += b->lo[i - w->skip];
+    }
+    return entry_read(w->tensors, w->entry, &at, w->dtype, out);
+}
+
+/* The box and the type of a window; from: NULL: all of the entry. */
+static int
+window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
+{
+    int n = e->type.ndim;
+    if (w->skip < 0 || w->skip > n) return fail(E_ARG, "%d of %d axes cannot be left out", w->skip, n);
+    *t = (struct type){.dtype = e->type.dtype, .ndim = (uint8_t)(n - w->skip)};
+    for (int i = 0; i < n; i++) {
+        int64_t lo = from ? from[i] : 0, hi = from ? to[i] : e->type.dim[i];
+        if (lo < 0 || lo > hi || hi > e->type.dim[i])
+            return fail(E_SHAPE, "positions %lld to %lld of axis %d, which has %lld", (long long)lo, (long long)hi, i,
+                        (long long)e->type.dim[i]);
+        if (i < w->skip && hi != lo + 1)
+            return fail(E_SHAPE, "axis %d is left out, so one position of it is wanted", i);
+        w->window.lo[i] = lo;
+        w->window.hi[i] = hi;
+        if (i >= w->skip) t->dim[i - w->skip] = hi - lo;
+    }
+    return 0;
 }
 
 /* Has it bytes, all of which are the value's? */
@@ -162,31 +191,50 @@ is_plain(const struct layout *l)
     return !layout_has_partial(l) && !(device_kind(l->place->kind)->flags & NO_BYTES);
 }
 
+static int
+load_window(struct rille_file *f, struct wanted *w, const int64_t *from, const int64_t *to, const char *dtype,
+            const struct layout *l, struct rille_tensor **out)
+{
+    const struct entry *e = &f->tensors->entry[w->entry];
+    struct type t;
+    enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
+    if (dtype && d == DT_NONE) return err_last();
+    if (dtype && !dtype_is_float(d))
+        return fail(E_DTYPE, "%s: dtype is what floats become, a float dtype, not %s", f->tensors->path, dtype);
+    TRY(entry_check(f->tensors, e));
+    TRY(window_read(e, from, to, w, &t));
+    if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
+    w->dtype = t.dtype;
+    bool by_workers =
+        !from && e->npart && t.dtype == e->type.dtype && is_plain(l) && shards_here(f->s, f->tensors->path);
+    return by_workers ? shards_load(f->s, f->tensors, e, l, out) : leaf_read(f->s, &t, l, read_wanted, w, out);
+}
+
 int
-rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
-                struct rille_tensor **out)
+rille_file_load_window(struct rille_file *f, int i, const int64_t *from, const int64_t *to, int skip, const char *dtype,
+                       const struct rille_layout *layout, struct rille_tensor **out)
 {
     TRY(file_given(f, __func__));
     TRY((layout ? face_layout(f->s, layout, __func__) : 0));
     TRY(face_given(out, "out", __func__));
     if (i < 0 || i >= f->tensors->nentry)
         return fail(E_ARG, "%s: entry %d of %d", f->tensors->path, i, (int)f->tensors->nentry);
+    if (!from != !to) return fail(E_ARG, "%s: a window has both, where it begins and where it ends", __func__);
     TRY(stop_caller_check());
     const struct entry *e = &f->tensors->entry[i];
+    struct wanted w = {.tensors = f->tensors, .entry = i, .skip = skip};
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(f->s);
-    struct type t = e->type;
-    enum dtype d = dtype ? dtype_parse(dtype) : DT_NONE;
-    if (dtype && d == DT_NONE) return err_last();
-    if (dtype && !dtype_is_float(d))
-        return fail(E_DTYPE, "%s: dtype is what floats become, a float dtype, not %s", f->tensors->path, dtype);
-    TRY(entry_check(f->tensors, e));
-    if (dtype && dtype_is_float(t.dtype)) t.dtype = (uint8_t)d;
-    struct wanted w = {f->tensors, i, t.dtype};
-    bool by_workers = e->npart && t.dtype == e->type.dtype && is_plain(l) && shards_here(f->s, f->tensors->path);
-    int status = by_workers ? shards_load(f->s, f->tensors, e, l, out) : leaf_read(f->s, &t, l, read_wanted, &w, out);
+    int status = load_window(f, &w, from, to, dtype, l, out);
     if (status && e->name[0] && !strstr(err_text(), e->name)) err_note("'%s'", e->name);
     if (status && !strstr(err_text(), f->tensors->path)) err_note("%s", f->tensors->path);
     return status;
+}
+
+int
+rille_file_load(struct rille_file *f, int i, const char *dtype, const struct rille_layout *layout,
+                struct rille_tensor **out)
+{
+    return rille_file_load_window(f, i, NULL, NULL, 0, dtype, layout, out);
 }
 
 int

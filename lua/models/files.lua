@@ -2,13 +2,13 @@
 --
 -- A kind's rows say which of their tensors are which of ours (language.lua); what is turned there is turned here, what is
 -- joined there is cut here, and the other way when saving. The head is lm_head.weight on both sides; tied, it need not
--- be there.
+-- be there. A model that is loaded is laid out before it is read, so that each rank reads what it will hold (pieces.lua).
 
 local rille = require "rille"
 local check = require "rille.check"
 local json = require "rille.json"
-local layout = require "rille.layout"
 local described = require "rille.models.described"
+local pieces = require "rille.models.pieces"
 
 local files = {}
 
@@ -34,54 +34,41 @@ local function is_ignored(kind, name)
   end
 end
 
--- Our state from their tensors; complains about all that is missing or unknown.
-function files.state(kind, config, tensors, path)
-  local state, wrong, known, names = {}, {}, {}, check.sorted_keys(tensors)
-  check.that(config.layers <= #names, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path, #names,
-    config.layers)
+-- Which windows (pieces.lua) of the file's tensors ours are; complains about all that is missing or unknown.
+local function pieces_of(kind, config, contents, path)
+  local list, wrong, known, has = {}, {}, {}, {}
+  for _, entry in ipairs(contents) do has[entry.name] = entry end
+  check.that(config.layers <= #contents, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path,
+    #contents, config.layers)
   each_row(kind, config, function(theirs, ours, turn)
-    local name = tensors[theirs] and theirs or kind.prefix .. theirs
-    local value = tensors[name]
-    known[name] = true
-    if not value then
+    local entry = has[theirs] or has[kind.prefix .. theirs]
+    if not entry then
       if theirs ~= HEAD or not config.tied then wrong[#wrong + 1] = ("'%s' is missing"):format(theirs) end
       return
     end
-    if turn and value.ndim == 2 then value = value:transpose(0, 1) end
-    if value.ndim == 0 or value.shape[1] % #ours ~= 0 then
-      wrong[#wrong + 1] = ("'%s' does not divide into %d along its %s axis"):format(name, #ours, turn and "last" or "first")
+    known[entry.name] = true
+    turn = turn and #entry.shape == 2
+    local axis = turn and 2 or 1
+    if #entry.shape == 0 or entry.shape[axis] % #ours ~= 0 then
+      wrong[#wrong + 1] = ("'%s' does not divide into %d along its %s axis"):format(entry.name, #ours, turn and "last" or "first")
       return
     end
-    local parts = #ours == 1 and {value} or value:chunk(#ours, 0)
-    for i, our in ipairs(ours) do state[our] = parts[i] end
+    for k, our in ipairs(ours) do list[#list + 1] = pieces.part(our, entry, axis, k, #ours, turn) end
   end)
-  for _, name in ipairs(names) do
-    if not known[name] and not is_ignored(kind, name) then
-      wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(name, kind.name)
+  for _, entry in ipairs(contents) do
+    if not known[entry.name] and not is_ignored(kind, entry.name) then
+      wrong[#wrong + 1] = ("'%s' is not a tensor of %s"):format(entry.name, kind.name)
     end
   end
   check.that(#wrong == 0, "models.%s: %s: %s", kind.name, path, check.told(wrong))
-  return state
+  return list
 end
 
--- A turned tensor is split along its other axis. sbp: text, a table for an N-D mesh, or nil.
-local function turned(sbp)
-  if type(sbp) == "string" then
-    return (sbp:gsub("S%((%-?%d)%)", function(d) return ("S(%d)"):format((d == "0" or d == "-2") and 1 or 0) end))
-  end
-  if type(sbp) ~= "table" then return sbp end
-  local t = {order = sbp.order}
-  for i, one in ipairs(sbp) do t[i] = turned(one) end
-  return t
-end
-
--- How their tensors are read: where ours will lie, so that each rank reads its own bytes.
-local function read_options(kind, options)
-  if not options.placement and not options.sbp then return nil end
-  local turns = {}
-  for _, row in ipairs(kind.names) do turns[row[1]], turns[kind.prefix .. row[1]] = row.turn, row.turn end
-  local sbp = options.sbp or layout.whole(options.placement)
-  return {placement = options.placement, sbp = function(name) return turns[name:gsub("%.%d+%.", ".%%d.")] and turned(sbp) or sbp end}
+-- Fills a model from a file of Hugging Face's tensors, of whichever format.
+function files.fill(model, path)
+  local who = "models." .. model.kind.name
+  pieces.read(model, who, path, nil, pieces_of(model.kind, model.config, (rille._contents(path, nil, who)), path))
+  return model
 end
 
 -- The words of config.json that count something do, and others hold what they may.
@@ -125,7 +112,8 @@ local function check_there(kind, path)
     who, path, kind.read_bin and ", a .safetensors of such a folder or a .bin of llm.c" or ", or a .safetensors of such a folder,")
 end
 
-local function read_folder(kind, path, options, complete)
+-- What a reader gives: the config, pieces, and what they are pieces of, {path =, format =, theirs = config.json's words}.
+local function read_folder(kind, path, complete)
   check_there(kind, path)
   local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
   local one = dir .. "/model.safetensors"
@@ -139,17 +127,8 @@ local function read_folder(kind, path, options, complete)
   check_words(kind, theirs, dir .. "/config.json")
   local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)
   config.eos_token_id = theirs.eos_token_id -- what ends a text, an id or a list of them, as the file has it
-  return config, files.state(kind, config, rille.load(path, read_options(kind, options)), path), theirs
-end
-
--- The dtype of a model: that of its tensors; f32, or f64, where some have another.
-local function dtype_of(state)
-  local dtype
-  for _, value in pairs(state) do
-    if dtype and dtype ~= value.dtype then dtype = (dtype == "f64" or value.dtype == "f64") and "f64" or "f32" end
-    dtype = dtype or value.dtype
-  end
-  return dtype
+  local contents = rille._contents(path, nil, ("models.%s.load"):format(kind.name))
+  return config, pieces_of(kind, config, contents, path), {path = path, theirs = theirs}
 end
 
 function files.load(kind, path, options, complete)
@@ -158,15 +137,18 @@ function files.load(kind, path, options, complete)
   check.that(options.quantize == nil or options.quantize == "int8", "%s: quantize is \"int8\", not %s", who,
     check.shown(options.quantize))
   local read = path:find("%.bin$") and kind.read_bin or read_folder
-  local config, state, theirs = read(kind, path, options, complete)
+  local config, list, from = read(kind, path, complete)
+  local dtype = options.dtype or pieces.dtype(list)
   local model = of_file(kind, path, function()
-    local where = {placement = options.placement, sbp = options.sbp, dtype = options.dtype or dtype_of(state)}
-    local made = kind.empty(config, where)
-    made:load_state_dict(state)
-    return made
+    return kind.empty(config, {placement = options.placement, sbp = options.sbp, dtype = dtype})
   end)
-  model.theirs = theirs
-  if options.quantize then require("rille.models.quantize")(model) end
+  if options.parallel ~= nil then rille.parallel(model, options.parallel) end
+  of_file(kind, path, function() pieces.read(model, who, from.path, from.format, list) end)
+  model.theirs = from.theirs
+  if options.quantize then
+    require("rille.models.quantize")(model)
+    if options.parallel ~= nil then rille.parallel(model, options.parallel) end -- its layers are others now
+  end
   return model
 end
 

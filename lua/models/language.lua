@@ -6,7 +6,7 @@
 --   names                  rows {theirs, ours, ours, ...}: a tensor of the files and those here that are joined in it along
 --                          axis 0; turn = true: it is transposed there. %d stands for a layer.
 --   prefix, ignored        what theirs may begin with; patterns of names there that mean nothing
---   read_bin               reads a file that ends in .bin; none: it is none of theirs
+--   read_bin               as read_folder of files.lua, of a file that ends in .bin; none: it is none of theirs
 --   counts                         config.json's words that are positive integers; false: those that need not be there
 --   words                          others of them, which need not be there, and what checks each: f(who, word, value)
 --   from_config, to_config         config.json's words to ours and back
@@ -67,11 +67,15 @@ local function read_options(kind, who, given)
   return config, where
 end
 
--- Where parameters are wanted, as to_global takes it; nil: where they are.
+-- Where parameters are wanted, as to_global takes it, or with an sbp that is a function of the name; nil: where they are.
 function language.place(model, where)
   if not where.placement and not where.sbp then return end
-  local placement = where.placement or model:parameters()[1].placement
-  model:to_global{placement = placement, sbp = where.sbp or layout.whole(placement)}
+  local placement, sbp = where.placement or model:parameters()[1].placement, where.sbp
+  local whole, list = layout.whole(placement), {}
+  if type(sbp) ~= "function" then return model:to_global{placement = placement, sbp = sbp or whole} end
+  for name, p in model:named_parameters() do list[#list + 1] = {name, p, {placement = placement, sbp = sbp(name) or whole}} end
+  for name, t in model:named_buffers() do list[#list + 1] = {name, t, {placement = placement, sbp = sbp(name) or whole}} end
+  rille._lay(model.__name .. ": sbp", list)
 end
 
 -- rille.models.NAME: {new =, load =}.
@@ -97,7 +101,8 @@ function language.kind(kind)
   end
 
   function api.load(path, given)
-    local known = {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none}
+    local known = {placement = check.none, sbp = check.none, dtype = check.none, quantize = check.none,
+      parallel = check.none}
     if kind.options.dropout then known.dropout = check.none end -- a config's is that of its own training
     local options = check.options("models." .. kind.name .. ".load", given, known)
     layout.check_placement("models." .. kind.name .. ".load", options.placement)

@@ -1,6 +1,7 @@
 -- llmc.lua - GPT-2 from a checkpoint of llm.c: all layers of each tensor after another, ids padded to a round number.
 
 local rille = require "rille"
+local pieces = require "rille.models.pieces"
 
 -- Their name, ours in layer i; several of ours are joined along the first axis of a layer.
 local names = {
@@ -10,21 +11,26 @@ local names = {
   attprojw = {"attention.out_proj.weight"}, attprojb = {"attention.out_proj.bias"},
   fcw = {"fc1.weight"}, fcb = {"fc1.bias"}, fcprojw = {"fc2.weight"}, fcprojb = {"fc2.bias"},
 }
+local whole = {wte = "wte.weight", wpe = "wpe.weight", lnfw = "ln_f.weight", lnfb = "ln_f.bias"}
 
--- Config and state of the model in the file.
-return function(_, path, options, complete)
-  local tensors, size = rille.io.llmc.load(path, options.placement and {placement = options.placement,
-    sbp = require("rille.layout").whole(options.placement)} or nil)
-  local config = complete{vocab = size.vocab_size, length = size.max_seq_len, layers = size.num_layers, heads = size.num_heads,
-    width = size.channels}
-  local state = {["wte.weight"] = tensors.wte:slice(0, 0, config.vocab), ["wpe.weight"] = tensors.wpe,
-    ["ln_f.weight"] = tensors.lnfw, ["ln_f.bias"] = tensors.lnfb}
-  for theirs, ours in pairs(names) do
-    for i = 0, config.layers - 1 do
-      local layer = tensors[theirs][i]
-      local parts = #ours == 1 and {layer} or layer:chunk(#ours, 0)
-      for k, name in ipairs(ours) do state[("h.%d.%s"):format(i, name)] = parts[k] end
+-- Config and pieces of the model in the file.
+return function(kind, path, complete)
+  local contents, says = rille._contents(path, "llmc", ("models.%s.load"):format(kind.name))
+  local function size(word) return math.tointeger(tonumber(says[word])) end
+  local config = complete{vocab = size"vocab_size", length = size"max_seq_len", layers = size"num_layers", heads = size"num_heads",
+    width = size"channels"}
+  local list = {}
+  for _, entry in ipairs(contents) do
+    local ours = names[entry.name]
+    if not ours then
+      list[#list + 1] = pieces.part(whole[entry.name], entry, 1, 1, 1)
+      if entry.name == "wte" then list[#list].to[1] = config.vocab end
+    end
+    for i = 0, ours and config.layers - 1 or -1 do
+      for k, name in ipairs(ours) do
+        list[#list + 1] = pieces.part_of_row(("h.%d.%s"):format(i, name), entry, i, k, #ours)
+      end
     end
   end
-  return config, state
+  return config, list, {path = path, format = "llmc"}
 end

@@ -180,7 +180,7 @@ os.remove(path)]],
     text = [[
 gpt2, llama, moe, resnet: rille.models.gpt2.new{vocab =, length =, layers =, heads =, width =}
 m(ids), m:generate(ids, {max_new_tokens =, temperature =}), m:save(dir), m.config
-rille.models.llama.load(dir[, {placement =, sbp =, dtype =, quantize = "int8"}])   a Hugging Face folder]],
+rille.models.llama.load(dir[, {placement =, sbp =, parallel =, dtype =, quantize = "int8"}])   a Hugging Face folder]],
     code = "m = rille.models.resnet.new{classes = 3, width = 4, blocks = {1}}",
     shows = "m(rille.ones(1, 3, 8, 8)).shape[2]",
     gives = "3",
@@ -190,7 +190,8 @@ rille.models.llama.load(dir[, {placement =, sbp =, dtype =, quantize = "int8"}])
     sign = "rille.models.gpt2.new{vocab =, length =, layers =, heads =, width =}, .load(dir[, {dropout =, ...}])",
     text = [[
 GPT-2. m(ids), m:generate(ids, {max_new_tokens =}), m:save(dir), m.config. load takes placement =, sbp =, dtype =,
-quantize = "int8", for inference, and dropout =, for training: 0 unless it is given, whatever config.json says.]],
+parallel =, what rille.parallel takes, quantize = "int8", for inference, and dropout =, for training: 0 unless it is given,
+whatever config.json says. Each rank reads what it will hold; sbp may be a function of the parameter's name.]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
@@ -200,7 +201,8 @@ m = rille.models.gpt2.new{vocab = 11, length = 8, layers = 1, heads = 2, width =
   ["models.llama"] = {
     is = "model",
     sign = "rille.models.llama.new{vocab =, length =, layers =, heads =, width =}, .load(dir[, {quantize =, ...}])",
-    text = 'Llama, with methods as of gpt2. load takes placement =, sbp =, dtype =, and quantize = "int8", for inference.',
+    text = [[
+Llama, with methods as of gpt2. load takes placement =, sbp =, parallel =, dtype =, and quantize = "int8", for inference.]],
     code = [[
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})
 m = rille.models.llama.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8}]],
