@@ -266,6 +266,29 @@ tap.group("special tokens", function()
     {{[""] = ranks}, {"empty"}}} do
     tap.fails(function() rille.tokenizer(path, {special = case[1]}) end, case[2], "refused: " .. table.concat(case[2], ", "))
   end
+  -- Hugging Face's reader counts added tokens that the vocabulary does not have, from its number of tokens on.
+  local function vocabulary(special, pattern_of)
+    local t = rille.tokenizer(path, {special = special})
+    local at = dir .. "/ids.json"
+    t:save(at)
+    local back, texts = rille.tokenizer(at), {}
+    for text in pairs(special) do texts[#texts + 1] = type(text) == "string" and text or special[text] end
+    table.sort(texts)
+    local all = table.concat(texts, "x")
+    tap.is(back:encode(all), t:encode(all), table.concat(texts, " ") .. ": the same ids when read again")
+    back:save(at)
+    tap.is(rille.tokenizer(at):encode(all), t:encode(all), "and saved once more")
+    return require("rille.json").load(at).model.vocab
+  end
+  tap.is(vocabulary{a, b}[a], nil, "ids that follow the vocabulary's need not stand in it")
+  local far, odd = vocabulary{[a] = ranks, [b] = ranks + 100}, vocabulary{["<é ü>"] = ranks + 9, ["<ß>"] = ranks + 7}
+  tap.is({far[a], far[b], odd["<é ü>"], odd["<ß>"]}, {ranks, ranks + 100, ranks + 9, ranks + 7}, "others do, in their own text")
+  for text, byte in pairs{a = 97, ["Ġ"] = 32, ["é"] = 233} do
+    tap.fails(function() rille.tokenizer.train("abc", {size = 300, special = {text}}) end, {"'" .. text .. "'", "byte " .. byte, "<|" .. text .. "|>"},
+      "training: a text that is how files spell a byte")
+    tap.fails(function() rille.tokenizer(path, {special = {text}}):save(dir .. "/byte.json") end, {"byte.json", "'" .. text .. "'", tostring(ranks)},
+      "which is not saved either")
+  end
   for name, made in pairs{train = function(special) return rille.tokenizer.train("abc", {size = 300, special = special}) end,
     [".tiktoken"] = function(special) return rille.tokenizer(path, {special = special}) end} do
     tap.fails(function() made{""} end, {"a special token is empty"}, name .. ": an empty one")

@@ -47,8 +47,21 @@ check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
     return fail(E_ARG, "%s: the token '%.100s' has the id %s; ids are whole numbers", path, token, shown_id(id, text));
 }
 
+/* text -> id of the added tokens, which the vocabulary may have too: as they are, not in the spelling of bytes. */
+static json_t *
+added_ids(const json_t *list)
+{
+    json_t *ids = json_object();
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *text = json_string_value(json_object_get(one, "content"));
+        if (text) json_object_set(ids, text, json_object_get(one, "id"));
+    }
+    return ids;
+}
+
 static int
-read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab)
+read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab, const json_t *added)
 {
     const char *text;
     json_t *id;
@@ -59,7 +72,9 @@ read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab)
         size_t n = strlen(text);
         uint8_t *bytes = must_realloc(NULL, n + 1);
         int status = check_id(path, text, id, ntoken);
+        const json_t *own = json_object_get(added, text);
         bool spelled = alphabet_read(text, bytes, &n); /* others stand for their own bytes, and are never made */
+        if (own && json_equal(own, id)) spelled = spelled && n == strlen(text);
         if (!spelled) n = strlen(text);
         if (!status && n &&
             !bpe_add(&t->bpe, (uint32_t)json_integer_value(id), spelled ? (const void *)bytes : text, n, spelled))
@@ -134,10 +149,13 @@ check_model(const char *path, json_t *model)
 }
 
 static int
-read_model(struct tokenizer *t, const char *path, json_t *model)
+read_model(struct tokenizer *t, const char *path, json_t *model, const json_t *added)
 {
+    json_t *ids = added_ids(added);
     t->bpe.whole_piece = json_is_true(json_object_get(model, "ignore_merges"));
-    TRY(read_vocabulary(t, path, json_object_get(model, "vocab")));
+    int status = read_vocabulary(t, path, json_object_get(model, "vocab"), ids);
+    json_decref(ids);
+    TRY(status);
     return read_merges(t, path, json_object_get(model, "vocab"), json_object_get(model, "merges"));
 }
 
@@ -173,7 +191,7 @@ read_root(struct tokenizer *t, const char *path, const json_t *root)
     if (!json_is_object(model)) return fail(E_ARG, "%s: it has no model", path);
     TRY(check_model(path, model));
     TRY(read_parts(t, path, root));
-    TRY(read_model(t, path, model));
+    TRY(read_model(t, path, model, json_object_get(root, "added_tokens")));
     TRY(read_added(t, path, json_object_get(root, "added_tokens")));
     return read_template(t, path, root);
 }

@@ -27,17 +27,65 @@ is_added(const struct tokenizer *t, uint32_t id)
     return false;
 }
 
-static json_t *
-write_vocabulary(const struct tokenizer *t)
+static int
+by_id(const void *a, const void *b)
 {
-    json_t *vocab = json_object();
+    uint32_t x = (*(const struct special *const *)a)->id, y = (*(const struct special *const *)b)->id;
+    return x < y ? -1 : x > y;
+}
+
+/* All special tokens in order of id; the caller frees them. */
+static const struct special **
+in_order(const struct tokenizer *t)
+{
+    const struct special **order = must_alloc(sizeof *order * ((size_t)t->nspecial + 1));
+    for (int i = 0; i < t->nspecial; i++) order[i] = &t->special[i];
+    if (t->nspecial) qsort(order, (size_t)t->nspecial, sizeof *order, by_id);
+    return order;
+}
+
+/* Its text, as it was before it had a normal form. */
+static const char *
+own_text(const struct tokenizer *t, const struct special *s)
+{
+    return (const char *)t->bpe.token[s->id].bytes;
+}
+
+/* A reader that finds an added token's text in the vocabulary takes the id from there, and counts those that it does
+ * not find: from the vocabulary's number of tokens on. So the vocabulary has them too, in their own text and not in the
+ * spelling of bytes, where that would give other ids; and no other token may be spelled so. */
+static int
+write_added_ids(const struct tokenizer *t, const char *path, const struct special *const *order, json_t *vocab)
+{
+    json_int_t next = (json_int_t)json_object_size(vocab);
+    bool counted = true;
+    for (int i = 0; i < t->nspecial; i++) {
+        const json_t *other = json_object_get(vocab, own_text(t, order[i]));
+        if (other && json_integer_value(other) != order[i]->id)
+            return fail(E_ARG,
+                        "%s: the special token '%.100s' has the id %u; in tokenizer.json a token of bytes is spelled "
+                        "so, and readers would take its id, %lld",
+                        path, own_text(t, order[i]), (unsigned)order[i]->id, (long long)json_integer_value(other));
+        if (!other) counted = counted && order[i]->id == next++;
+    }
+    for (int i = 0; i < t->nspecial && !counted; i++)
+        json_object_set_new(vocab, own_text(t, order[i]), json_integer(order[i]->id));
+    return 0;
+}
+
+static int
+write_vocabulary(const struct tokenizer *t, const char *path, json_t *vocab)
+{
     for (uint32_t id = 0; id < t->bpe.ntoken; id++) {
         if (!t->bpe.token[id].bytes || is_added(t, id)) continue;
         json_t *text = spelled(t, id);
         json_object_set_new(vocab, json_string_value(text), json_integer(id));
         json_decref(text);
     }
-    return vocab;
+    const struct special **order = in_order(t);
+    int status = write_added_ids(t, path, order, vocab);
+    free(order);
+    return status;
 }
 
 static void
@@ -77,26 +125,16 @@ write_merges(const struct tokenizer *t)
 static json_t *
 write_one_added(const struct tokenizer *t, const struct special *s)
 {
-    const struct bpe_token *own = &t->bpe.token[s->id]; /* as it was, whatever its normal form is */
-    return json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)s->id, "content",
-                     (const char *)own->bytes, (size_t)own->n, "single_word", (int)s->word, "lstrip", (int)s->left,
-                     "rstrip", (int)s->right, "normalized", (int)s->normalized, "special", (int)s->control);
-}
-
-static int
-by_id(const void *a, const void *b)
-{
-    uint32_t x = (*(const struct special *const *)a)->id, y = (*(const struct special *const *)b)->id;
-    return x < y ? -1 : x > y;
+    return json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)s->id, "content", own_text(t, s),
+                     (size_t)t->bpe.token[s->id].n, "single_word", (int)s->word, "lstrip", (int)s->left, "rstrip",
+                     (int)s->right, "normalized", (int)s->normalized, "special", (int)s->control);
 }
 
 static json_t *
 write_added(const struct tokenizer *t)
 {
     json_t *list = json_array();
-    const struct special **order = must_alloc(sizeof *order * ((size_t)t->nspecial + 1));
-    for (int i = 0; i < t->nspecial; i++) order[i] = &t->special[i];
-    if (t->nspecial) qsort(order, (size_t)t->nspecial, sizeof *order, by_id);
+    const struct special **order = in_order(t);
     for (int i = 0; i < t->nspecial; i++) json_array_append_new(list, write_one_added(t, order[i]));
     free(order);
     return list;
@@ -117,14 +155,15 @@ write_part(const struct tokenizer *t, enum part which)
     return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", split, last);
 }
 
+/* Takes the vocabulary over. */
 static json_t *
-write_root(struct tokenizer *t)
+write_root(struct tokenizer *t, json_t *vocab)
 {
     if (t->njoin == 0) derive_joins(t);
     json_t *model =
         json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
                   "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
-                  (int)t->bpe.whole_piece, "vocab", write_vocabulary(t), "merges", write_merges(t));
+                  (int)t->bpe.whole_piece, "vocab", vocab, "merges", write_merges(t));
     json_t *decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
                                 "use_regex", 1);
     json_t *root =
@@ -143,7 +182,11 @@ tokenizer_save(struct tokenizer *t, const char *path)
     if (part)
         return fail(E_ARG, "%s: the pattern has %s, which readers of tokenizer.json take otherwise: %.200s", path, part,
                     t->pattern);
-    json_t *root = write_root(t);
+    json_t *vocab = json_object();
+    int known = write_vocabulary(t, path, vocab);
+    if (known) json_decref(vocab);
+    if (known) return known;
+    json_t *root = write_root(t, vocab);
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     int status = text ? saving_text(path, text) : fail(E_ARG, "%s: a token is not UTF-8 where JSON needs it", path);
     free(text);

@@ -4,6 +4,7 @@
  * in, so a join touches those alone. Of equals the pair of lesser ids wins: the same texts give the same file. */
 #include "runtime/error.h"
 #include "runtime/stop.h"
+#include "runtime/text/alphabet.h"
 #include "runtime/text/tokenizer.h"
 
 #include <stdio.h>
@@ -48,6 +49,22 @@ enum { WORD = 16 }; /* a token of a word takes as long as so many bytes of text 
 static const uint64_t no_pair = UINT64_MAX;
 static const char who[] = "tokenizer.train"; /* in place of a file's name in errors */
 
+/* tokenizer.json could not tell such a token from the one of a byte. */
+static int
+refuse_bytes(int nspecial, const char *const *special)
+{
+    for (int i = 0; i < nspecial; i++) {
+        uint8_t byte[8];
+        size_t n;
+        if (strlen(special[i]) > 2 || !alphabet_read(special[i], byte, &n) || n != 1) continue;
+        return fail(E_ARG,
+                    "%s: the special token '%s' is how tokenizer.json spells byte %d, so that its readers would "
+                    "take it for that; a longer one is wanted, <|%s|>",
+                    who, special[i], (int)byte[0], special[i]);
+    }
+    return 0;
+}
+
 struct trainer *
 trainer_new(const char *pattern, int nspecial, const char *const *special)
 {
@@ -55,6 +72,7 @@ trainer_new(const char *pattern, int nspecial, const char *const *special)
     r->splitter = splitter_new();
     r->status = splitter_add(r->splitter, who, &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
     if (!r->status) r->status = tokenizer_check_specials(who, nspecial, special);
+    if (!r->status) r->status = refuse_bytes(nspecial, special);
     r->pattern = pattern ? arena_strdup(&r->arena, pattern) : NULL;
     r->nspecial = nspecial;
     r->special = ARENA_ARRAY(&r->arena, char *, nspecial + 1);
