@@ -138,12 +138,12 @@ local function is_missing(name, ours, theirs, wrong)
   return true
 end
 
--- Complains of modules that are ours, or a user's that name their settings, on both sides, or there on one. A model that differs is told by its config: its layers
--- follow from it.
-local function check_settings(model, saved, wrong)
+-- Complains of modules that are ours, or a user's that name their settings, on both sides, or there on one. A model that differs
+-- is told by its config: its layers follow from it. root: of the whole alone, since others are told by their tensors.
+local function check_settings(model, saved, wrong, root)
   if type(saved) ~= "table" then return end -- of a checkpoint from before there were any
   local here, told = settings_of(model), {}
-  for _, path in ipairs(either(here, saved)) do
+  for _, path in ipairs(root and {""} or either(here, saved)) do
     local ours, theirs = here[path], type(saved[path]) == "table" and saved[path] or nil
     local name = path == "" and "model" or "model." .. path
     local within = false
@@ -248,19 +248,41 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- What each tensor of the file goes to; complaints go to wrong.
-local function targets_of(contents, parts, name_of, params, partial, wrong)
+-- What does not fit: report(part, kind, text) takes it, with kind "missing", "unexpected" or "other"; told(part) gives a few of
+-- each.
+local FEW <const> = 3
+local function reports()
+  local lists = {}
+  local function report(part, kind, text)
+    lists[part] = lists[part] or {}
+    lists[part][kind] = lists[part][kind] or {}
+    table.insert(lists[part][kind], text)
+  end
+  return report, function(part)
+    local told = {}
+    for _, kind in ipairs{"missing", "unexpected", "other"} do
+      local list = lists[part] and lists[part][kind] or {}
+      table.move(list, 1, math.min(#list, FEW), #told + 1, told)
+      local more = #list - FEW
+      if more > 0 then told[#told + 1] = ("and %d more %s"):format(more, kind ~= "other" and kind or "that do not fit") end
+    end
+    return told
+  end
+end
+
+-- What each tensor of the file goes to.
+local function targets_of(contents, parts, name_of, params, partial, report)
   local targets, has = {}, {}
   for _, entry in ipairs(contents) do has[entry.name] = entry end
   local function want(name, t, first)
-    local entry = has[name]
+    local entry, part = has[name], name:match("^%a+")
     local shape = entry and table.move(entry.shape, first or 1, #entry.shape, 1, {})
     if not entry then
-      wrong[#wrong + 1] = ("'%s' is missing"):format(name)
+      report(part, "missing", ("'%s' is missing"):format(name))
     elseif shape_text(shape) ~= shape_text(t.shape) then
-      wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, shape_text(t.shape), shape_text(shape))
+      report(part, "other", ("'%s' is %s here, %s in the checkpoint"):format(name, shape_text(t.shape), shape_text(shape)))
     elseif entry.dtype ~= t.dtype and not first then -- addends of halves are f32, put back they are halves
-      wrong[#wrong + 1] = ("'%s' is %s here, %s in the checkpoint"):format(name, t.dtype, entry.dtype)
+      report(part, "other", ("'%s' is %s here, %s in the checkpoint"):format(name, t.dtype, entry.dtype))
     end
     targets[name] = t
   end
@@ -272,7 +294,7 @@ local function targets_of(contents, parts, name_of, params, partial, wrong)
   for _, entry in ipairs(contents) do
     local part = entry.name:match("^%a+")
     if parts[part] and not targets[entry.name] then
-      wrong[#wrong + 1] = ("'%s' of the checkpoint is not in the %s"):format(entry.name, part)
+      report(part, "unexpected", ("'%s' of the checkpoint is not in the %s"):format(entry.name, part))
     end
   end
   return targets
@@ -292,24 +314,34 @@ local function is_optimizer(saved)
   return true
 end
 
-local function check_optimizer(opt, saved, name_of, wrong)
-  if type(saved) ~= "table" then
-    wrong[#wrong + 1] = "there is no optimizer in the checkpoint"
-  elseif not is_optimizer(saved) then
-    wrong[#wrong + 1] = "what the checkpoint says of the optimizer is nothing that a save writes"
-  elseif saved.kind ~= opt.kind.name then
-    wrong[#wrong + 1] = ("the optimizer is %s here, %s in the checkpoint"):format(opt.kind.name, tostring(saved.kind))
-  else
-    local here = optimizer_numbers(opt, name_of)
-    local function names(o)
-      local text = {}
-      for i, group in ipairs(o.groups) do text[i] = "{" .. table.concat(group.params, ", ") .. "}" end
-      return table.concat(text, " ")
+-- The first difference between the groups of two optimisers' numbers; nil: there is none.
+local function groups_differ(here, saved)
+  if #here ~= #saved then return ("the optimizer has %d groups here, %d in the checkpoint"):format(#here, #saved) end
+  for i, group in ipairs(here) do
+    local ours, theirs = group.params, saved[i].params
+    if #ours ~= #theirs then
+      return ("optimizer.groups[%d] has %d parameters here, %d in the checkpoint"):format(i, #ours, #theirs)
     end
-    if names(here) ~= names(saved) then
-      wrong[#wrong + 1] = ("the optimizer has the groups %s here, %s in the checkpoint"):format(names(here), names(saved))
+    for k, name in ipairs(ours) do
+      if name ~= theirs[k] then
+        return ("optimizer.groups[%d].params[%d] is '%s' here, '%s' in the checkpoint"):format(i, k, name, theirs[k])
+      end
     end
   end
+end
+
+local function check_optimizer(opt, saved, name_of, report)
+  local why
+  if type(saved) ~= "table" then
+    why = "there is no optimizer in the checkpoint"
+  elseif not is_optimizer(saved) then
+    why = "what the checkpoint says of the optimizer is nothing that a save writes"
+  elseif saved.kind ~= opt.kind.name then
+    why = ("the optimizer is %s here, %s in the checkpoint"):format(opt.kind.name, tostring(saved.kind))
+  else
+    why = groups_differ(optimizer_numbers(opt, name_of).groups, saved.groups)
+  end
+  if why then report("numbers", "other", why) end
 end
 
 local function load_optimizer(opt, saved)
@@ -333,19 +365,40 @@ local function is_ours(saved)
   return true
 end
 
+-- All that does not fit, in few words: the model first, by its settings if they tell; then the optimiser, whose tensors are told
+-- where nothing else explains them.
+local function all_wrong(parts, contents, saved, told)
+  local wrong, of_model = {}, told("model")
+  local function add(list) table.move(list, 1, #list, #wrong + 1, wrong) end
+  local has_model = false
+  for _, entry in ipairs(contents) do has_model = has_model or entry.name:find("^model%.") ~= nil end
+  if parts.model and not has_model and #of_model > 0 then
+    wrong[1] = "there is no model in the checkpoint"
+  elseif parts.model then
+    local settings_wrong = {}
+    check_settings(parts.model, saved.settings, settings_wrong, #of_model > 0)
+    if #settings_wrong > 0 then wrong[1] = check.told(settings_wrong) end
+    add(of_model)
+  end
+  add(told("numbers"))
+  if #wrong == 0 then add(told("optimizer")) end
+  if #wrong == 0 then add(told("gradient")) end
+  local why = parts.data and parts.data:refuses(saved.data)
+  if why then wrong[#wrong + 1] = "data: " .. why end
+  return wrong
+end
+
 -- Everything is read and checked before anything is changed. nil and why: its values are damaged.
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
   check.that(is_ours(saved), "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
-  local wrong = {}
-  if parts.optimizer then check_optimizer(parts.optimizer, saved.optimizer, name_of, wrong) end
-  local targets = targets_of(contents, parts, name_of, params, saved.partial, wrong)
-  if parts.model and #wrong == 0 then check_settings(parts.model, saved.settings, wrong) end
-  local why = parts.data and parts.data:refuses(saved.data)
-  if why then wrong[#wrong + 1] = "data: " .. why end
-  check.that(#wrong == 0, "%s: %s: %s", who, path, check.told(wrong))
+  local report, told = reports()
+  if parts.optimizer then check_optimizer(parts.optimizer, saved.optimizer, name_of, report) end
+  local targets = targets_of(contents, parts, name_of, params, saved.partial, report)
+  local wrong = all_wrong(parts, contents, saved, told)
+  check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
   local whole, values = check.try(rille._load, path, nil, {names = check.sorted_keys(targets),
     placement = function(name) return targets[name].placement end,
     sbp = function(name)

@@ -180,6 +180,12 @@ tap.group("other names in the folder", function()
   tap.ok(not io.open(at .. "/" .. whole), "while what is one of its goes")
 end)
 
+local function small(kind, more)
+  local c = {vocab = 16, length = 8, layers = 2, heads = 2, width = 8}
+  for name, value in pairs(more or {}) do c[name] = value end
+  return rille.models[kind].new(c)
+end
+
 tap.group("what does not fit", function()
   local a, at = training(kinds[3], "eager", 1), dir .. "/f"
   rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = 1})
@@ -198,6 +204,23 @@ tap.group("what does not fit", function()
     local other = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.3), nn.Linear(6, 3)):to(dtype)
     refused({model = other}, {("'model.0.weight' is %s here, f32 in the checkpoint"):format(dtype)}, "another dtype")
   end
+  local deep, shallow = small("gpt2", {layers = 12}), small("gpt2", {layers = 2})
+  local function with(m) return {model = m, optimizer = optim.AdamW(m:parameters(), {lr = 1})} end
+  for _, row in ipairs{{deep, shallow, {"'model.config.layers' is 2 here, 12 in the checkpoint; 'model.h.", "is not in the model", "more unexpected"}},
+    {shallow, deep, {"'model.config.layers' is 12 here, 2 in the checkpoint; 'model.h.", "is missing", "more missing"}}} do
+    local depth = dir .. "/depth" .. row[1].config.layers
+    rille.checkpoint.save(depth, with(row[1]))
+    for _, parts in ipairs{with(row[2]), {model = row[2]}} do
+      tap.fails(function() rille.checkpoint.load(depth, parts) end, row[3], "a model of another depth is told by its config, then by names")
+      local _, why = pcall(rille.checkpoint.load, depth, parts)
+      tap.ok(#why < 600, "in few words", why)
+    end
+    tap.fails(function() rille.checkpoint.load(depth, {optimizer = with(row[2]).optimizer}) end, {"optimizer.groups[1] has", "parameters here"}, "an optimiser of other parameters")
+  end
+  rille.checkpoint.save(dir .. "/alone", {optimizer = a.opt})
+  at = dir .. "/alone"
+  refused({model = a.net, optimizer = a.opt}, {"there is no model in the checkpoint"}, "a checkpoint of an optimiser alone")
+  at = dir .. "/f"
   tap.fails(function() rille.checkpoint.save(at, {model = a.net, note = {x = T{1}}}) end, {"checkpoint.note.x is a rille.tensor"}, "a note of tensors")
   refused({modl = a.net}, {"'modl'"}, "a part that is none")
   refused({model = 5}, {"model is 5"}, "or has no state")
@@ -217,11 +240,6 @@ end)
 
 -- ---- models of the same shapes ----
 
-local function small(kind, more)
-  local c = {vocab = 16, length = 8, layers = 2, heads = 2, width = 8}
-  for name, value in pairs(more or {}) do c[name] = value end
-  return rille.models[kind].new(c)
-end
 local scaling = {rope_type = "linear", factor = 2.0}
 local Own = nn.Module:extend("Own")
 function Own:init(calls) self.calls, self.fc = calls, nn.Linear(2, 2) end
