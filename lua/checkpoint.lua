@@ -344,6 +344,25 @@ local function check_optimizer(opt, saved, name_of, report)
   if why then report("numbers", "other", why) end
 end
 
+-- An optimiser that is loaded alone does not know how a model calls its parameters: they have the names that the checkpoint
+-- says, by their places in the groups. Where it has their values, shapes tell whether they are the same.
+local function name_by_places(opt, saved, contents, name_of, report)
+  if type(saved) ~= "table" or not is_optimizer(saved) then return end
+  local shapes = {}
+  for _, entry in ipairs(contents) do shapes[entry.name] = shape_text(entry.shape) end
+  for i, group in ipairs(opt.groups) do
+    local names = saved.groups[i] and saved.groups[i].params or {}
+    for k, p in ipairs(group.params) do
+      local theirs = shapes["model." .. tostring(names[k])]
+      if theirs and theirs ~= shape_text(p.shape) then
+        report("numbers", "other", ("optimizer.groups[%d].params[%d] is %s here, '%s' %s in the checkpoint; with model = its parameters "
+          .. "are known by their names"):format(i, k, shape_text(p.shape), names[k], theirs))
+      end
+      name_of[p] = names[k] or name_of[p]
+    end
+  end
+end
+
 local function load_optimizer(opt, saved)
   opt.steps = saved.steps
   for name, value in pairs(saved.options) do opt[name] = value end
@@ -395,6 +414,7 @@ local function load_file(who, path, parts)
   check.that(is_ours(saved), "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
   local report, told = reports()
+  if parts.optimizer and not parts.model then name_by_places(parts.optimizer, saved.optimizer, contents, name_of, report) end
   if parts.optimizer then check_optimizer(parts.optimizer, saved.optimizer, name_of, report) end
   local targets = targets_of(contents, parts, name_of, params, saved.partial, report)
   local wrong = all_wrong(parts, contents, saved, told)

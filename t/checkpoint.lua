@@ -73,6 +73,13 @@ tap.group("resuming", function()
         tap.is(rille.checkpoint.load(dir, b.parts), 3, ("%s, %s, after %d steps of another run: loads"):format(kind[1], how, before))
         tap.is({b.run(50), b.state(), b.opt.lr}, want, "and goes on bit for bit")
       end
+      local c = training(kind, how, 2)
+      c.run(4)
+      rille.checkpoint.load(dir, {model = c.net, data = c.data})
+      local steps = c.opt.steps
+      local at = rille.checkpoint.load(dir, {optimizer = c.opt})
+      tap.is({steps, at, c.opt.steps}, {3, 3, 2}, "the optimiser alone, whose parameters' names the checkpoint says")
+      tap.is({c.run(50), c.state(), c.opt.lr}, want, "is the one that was saved with the model")
     end
   end
 end)
@@ -217,6 +224,10 @@ tap.group("what does not fit", function()
     end
     tap.fails(function() rille.checkpoint.load(depth, {optimizer = with(row[2]).optimizer}) end, {"optimizer.groups[1] has", "parameters here"}, "an optimiser of other parameters")
   end
+  local turned = nn.Linear(6, 4)
+  rille.checkpoint.save(dir .. "/line", {model = turned, optimizer = optim.SGD(turned:parameters(), {lr = 1})})
+  tap.fails(function() rille.checkpoint.load(dir .. "/line", {optimizer = optim.SGD({turned.bias, turned.weight}, {lr = 1})}) end,
+    {"optimizer.groups[1].params[1] is {4} here, 'weight' {4, 6} in the checkpoint; with model ="}, "parameters in another order")
   rille.checkpoint.save(dir .. "/alone", {optimizer = a.opt})
   at = dir .. "/alone"
   refused({model = a.net, optimizer = a.opt}, {"there is no model in the checkpoint"}, "a checkpoint of an optimiser alone")
