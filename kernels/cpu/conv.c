@@ -398,7 +398,11 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
       size_t *scratch_bytes)
 {
     bool few = t->w.dim[1] < 3; /* of which oneDNN would compute sixteen: 7 times as slow */
-    struct shape s = shape_of(k->call->attr, t, whole, top, is_turned(whole) || (is_band(t, whole) && !few));
+    bool turned = is_turned(whole) || (is_band(t, whole) && !few);
+    struct three ahead = *t;
+    ahead.x.dtype = t->y.dtype; /* forward knows no image but of the weights' dtype */
+    struct shape of_ahead = shape_of(k->call->attr, &ahead, whole, top, turned);
+    struct shape s = shape_of(k->call->attr, t, whole, top, turned);
     struct prim_arg arg[] = {
         {DNNL_ARG_DIFF_DST, 0, s.y}, {DNNL_ARG_WEIGHTS, 1, s.w}, {DNNL_ARG_DIFF_SRC, PRIM_OUT, s.x}};
     dnnl_primitive_desc_t hint, pd;
@@ -407,7 +411,7 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
                                                                     &s.any_y, s.stride, s.dilate, s.padding,
                                                                     s.padding_end),
                    "convolution"));
-    TRY(forward(&s, k->threads, &hint));
+    TRY(forward(&of_ahead, k->threads, &hint));
     int status = prim_describe(&op, k->threads, hint, NULL, false, &pd);
     dnnl_primitive_desc_destroy(hint);
     TRY(status);
