@@ -76,8 +76,15 @@ logistic(double x)
     return x < 0 ? e * up : up;
 }
 
+/* What is too small for full precision compares as zero, and has bits that a function would see: a zero of its sign. */
+INLINE double
+full(double x)
+{
+    return x == 0 ? 0 * x : x;
+}
+
 PLAIN(exp, exp(x))
-PLAIN(log, log(x == 0 ? 0 : x)) /* what is too small compares as zero, and has bits */
+PLAIN(log, log(x == 0 ? 0 : x))
 PLAIN(tanh, tanh(x))
 PLAIN(erf, erf(x))
 PLAIN(sin, sin(x))
@@ -121,7 +128,7 @@ INLINE double
 pow_one(double x, double z, struct given g)
 {
     UNUSED(g);
-    return pow(x, z);
+    return pow(full(x), full(z));
 }
 BLOCK(pow, 2)
 
@@ -130,7 +137,7 @@ static block_f64 f64_lowered;
 INLINE double
 lowered_one(double x, double z, struct given g)
 {
-    return pow(x, z - (double)g.order);
+    return pow(full(x), z - (double)g.order);
 }
 BLOCK(lowered, 2)
 

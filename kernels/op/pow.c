@@ -6,7 +6,9 @@
 #include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
-REALS({ return pow(x[0], x[1]); });
+/* What is too small for full precision compares as zero, and has bits that pow would see: times 0 it is a zero of its
+ * sign (runtime/denormal.h). */
+REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });
 
 INTEGERS({
     if (x[1] < 0) return x[0] == 1 ? 1 : x[0] == -1 ? (x[1] & 1 ? -1 : 1) : 0;
