@@ -34,6 +34,7 @@ for _, d in ipairs{"bf16", "f16"} do
     {"a sum of sums", function(a, b) return a:matmul(b):sum(1) end, "S(1)", "S(0)"},
     {"a chain", function(a, b) local y = a:matmul(b); return y * 0.5 - y end, "S(1)", "S(0)"},
     {"embedding", function(a, b, i) return b:index_select(0, i) end, nil, "S(0)"},
+    {"scatter_add", function(a, _, i) return (a * 0 - 999):scatter_add(0, i:reshape{64, 1}:expand{64, 24}, a) end, "S(0)", "B"},
     {"gradient of a weight", function(a, b)
       b:requires_grad_()
       return rille.grad(a:matmul(b):sum(), {b})

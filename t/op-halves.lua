@@ -39,6 +39,9 @@ for _, smoothing in ipairs{0, 0.25} do
     return x:cross_entropy(labels, {label_smoothing = smoothing})
   end
 end
+calls["scatter_add"] = function(x, labels)
+  return (x * 0 - 8):scatter_add(0, labels:reshape{ROWS, 1}:expand{ROWS, COLUMNS}, x)
+end
 local labels = {}
 for i = 1, ROWS do labels[i] = i * 13 % COLUMNS end
 labels = rille.tensor(labels, {dtype = "i64"})
@@ -74,6 +77,12 @@ for d in pairs(eps) do
       end
     end
   end
+end
+
+-- A sum that halves do not hold, until what it is added to is in it: -256 and 257 ones.
+for d, n in pairs{bf16 = 256, f16 = 2048} do
+  local ids, ones = rille.zeros({n + 1}, {dtype = "i64"}), rille.ones({n + 1}, {dtype = d})
+  tap.is(rille.full({1}, -n, {dtype = d}):scatter_add(0, ids, ones):item(), 1.0, ("scatter_add of %s rounds once"):format(d))
 end
 
 -- Numbers are rounded once, too, however they come: near the middle between two halves a float in between would tell.

@@ -1,5 +1,5 @@
 /* scatter_add.c - x with elements of src added at their positions along an axis. Of a src larger than ids the first
- * elements count, as in PyTorch. */
+ * elements count, as in PyTorch. Sums of halves are f32 until x is in them. */
 #include "kernels/op/gather.h"
 
 static int
@@ -15,10 +15,10 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
                              (long long)ids->dim[d], (long long)src->dim[d]);
         part = b_slice(b, part, d, 0, ids->dim[d], 1);
     }
-    struct val *sum =
-        part ? b_call(b, &op_gather_grad, 3, (struct val *[]){in[0], in[1], b_cast(b, part, c->in[0].dtype)}, c->attr)
-             : NULL;
-    out[0] = b_add(b, in[0], sum);
+    struct val *x = b_wide(b, in[0]);
+    if (!x || !part) return (int)err_last();
+    struct val *add[] = {x, in[1], b_cast(b, part, x->type.dtype)};
+    out[0] = b_cast(b, b_add(b, x, b_call(b, &op_gather_grad, 3, add, c->attr)), c->in[0].dtype);
     return b->failed ? (int)err_last() : 0;
 }
 
