@@ -54,7 +54,11 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
     int64_t n = 64 + line * lines;
     for (int i = 0; i < nbatch; i++) n *= batch[i];
     o->memory = must_alloc((size_t)n * dtype_bytes(d));
-    for (int64_t i = 0; i < n; i++) elem_set_f(d, o->memory, i, (double)(i * 7 % 11) - 5);
+    for (int64_t i = 0; i < n; i++)
+        if (dtype_is_float(d))
+            elem_set_f(d, o->memory, i, (double)(i * 7 % 11) - 5);
+        else
+            elem_set_i(d, o->memory, i, (int64_t)((uint64_t)(i + 1) * 0x9e3779b97f4a7c15U)); /* products wrap */
     o->view.data = o->memory;
 }
 
@@ -87,14 +91,16 @@ product_run(const struct product *p, struct call *c, const struct view *in, stru
 static bool
 is_fast(const char *variant, enum dtype d)
 {
+    if (!dtype_is_float(d)) return !strcmp(variant, "int");
     if (!prim_multiplies(d)) return !strcmp(variant, "f32") || !strcmp(variant, "few") || !strcmp(variant, "halves");
     return !strcmp(variant, "dnnl") || !strcmp(variant, "few") || !strcmp(variant, "turned");
 }
 
-/* Whole numbers: sums are exact in f32, and rounded once in bf16. */
+/* Whole numbers: sums are exact in f32, and rounded once in bf16. Integers wrap. */
 static bool
 same(const struct view *want, const struct view *got)
 {
+    if (!dtype_is_float((enum dtype)want->dtype)) return !memcmp(want->data, got->data, (size_t)view_bytes(want));
     for (int64_t i = 0; i < view_numel(want); i++)
         if (elem_get_f(want->dtype, want->data, i) != elem_get_f(got->dtype, got->data, i)) return false;
     return true;
@@ -220,6 +226,21 @@ try_halves(enum dtype d)
             }
     ok(right == tried && wanted == (prim_multiplies(d) ? 0 : tried), "%d products of %s, %d of them as blocks of f32",
        tried, dtype_text(d), wanted);
+}
+
+/* Integers: one block and several, whose last are shorter, of rows, of columns and of k; few rows and few columns. */
+static void
+try_ints(enum dtype d)
+{
+    static const int64_t sizes[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
+                                       {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
+    int tried = 0, right = 0;
+    for (size_t i = 0; i < countof(sizes); i++)
+        for (enum lie a = ROWS; a < NLIE; a++)
+            for (enum lie b = ROWS; b < NLIE; b++, tried++)
+                right += product_try(&(struct product){sizes[i][0], sizes[i][1], sizes[i][2], a, b,
+                                                       tried % 5 ? NONE : BOTH, d, 1 + tried % 2});
+    ok(right == tried, "%d products of %s are the reference's, bit for bit", tried, dtype_text(d));
 }
 
 /* A product that adds: pieces 0, 1 and 2 of the same operands give three times the product. */
@@ -379,11 +400,15 @@ try_parts(void)
 int
 main(void)
 {
-    static const enum dtype dtypes[] = {DT_F32, DT_BF16};
+    static const enum dtype dtypes[] = {DT_F32, DT_BF16}, ints[] = {DT_I64, DT_I32, DT_U8};
     test_copies();
     for (size_t d = 0; d < countof(dtypes); d++) try_large(dtypes[d]);
     for (enum group g = NONE; g < NGROUP; g++)
         for (size_t d = 0; d < countof(dtypes); d++) try_group(g, dtypes[d]);
+    for (size_t d = 0; d < countof(ints); d++) {
+        for (enum group g = NONE; g < NGROUP; g++) try_group(g, ints[d]);
+        try_ints(ints[d]);
+    }
     try_turned();
     try_halves(DT_F16);
     try_halves(DT_BF16);

@@ -19,7 +19,6 @@ static const struct {
     {"to_global", "*", "nothing is computed: it is moved"},
     {"@(logsumexp|exp_sum)", "*", "dimensions that do not lie together are moved there before"},
     {"@(attention|attention_grad)", "f64", "nobody calls it: attention of f64 is by parts"},
-    {"matmul", "@(i64|i32|u8)", "exact and wrapping; nothing is learnt with it"},
     {"gather_grad", "bool", "truth values have no gradient"},
     {"*pool2d*", "f64", "lanes of doubles are not written"},
 };

@@ -107,6 +107,10 @@ int gemm_f64_run(const struct kcall *k, const void *state);
 bool contract_f64_accepts(const struct kcall *k);
 int contract_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int contract_f64_run(const struct kcall *k, const void *state);
+/* The same of whole numbers, which wrap (cpu/gemm_int.c). */
+bool gemm_int_accepts(const struct kcall *k);
+int gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int gemm_int_run(const struct kcall *k, const void *state);
 /* c[m,n] = a[m,k] b[k,n] in dense memory, or c += with add, for prim_at(): a and b of a dtype, row by row or column by
  * column, c of f32; one thread. */
 struct dense_product {

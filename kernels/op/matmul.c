@@ -157,6 +157,8 @@ static const struct kernel_variant variants[] = {
     {"dnnl", .dense_in = true, .takes = gemm_takes, .accepts = gemm_accepts, .prepare = gemm_prepare, .run = prim_run,
      .drop = prim_drop},
     {"f64", .dense_in = true, .accepts = gemm_f64_accepts, .prepare = gemm_f64_prepare, .run = gemm_f64_run},
+    {"int", .dense_in = true, .takes = gemm_takes, .accepts = gemm_int_accepts, .prepare = gemm_int_prepare,
+     .run = gemm_int_run},
     {"halves", .dense_in = true, .takes = gemm_takes, .accepts = gemm_halves_accepts, .prepare = gemm_halves_prepare,
      .run = gemm_halves_run, .drop = gemm_halves_drop},
     WIDE_ROW,
