@@ -96,6 +96,8 @@ static const char *const lines[][2] = {
     {"avg_pool2d", "f32{32,64,112,112} kernel_size=3 stride=2 padding=1"},
     {"max_pool2d_grad", "f32{32,64,112,112} f32{32,64,56,56} kernel_size=3 stride=2 padding=1"},
     {"avg_pool2d_grad", "f32{32,64,56,56} kernel_size=3 stride=2 padding=1 size=112,112"},
+    {"max_pool2d", "f64{8,64,112,112} kernel_size=3 stride=2 padding=1"},
+    {"avg_pool2d", "f64{8,64,112,112} kernel_size=3 stride=2 padding=1"},
     {"max_pool2d", "f32{32,64,112,112} kernel_size=2"},
     {"avg_pool2d", "f32{32,64,112,112} kernel_size=2"},
     {"max_pool2d_grad", "f32{32,64,112,112} f32{32,64,56,56} kernel_size=2"},

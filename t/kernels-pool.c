@@ -51,7 +51,7 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
-static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16};
+static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64};
 
 enum values { ORDINARY, EQUAL, STRANGE, LEAST, NOT_A_NUMBER, NVALUES };
 static const char *const values_text[] = {"ordinary", "equal", "strange", "least", "NaN"};
@@ -128,7 +128,7 @@ run(const struct trial *t, const struct kernel_variant *variant, int threads, vo
 static double
 tolerance(enum dtype d, bool sum)
 {
-    return !sum ? 0 : d == DT_F32 ? 2e-6 : d == DT_F16 ? 1e-3 : 8e-3;
+    return !sum ? 0 : d == DT_F64 ? 1e-14 : d == DT_F32 ? 2e-6 : d == DT_F16 ? 1e-3 : 8e-3;
 }
 
 static bool
@@ -230,13 +230,13 @@ test_rows(uint64_t seed)
 
 /* The same planes as 33 images of a batch, and one by one. */
 static void
-test_groups(const char *op, const char *window, uint64_t seed)
+test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
 {
     char text[2][200];
     struct trial all, one;
     bool same = true;
-    write_call(text[0], sizeof text[0], op, DT_F32, "3,11,7,9", window);
-    write_call(text[1], sizeof text[1], op, DT_F32, "1,1,7,9", window);
+    write_call(text[0], sizeof text[0], op, d, "3,11,7,9", window);
+    write_call(text[1], sizeof text[1], op, d, "1,1,7,9", window);
     const struct kernel_variant *variant = op_find(op)->kernel;
     while (strcmp(variant->name, "simd")) variant++;
     trial_open(&all, op, text[0], ORDINARY, seed);
@@ -253,7 +253,7 @@ test_groups(const char *op, const char *window, uint64_t seed)
         run(&one, variant, 1, alone);
         same &= !memcmp(got + plane * bytes, alone, bytes);
     }
-    ok(same, "%s %s: a plane gets the same bits alone as among others", op, window);
+    ok(same, "%s of %s, %s: a plane gets the same bits alone as among others", op, dtype_text(d), window);
     free(got);
     free(alone);
     trial_close(&all);
@@ -300,10 +300,12 @@ main(void)
     uint64_t seed = seed_of(1);
     test_sizes();
     test_rows(seed);
-    for (size_t o = 0; o < countof(ops); o++) {
-        test_groups(ops[o], "kernel_size=3 stride=1 padding=1", seed);
-        test_groups(ops[o], "kernel_size=5 stride=2 padding=2", seed);
-        test_groups(ops[o], "kernel_size=5 stride=3 padding=2", seed);
+    for (size_t o = 0; o < 2 * countof(ops); o++) {
+        const char *op = ops[o / 2];
+        enum dtype d = o % 2 ? DT_F64 : DT_F32;
+        test_groups(op, d, "kernel_size=3 stride=1 padding=1", seed);
+        test_groups(op, d, "kernel_size=5 stride=2 padding=2", seed);
+        test_groups(op, d, "kernel_size=5 stride=3 padding=2", seed);
     }
     return done();
 }

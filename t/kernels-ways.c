@@ -20,7 +20,6 @@ static const struct {
     {"@(logsumexp|exp_sum)", "*", "dimensions that do not lie together are moved there before"},
     {"@(attention|attention_grad)", "f64", "nobody calls it: attention of f64 is by parts"},
     {"gather_grad", "bool", "truth values have no gradient"},
-    {"*pool2d*", "f64", "lanes of doubles are not written"},
 };
 
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};

@@ -29,16 +29,19 @@ struct span {
 };
 struct span plane_span(const struct plane *p, int i, int64_t u);
 
-/* A way to compute a plane of `out` (the image or its pooling, by the function) from one of each operand, in f32;
- * workspace has plane_workspace() bytes. All lanes get the bits that they would get alone. */
-typedef void plane_fn(const struct plane *p, const float *const *in, float *out, void *workspace);
-size_t plane_workspace(const struct plane *p);
+/* Ways to compute a plane of `out` (the image or its pooling) from one of each operand, all of one type; workspace has
+ * plane_workspace() bytes. All lanes get the bits that they would get alone. */
+struct plane_fn {
+    void (*f32)(const struct plane *p, const void *const *in, void *out, void *workspace);
+    void (*f64)(const struct plane *p, const void *const *in, void *out, void *workspace);
+};
+size_t plane_workspace(const struct plane *p, size_t bytes); /* of an element */
 bool plane_fits(const struct plane *p); /* do they compute it? Its positions fit 32 bits, with little padding */
 
-plane_fn plane_max;       /* x -> y; NaN wins */
-plane_fn plane_max_back;  /* x, dy -> dx; to the first of equals */
-plane_fn plane_max_pick;  /* x, h -> h where x is greatest */
-plane_fn plane_mean;      /* x -> y */
-plane_fn plane_mean_back; /* dy -> dx */
+extern const struct plane_fn plane_max;       /* x -> y; NaN wins */
+extern const struct plane_fn plane_max_back;  /* x, dy -> dx; to the first of equals */
+extern const struct plane_fn plane_max_pick;  /* x, h -> h where x is greatest */
+extern const struct plane_fn plane_mean;      /* x -> y */
+extern const struct plane_fn plane_mean_back; /* dy -> dx */
 
 #endif

@@ -80,7 +80,7 @@ static int
 prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct plane p = plane_of(k);
-    return pool_prepare(k, &p, plane_max_back, state, scratch_bytes);
+    return pool_prepare(k, &p, &plane_max_back, state, scratch_bytes);
 }
 
 static void
@@ -162,7 +162,7 @@ static int
 pick_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct plane p = pick_plane(k);
-    return pool_prepare(k, &p, plane_max_pick, state, scratch_bytes);
+    return pool_prepare(k, &p, &plane_max_pick, state, scratch_bytes);
 }
 
 static void

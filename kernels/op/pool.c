@@ -112,7 +112,7 @@ pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const s
         }
 }
 
-/* ---- rows of floats ----
+/* ---- rows of floats, or of doubles ----
  *
  * Planes come in groups of PLANE_LANES. Where rows are short a whole group is computed at once: turned so that its
  * planes lie side by side, and its result turned back. On one core of an EPYC (Zen 5) the greatest of 3x3 over f32
@@ -124,7 +124,8 @@ enum { MOST_IN = 2, SHORT_ROW = 16, LEAST_WORK = 16384 }; /* work: for which ano
 struct state {
     struct plane plane, group;
     bool turn; /* whole groups are */
-    plane_fn *fn;
+    void (*fn)(const struct plane *p, const void *const *in, void *out, void *workspace);
+    bool doubles;
     int threads;
     size_t workspace; /* bytes of scratch of a thread */
 };
@@ -151,7 +152,9 @@ line_up(size_t bytes)
 static size_t
 group_bytes(const struct view *v, bool turn)
 {
-    return turn || v->dtype != DT_F32 ? line_up((size_t)plane_size(v) * sizeof(float) * (turn ? PLANE_LANES : 1)) : 0;
+    size_t bytes = v->dtype == DT_F64 ? sizeof(double) : sizeof(float);
+    bool half = dtype_is_half((enum dtype)v->dtype);
+    return turn || half ? line_up((size_t)plane_size(v) * bytes * (turn ? PLANE_LANES : 1)) : 0;
 }
 
 bool
@@ -159,19 +162,22 @@ pool_accepts(const struct kcall *k, const struct plane *p)
 {
     enum dtype d = k->out[0].dtype;
     bool same = k->call->nin == 1 || k->in[1].dtype == d;
-    return same && k->in[0].dtype == d && (d == DT_F32 || dtype_is_half(d)) && plane_fits(p);
+    return same && k->in[0].dtype == d && dtype_is_float(d) && plane_fits(p);
 }
 
 int
-pool_prepare(const struct kcall *k, const struct plane *p, plane_fn *fn, void **state, size_t *scratch_bytes)
+pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
+             size_t *scratch_bytes)
 {
     struct state *s = must_alloc(sizeof *s);
     int64_t n = plane_count(&k->out[0]);
-    *s = (struct state){.plane = *p, .group = *p, .fn = fn};
+    *s = (struct state){.plane = *p, .group = *p, .doubles = k->out[0].dtype == DT_F64};
+    size_t bytes = s->doubles ? sizeof(double) : sizeof(float);
+    s->fn = s->doubles ? fn->f64 : fn->f32;
     s->group.lanes = PLANE_LANES;
     s->turn = n >= PLANE_LANES && p->n[1] <= SHORT_ROW;
     s->threads = (int)MIN(k->threads, 1 + n * p->n[0] * p->n[1] / LEAST_WORK);
-    s->workspace = line_up(MAX(plane_workspace(p), s->turn ? plane_workspace(&s->group) : 0));
+    s->workspace = line_up(MAX(plane_workspace(p, bytes), s->turn ? plane_workspace(&s->group, bytes) : 0));
     for (int i = 0; i < k->call->nin; i++) s->workspace += group_bytes(&k->in[i], s->turn);
     s->workspace += group_bytes(&k->out[0], s->turn);
     *scratch_bytes = s->workspace * (size_t)s->threads;
@@ -184,6 +190,21 @@ row_of_plane(const struct view *v, int64_t plane)
 {
     int64_t n = plane_size(v);
     return (struct row){(char *)v->data + plane * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
+}
+
+/* Doubles need no row of floats: element i of lane l is at i * PLANE_LANES + l of `turned`. */
+static void
+turn_doubles(const struct view *v, int64_t first, double *turned, bool out)
+{
+    int64_t n = plane_size(v);
+    for (int64_t lane = 0; lane < PLANE_LANES; lane++) {
+        double *plane = (double *)v->data + (first + lane) * n, *beside = turned + lane;
+        for (int64_t i = 0; i < n; i++)
+            if (out)
+                plane[i] = beside[i * PLANE_LANES];
+            else
+                beside[i * PLANE_LANES] = plane[i];
+    }
 }
 
 static void
@@ -224,12 +245,17 @@ static void
 run_plane(const struct task *t, int64_t plane, char *workspace)
 {
     const struct kcall *k = t->k;
-    const float *in[MOST_IN];
+    const void *in[MOST_IN];
+    bool doubles = t->s->doubles;
     for (int i = 0; i < k->call->nin; workspace += group_bytes(&k->in[i++], false)) {
         struct row x = row_of_plane(&k->in[i], plane);
-        in[i] = row_load(&x, 0, x.n, (float *)workspace);
+        in[i] = doubles ? x.data : (const void *)row_load(&x, 0, x.n, (float *)workspace);
     }
     struct row y = row_of_plane(&k->out[0], plane);
+    if (doubles) {
+        t->s->fn(&t->s->plane, in, y.data, workspace);
+        return;
+    }
     float *out = row_into(&y, 0, (float *)workspace);
     t->s->fn(&t->s->plane, in, out, workspace + group_bytes(&k->out[0], false));
     row_store(&y, 0, y.n, out);
@@ -239,13 +265,20 @@ static void
 run_group(const struct task *t, int64_t first, char *workspace)
 {
     const struct kcall *k = t->k;
-    const float *in[MOST_IN];
+    const void *in[MOST_IN];
+    bool doubles = t->s->doubles;
     for (int i = 0; i < k->call->nin; workspace += group_bytes(&k->in[i++], true)) {
-        in[i] = (float *)workspace;
-        turn_in(&k->in[i], first, (float *)workspace);
+        in[i] = workspace;
+        if (doubles)
+            turn_doubles(&k->in[i], first, (double *)workspace, false);
+        else
+            turn_in(&k->in[i], first, (float *)workspace);
     }
-    t->s->fn(&t->s->group, in, (float *)workspace, workspace + group_bytes(&k->out[0], true));
-    turn_out(&k->out[0], first, (float *)workspace);
+    t->s->fn(&t->s->group, in, workspace, workspace + group_bytes(&k->out[0], true));
+    if (doubles)
+        turn_doubles(&k->out[0], first, (double *)workspace, true);
+    else
+        turn_out(&k->out[0], first, (float *)workspace);
 }
 
 /* The shares of threads lo..hi, each with a workspace of its own. */

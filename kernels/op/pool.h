@@ -66,9 +66,10 @@ struct pane {
 };
 void pool_each(int64_t nplane, const struct plane *p, void (*pane)(void *arg, const struct pane *w), void *arg);
 
-/* Variants for floats: plane by plane in f32, on all threads. */
+/* Variants for floats: plane by plane in f32, of doubles in f64, on all threads. */
 bool pool_accepts(const struct kcall *k, const struct plane *p);
-int pool_prepare(const struct kcall *k, const struct plane *p, plane_fn *fn, void **state, size_t *scratch_bytes);
+int pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
+                 size_t *scratch_bytes);
 int pool_run(const struct kcall *k, const void *state);
 void pool_drop(void *state);
 
