@@ -95,6 +95,8 @@ int gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_byt
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_few_run(const struct kcall *k, const void *state);
+bool contract_few_accepts(const struct kcall *k);
+int contract_few_run(const struct kcall *k, const void *state);
 /* The same of small matrices of f32, where the second lies row by row, by our own loops (cpu/gemm_small.c). */
 bool gemm_small_accepts(const struct kcall *k);
 int gemm_small_run(const struct kcall *k, const void *state);

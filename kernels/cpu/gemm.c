@@ -176,12 +176,20 @@ gemm_fits(const struct kcall *k)
     return !empty && k->in[1].dtype == d && (to == d || (dtype_is_half(d) && to == DT_F32));
 }
 
+/* Of one row or column oneDNN adds up product by product, in parts of k by its threads. A long sum of floats is our
+ * own loops' (gemm_few.c), and so, as one of floats, is one of halves whose result is not rounded to them. */
+static bool
+is_long_of_one(const struct gemm *g)
+{
+    return g->x[A].cols > GEMM_LONG && MIN(g->x[C].rows, g->x[C].cols) == 1 && g->dtype[A] != g->dtype[C];
+}
+
 bool
 gemm_accepts(const struct kcall *k)
 {
     if (!gemm_fits(k) || !prim_multiplies(k->in[0].dtype)) return false;
     struct gemm g = gemm_of_matmul(k);
-    return gemm_settle(&g);
+    return gemm_settle(&g) && !is_long_of_one(&g);
 }
 
 /* An operand whose last two dimensions oneDNN cannot walk, a repeated number, is made dense; the other is not. */
@@ -205,7 +213,8 @@ bool
 contract_accepts(const struct kcall *k)
 {
     struct gemm g;
-    return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of_contract(k, &g) && gemm_settle(&g);
+    return gemm_fits(k) && prim_multiplies(k->in[0].dtype) && gemm_of_contract(k, &g) && gemm_settle(&g) &&
+           !is_long_of_one(&g);
 }
 
 /* ---- the primitive ---- */
@@ -301,17 +310,28 @@ struct panel {
     int64_t m, n, k;
 };
 
+/* Of a long k (gemm.h) equal parts, so long as oneDNN takes them in whole steps. */
+static int64_t
+part_of_long(int64_t k)
+{
+    enum { STEP = 64 };
+    int64_t parts = (k + GEMM_PART - 1) / GEMM_PART;
+    return ((k + parts - 1) / parts + STEP - 1) / STEP * STEP;
+}
+
 static struct panel
 panel_of(const struct gemm *g, int threads)
 {
     struct panel p = {g->x[C].rows, g->x[C].cols, g->x[A].cols};
     double flops = flops_at_once(g, threads), side = (double)gemm_panel.side / (adds_up(g) ? 1 : 4);
-    if (product_flops(p.m, p.n, p.k) <= flops) return p;
-    double area = MIN(MAX(flops / 2 / (double)p.k, side * side), 1e18);
+    bool is_long = adds_up(g) && p.k > GEMM_LONG, at_once = product_flops(p.m, p.n, p.k) <= flops;
+    if (is_long) p.k = part_of_long(p.k);
+    if (at_once) return p;
+    double area = MIN(MAX(flops / 2 / (double)g->x[A].cols, side * side), 1e18);
     p.m = part_of(p.m, (int64_t)ceil(sqrt(area)));
     p.n = part_of(p.n, (int64_t)ceil(area / (double)p.m));
     int64_t parts = MAX(1, llround(product_flops(p.m, p.n, p.k) / flops));
-    if (adds_up(g)) p.k = (p.k + parts - 1) / parts;
+    if (adds_up(g) && !is_long) p.k = (p.k + parts - 1) / parts;
     return p;
 }
 
@@ -486,7 +506,7 @@ turned_of(const struct kcall *k, struct turned_sizes *t)
     if (!gemm_settle(&g) || g.dtype[A] != DT_F32 || g.nbatch || g.x[B].row != 1 || g.x[C].col != 1) return false;
     const struct matrix *a = &g.x[A], *c = &g.x[C];
     *t = (struct turned_sizes){c->rows, c->cols, a->cols, a->row, a->col, g.x[B].col, c->row};
-    return product_flops(t->m, t->n, t->k) <= flops_at_once(&g, k->threads);
+    return t->k <= GEMM_LONG && product_flops(t->m, t->n, t->k) <= flops_at_once(&g, k->threads);
 }
 
 bool

@@ -53,7 +53,8 @@ finish(const struct few *p, int i, int n, bool halves, four sum, const void *con
     for (int j = 0; j < n; j++) {
         for (int64_t l = p->k - p->k % LANES; l < p->k; l++)
             total[j] += p->a[i * p->a_row + l] * number_at(b[j], l, halves);
-        c[j][i * p->c_row] = total[j];
+        float *to = c[j] + i * p->c_row;
+        *to = p->add ? *to + total[j] : total[j];
     }
 }
 

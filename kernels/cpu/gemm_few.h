@@ -15,7 +15,7 @@ struct few {
     const float *a;
     const void *b; /* floats, or bf16 */
     float *c;
-    bool halves;
+    bool halves, add; /* add: to what c holds */
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 };
 

@@ -14,14 +14,16 @@
 /* ---- a few rows of floats ---- */
 
 /* Is b read as it lies, column by column, or row by row where rows are short, as values of a head are? One core, us, so
- * and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3. */
+ * and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3. Of one row oneDNN
+ * makes a long sum in c itself, product by product. */
 static bool
 few_goes_on(const struct gemm *g)
 {
     enum { SHORT = 128, MOST = 1 << 17 }; /* of a row of b, of all of b */
     const struct matrix *b = &g->x[B];
     if (b->row == 1) return g->x[A].col == 1;
-    return b->col == 1 && g->x[C].col == 1 && b->cols <= SHORT && b->rows * b->cols <= MOST;
+    bool little = b->cols <= SHORT && b->rows * b->cols <= MOST;
+    return b->col == 1 && g->x[C].col == 1 && (little || (g->x[C].rows == 1 && b->rows > GEMM_LONG));
 }
 
 /* Is it a few rows by a matrix that is read so, or its transpose, which then is computed? */
@@ -46,6 +48,16 @@ gemm_few_accepts(const struct kcall *k)
     return g.dtype[A] == DT_F32 || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
 }
 
+/* Of contract those that are long. */
+bool
+contract_few_accepts(const struct kcall *k)
+{
+    bool swapped;
+    struct gemm g;
+    if (!gemm_fits(k) || k->in[0].dtype != DT_F32 || !gemm_of_contract(k, &g)) return false;
+    return g.x[A].cols > GEMM_LONG && few_settle(&g, &swapped);
+}
+
 /* Rows of bf16 are floats in scratch, a and, until columns are done, c. */
 int
 gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
@@ -64,6 +76,21 @@ struct few_batch {
     char *halves; /* c of bf16, or of f32 where a and b are */
 };
 
+/* Columns lo..hi, a long k part by part. */
+static void
+few_columns(const struct few *p, int64_t lo, int64_t hi)
+{
+    int64_t size = p->k > GEMM_LONG ? GEMM_PART : p->k, bytes = p->halves ? sizeof(uint16_t) : sizeof(float);
+    for (int64_t l = 0; l < p->k && !stop_now(); l += size) {
+        struct few part = *p;
+        part.k = MIN(size, p->k - l);
+        part.a += l * p->a_col;
+        part.b = (const char *)p->b + l * p->b_row * bytes;
+        part.add = l > 0;
+        gemm_few(&part, lo, hi);
+    }
+}
+
 /* A product of bf16. */
 static void
 few_halves(void *arg, int64_t lo, int64_t hi)
@@ -71,7 +98,7 @@ few_halves(void *arg, int64_t lo, int64_t hi)
     const struct few_batch *all = arg;
     const struct matrix *c = &all->g.x[C];
     enum dtype d = all->g.dtype[C];
-    gemm_few(&all->first, lo, hi);
+    few_columns(&all->first, lo, hi);
     for (int64_t i = 0; i < c->rows; i++)
         block_store(COMP_F32, d, all->first.c + i * c->cols + lo, hi - lo,
                     all->halves + (i * c->row + lo * c->col) * (int64_t)dtype_bytes(d), c->col);
@@ -107,17 +134,16 @@ few_range(void *arg, int64_t lo, int64_t hi)
         p.a += skip[A];
         p.b = (const float *)p.b + skip[B];
         p.c += skip[C];
-        gemm_few(&p, lo - product * n, end - product * n);
+        few_columns(&p, lo - product * n, end - product * n);
     }
 }
 
-int
-gemm_few_run(const struct kcall *k, const void *state)
+static int
+few_run(const struct kcall *k, struct gemm g)
 {
-    UNUSED(state);
-    enum { GRAIN = 1 << 14 }; /* products that are worth a thread: 64 KB of b */
+    enum { GRAIN = 1 << 14, LANES = 16 }; /* products that are worth a thread: 64 KB of b */
     bool swapped;
-    struct few_batch all = {.g = gemm_of_matmul(k)};
+    struct few_batch all = {.g = g};
     few_settle(&all.g, &swapped);
     const struct matrix *x = all.g.x;
     all.first = (struct few){.m = x[C].rows,
@@ -134,8 +160,25 @@ gemm_few_run(const struct kcall *k, const void *state)
     int64_t n = x[C].cols * batch_count(&all.g);
     bool halves = all.g.dtype[A] == DT_BF16;
     if (halves) few_of_halves(&all, k->scratch);
-    team_run(k->threads, n, 1 + GRAIN / (x[C].rows * x[A].cols), halves ? few_halves : few_range, &all);
+    int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols); /* long: whole vectors */
+    team_run(k->threads, n, grain, halves ? few_halves : few_range, &all);
     return 0;
+}
+
+int
+gemm_few_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return few_run(k, gemm_of_matmul(k));
+}
+
+int
+contract_few_run(const struct kcall *k, const void *state)
+{
+    struct gemm g;
+    UNUSED(state);
+    gemm_of_contract(k, &g);
+    return few_run(k, g);
 }
 
 /* ---- small products ---- */
@@ -148,8 +191,8 @@ small_goes_on(const struct gemm *g)
 {
     enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 }; /* b of few rows is read from memory, in its order */
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
-    return b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) && b->cols % SMALL_COLS == 0 &&
-           c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);
+    return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&
+           b->cols % SMALL_COLS == 0 && c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);
 }
 
 /* The product, or its transpose, which then is computed. */

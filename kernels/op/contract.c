@@ -61,6 +61,7 @@ contract_infer(const struct call *c, int64_t *size)
 }
 
 static const struct kernel_variant variants[] = {
+    {"few", .dense_in = true, .takes = contract_takes, .accepts = contract_few_accepts, .run = contract_few_run},
     {"small", .dense_in = true, .takes = contract_takes, .accepts = contract_small_accepts, .run = contract_small_run},
     {"dnnl", .dense_in = true, .takes = contract_takes, .accepts = contract_accepts, .prepare = contract_prepare,
      .run = prim_run, .drop = prim_drop},
