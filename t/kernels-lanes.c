@@ -119,7 +119,7 @@ static const char *const way_name[] = {"columns", "columns of bf16", "rows"};
 static bool
 try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
 {
-    struct few p = {m, k, a, way == HALVES ? (void *)short_b : b, c, way == HALVES, k, 1, 1, k, n, 1};
+    struct few p = {m, k, a, way == HALVES ? (void *)short_b : b, c, way == HALVES, false, k, 1, 1, k, n, 1};
     if (way == ROWS) p.b_row = n, p.b_col = 1;
     memset(c, 0, sizeof c);
     products[LEVEL_ANY](&p, 0, n);

@@ -230,6 +230,7 @@ others(uint64_t seed)
     };
     for (size_t i = 0; i < countof(text); i++)
         for (int m = 0; m < NMEMORY; m++) try_sample(op_find(text[i][0]), text[i][1], (enum memory)m, seed + i);
+    try_sample(op_find("contract"), "f32{70000,1} f32{70000,2}", DENSE, seed); /* of a row repeated errors add up */
 }
 
 /* ---- dimensions of no and of one element ---- */
