@@ -103,8 +103,9 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
+/* halves: rows come as two columns, one after the other. */
 static bool
-right(const struct trial *t, const struct level *l, bool busy, int last)
+right(const struct trial *t, const struct level *l, bool busy, int last, bool halves)
 {
     static _Alignas(64) double number[3][TILE_LONGEST];
     enum dtype d = compute_dtype(t->type);
@@ -112,7 +113,10 @@ right(const struct trial *t, const struct level *l, bool busy, int last)
     program(t, number, busy, last, s);
     for (int i = 0; i < COUNT + GUARD; i++) elem_set_f(d, result, i, 12345);
     bool alone = !busy && t->n * (int64_t)compute_bytes(t->type) % l->width == 0 && is_alone(s);
-    (alone ? l->alone : l->tiles)[t->type](s, t->n, ROWS);
+    int64_t size = (int64_t)compute_bytes(t->type), vector = l->width / size, part = t->n;
+    if (halves) part = (t->n / 2 + vector) / vector * vector;
+    for (int64_t at = 0; at < t->n; at += part)
+        (alone ? l->alone : l->tiles)[t->type](s, MIN(part, t->n - at), ROWS, at * size, t->n * size);
     tile_fence();
     for (int64_t row = 0; row < ROWS; row++)
         for (int64_t i = 0; i < t->n; i++)
@@ -133,8 +137,8 @@ try_operation(const struct op *op, enum compute type, int value, int level)
         t.way[1] = w / 3 % 3;
         t.way[2] = w / 9 % 3;
         for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {
-            wrong += !right(&t, &levels[level], false, TILE_STORE);
-            wrong += !right(&t, &levels[level], true, t.n % 2 ? TILE_STREAM : TILE_STORE);
+            wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0);
+            wrong += !right(&t, &levels[level], true, t.n % 2 ? TILE_STREAM : TILE_STORE, t.n % 3 == 0);
             tried += 2;
         }
     }

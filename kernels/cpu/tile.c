@@ -92,7 +92,7 @@ enum { AHEAD = 4096, LINE = 64 };
 #define TILE_WIDTH 16
 #include "kernels/cpu/tile_level.inc"
 
-typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow);
+typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int64_t at, int64_t apart);
 
 /* In the order of enum compute. */
 #define LOOPS(level)                                                                                                   \
@@ -121,12 +121,28 @@ is_alone(const struct tile_step *step)
     return !choice || (step[1].way[0] != TILE_STAYS && step[1].way[1] != TILE_STAYS);
 }
 
+static bool
+repeats(const struct tile_step *step)
+{
+    for (; step->code != TILE_END; step++)
+        for (int k = 0; k < 2; k++)
+            if (step->way[k] == TILE_REPEATS) return true;
+    return false;
+}
+
+/* A row that repeats beside those that pass does not stay in the first cache with them if it is long: they come in
+ * columns then, unless memory is slower. f32{256, 3072} and a row, one core of an EPYC (Zen 4): 105 us become 80. */
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
+    enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 }; /* bytes */
     const struct level *here = &levels[machine_level()];
-    bool alone = n * (int64_t)compute_bytes(type) % here->width == 0 && is_alone(step);
-    (alone ? here->alone : here->tiles)[type](step, n, nrow);
+    int64_t bytes = n * (int64_t)compute_bytes(type), part = n;
+    bool alone = bytes % here->width == 0 && is_alone(step);
+    if (nrow > 1 && bytes > NEAR && bytes <= FAR && repeats(step)) part = COLUMNS / (int64_t)compute_bytes(type);
+    for (int64_t at = 0; at < n; at += part)
+        (alone ? here->alone : here->tiles)[type](step, MIN(part, n - at), nrow, at * (int64_t)compute_bytes(type),
+                                                  bytes);
 }
 
 void
