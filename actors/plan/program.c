@@ -110,26 +110,32 @@ program_sums(const struct program *p, struct arena *a)
     return sum;
 }
 
+/* Where the bits of r's node are; NULL: r is no result or, in a program from anybody, one that is not there. */
+static uint8_t *
+bits_of(const struct program *p, uint8_t *bits, struct ref r)
+{
+    bool is = r.kind == REF_NODE && r.index >= 0 && r.index < p->nnode && r.out < p->node[r.index].nout;
+    return is ? &bits[r.index] : NULL;
+}
+
 uint8_t *
 program_wide(const struct program *p, struct arena *a)
 {
-    uint8_t *wide = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1);
+    uint8_t *wide = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *read = ARENA_ARRAY(a, uint8_t, p->nnode + 1), *at;
     for (int32_t i = 0; i < p->nnode; i++) {
         const struct op *op = p->node[i].op;
         if (op && op->reduce == RED_SUM) wide[i] = (uint8_t)(p->node[i].nout == 1 ? 1 : op->sums);
     }
-    for (int32_t k = 0; k < p->nroot; k++) {
-        struct ref r = p->root[k].ref;
-        if (r.kind == REF_NODE && r.index >= 0 && r.index < p->nnode) wide[r.index] &= (uint8_t) ~(1 << r.out);
-    }
-    for (int32_t j = 0; j < p->nnode; j++)
+    for (int32_t k = 0; k < p->nroot; k++)
+        if ((at = bits_of(p, wide, p->root[k].ref))) *at &= (uint8_t) ~(1u << p->root[k].ref.out);
+    for (int32_t j = 0; j < p->nnode; j++) {
+        bool sums = p->node[j].accumulate && p->node[j].type[0].dtype == DT_F32;
         for (int32_t k = 0; k < p->node[j].nin; k++) {
             struct ref r = p->node[j].in[k];
-            if (r.kind != REF_NODE || r.index < 0 || r.index >= j) continue;
-            bool sums = p->node[j].accumulate && p->node[j].type[0].dtype == DT_F32;
-            if (!sums) wide[r.index] &= (uint8_t) ~(1 << r.out);
-            read[r.index] |= (uint8_t)(1 << r.out);
+            if (!sums && (at = bits_of(p, wide, r))) *at &= (uint8_t) ~(1u << r.out);
+            if ((at = bits_of(p, read, r))) *at |= (uint8_t)(1u << r.out);
         }
+    }
     for (int32_t i = 0; i < p->nnode; i++) wide[i] &= read[i];
     return wide;
 }

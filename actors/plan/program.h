@@ -120,11 +120,9 @@ struct ref program_whole(const struct program *p, struct ref r);
 /* By node that sums: the sum over pieces that alone, in all the program, reads its result, which may be f32 then where
  * it is a half; -1: there is none. */
 int32_t *program_sums(const struct program *p, struct arena *a);
-/* By node: which of its results are sums (bits) that sums over pieces alone read: they may be f32 where they are
- * halves.
- */
+/* By node: bits of those results that are sums and that sums over pieces alone read: f32 where they are halves. */
 uint8_t *program_wide(const struct program *p, struct arena *a);
-/* Makes f32 of those that are halves: they are not whole before. */
+/* Makes f32 of those: they are not whole before. */
 void program_widen(struct program *p);
 
 #endif

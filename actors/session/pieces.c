@@ -2,26 +2,13 @@
 #include "actors/session/face.h"
 #include "kernels/op/table.h"
 
-static int
-rounded(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
-{
-    struct attr attr[OP_ATTR];
-    const struct op *cast = op_find("cast");
-    struct val *res[OP_OUT];
-    op_attr_defaults(cast, attr);
-    attr[0].set = true;
-    attr[0].i = d;
-    TRY(build_call(s, cast, 1, &v, attr, NULL, res));
-    *out = res[0];
-    return 0;
-}
-
+/* A sum of halves is f32 until the last piece is added; a partial one is so by its layout. */
 static int
 sum_up(struct rille_session *s, struct val *v, struct val **out)
 {
     TRY(build_to_global(s, v, v->layout, out));
     (*out)->node->accumulate = 1;
-    if (dtype_is_half((enum dtype)v->type.dtype)) (*out)->type.dtype = DT_F32;
+    if (dtype_is_half((enum dtype)v->type.dtype) && !layout_partial(v->layout)) (*out)->type.dtype = DT_F32;
     return 0;
 }
 
@@ -81,21 +68,15 @@ sum_up_wide(struct rille_session *s, struct val *v, struct val **out)
     return *out = res[0], 0;
 }
 
-/* A sum of halves is f32 until the last piece is added; a partial one is so by its layout. */
 int
 trace_accumulate(struct rille_session *s, struct val *v, struct val **out)
 {
     *out = v;
     if (trace_pieces(s) == 1 || !trace_per_piece(v)) return 0;
     enum dtype d = (enum dtype)v->type.dtype;
-    if (!dtype_is_half(d)) return sum_up(s, v, out);
-    if (layout_partial(v->layout)) {
-        TRY(build_to_global(s, v, v->layout, out));
-        (*out)->node->accumulate = 1;
-        return 0;
-    }
+    if (!dtype_is_half(d) || layout_partial(v->layout)) return sum_up(s, v, out);
     TRY(sum_up_wide(s, v, out));
-    return rounded(s, *out, d, out);
+    return build_cast(s, *out, d, out);
 }
 
 static int
