@@ -103,9 +103,9 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* halves: rows come as two columns, one after the other. */
+/* halves: rows come as two columns, one after the other; back: from their ends. */
 static bool
-right(const struct trial *t, const struct level *l, bool busy, int last, bool halves)
+right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, bool back)
 {
     static _Alignas(64) double number[3][TILE_LONGEST];
     enum dtype d = compute_dtype(t->type);
@@ -116,7 +116,7 @@ right(const struct trial *t, const struct level *l, bool busy, int last, bool ha
     int64_t size = (int64_t)compute_bytes(t->type), vector = l->width / size, part = t->n;
     if (halves) part = (t->n / 2 + vector) / vector * vector;
     for (int64_t at = 0; at < t->n; at += part)
-        (alone ? l->alone : l->tiles)[t->type](s, MIN(part, t->n - at), ROWS, at * size, t->n * size);
+        (alone ? l->alone : l->tiles)[t->type](s, MIN(part, t->n - at), ROWS, at * size, t->n * size, back);
     tile_fence();
     for (int64_t row = 0; row < ROWS; row++)
         for (int64_t i = 0; i < t->n; i++)
@@ -137,8 +137,9 @@ try_operation(const struct op *op, enum compute type, int value, int level)
         t.way[1] = w / 3 % 3;
         t.way[2] = w / 9 % 3;
         for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {
-            wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0);
-            wrong += !right(&t, &levels[level], true, t.n % 2 ? TILE_STREAM : TILE_STORE, t.n % 3 == 0);
+            bool back = (w + tried / 2) % 2;
+            wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0, back);
+            wrong += !right(&t, &levels[level], true, t.n % 2 ? TILE_STREAM : TILE_STORE, t.n % 3 == 0, !back);
             tried += 2;
         }
     }
@@ -159,9 +160,29 @@ try_type(enum compute type)
     }
 }
 
+/* Results of 64 to 512 bytes behind the begin of an operand's page are written from the end. */
+static void
+meets(void)
+{
+    static char base[5 * 4096];
+    int wrong = 0;
+    for (int behind = -1024; behind <= 1024; behind += 64)
+        for (int64_t page = 1; page <= 3; page++) {
+            const struct tile_step steps[] = {
+                {TILE_LOAD, {TILE_WALKS}, {base + page * 4096}},
+                {TILE_CODE(TILE_ADD, 0), {TILE_REPEATS}, {base + page * 4096 + behind - 64}},
+                {TILE_STORE, {TILE_WALKS}, {base + 4096 + behind}},
+                {.code = TILE_END},
+            };
+            wrong += meets_stores(steps) != (behind > 0 && behind <= 512);
+        }
+    is_int(wrong, 0, "a result right behind what is read, by pages, is written from its end");
+}
+
 int
 main(void)
 {
     for (enum compute type = 0; type < NCOMPUTE; type++) try_type(type);
+    meets();
     return done();
 }
