@@ -108,12 +108,16 @@ static const char *const lines[][2] = {
     {"arange", "1048576"},
 };
 
+/* Operands and results begin on pages, as PyTorch's large ones do, all 64 bytes behind one: where one lies a little
+ * behind another a core takes longer (kernels/cpu/tile.c), which would be chance. */
+enum { PAGE = 4096 };
+
 /* Reals from -1 to 2, above what the sample says; integers below what it says. */
 static void *
 fill(const struct type *t, int64_t below, double above)
 {
     size_t bytes = (size_t)type_bytes(t);
-    char *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    char *p = aligned_alloc(PAGE, (bytes + 64 + PAGE - 1) / PAGE * PAGE);
     bool real = dtype_is_float((enum dtype)t->dtype);
     for (int64_t i = 0; i < type_numel(t); i++) {
         double x = (double)(i % 61) / 20 + (above != 0 ? above : -1);
