@@ -52,7 +52,7 @@ if o.ids ~= "" then
   end
 elseif o.tokens == "" then
   tokens = rille.tokenizer(from .. "/tokenizer.json")
-  ids = tokens:encode(read(o.text))
+  ids = tokens:encode(read(o.text), {add_special_tokens = true}) -- a text begins as those that the model has learned
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)
 local data = rille.data.tokens(ids, {batch = o.batch, length = length, seed = o.seed, vocab = model.config.vocab,

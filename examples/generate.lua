@@ -50,10 +50,18 @@ local function say(ids)
   io.flush()
 end
 
--- What ends a text: the folder's own ids, of which some name more than the model writes.
+-- What ends a text: the folder's own ids, of which some name more than the model writes. What is said of writing
+-- (generation_config.json, of folders that have one) goes before what is said of the model.
 local function stops()
   if o.stop ~= "" then return o.stop ~= "none" and ids_of("--stop", o.stop) or nil end
-  local theirs, list = model.config.eos_token_id, {}
+  local path, writing = dir .. "/generation_config.json", nil
+  local there = io.open(path)
+  if there then
+    there:close()
+    writing = json.load(path)
+    wanted(type(writing) == "table", "%s: it holds no settings", path)
+  end
+  local theirs, list = writing and writing.eos_token_id or model.config.eos_token_id, {}
   for _, id in ipairs(type(theirs) == "table" and theirs or {theirs}) do
     if math.type(id) == "integer" and id >= 0 and id < model.config.vocab then list[#list + 1] = id end
   end

@@ -80,6 +80,10 @@ ok "generate.lua: a text begins as the tokenizer's template says, and ends with 
 ok "which is before others" eval '! cmp -s "$bos/stopped" "$bos/whole"'
 ok "or goes on without" cmp <(hello --stop none) "$bos/whole"
 ok "as it does where that is asked for" cmp <(hello --stop "$(cat "$bos/stop")") "$bos/stopped"
+echo "{\"eos_token_id\": [4711]}" >"$bos/generation_config.json"
+ok "generation_config.json, where there is one, says what ends a text" cmp <(hello) "$bos/whole"
+echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
+ok "by an id" cmp <(hello) "$bos/stopped"
 example "gpt $small --bpe 300" "300 different" "held back" "The "
 few() { # a text gives fewer pieces than it is asked for: the model has those, and writes no other
   local out
