@@ -287,9 +287,10 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* x + y on {outer, rows, row}, x as memory has it or its rows and columns exchanged, y one of `shapes` of it. */
+/* x + y on {outer, rows, row}, x as memory has it or its rows and columns exchanged, y one of `shapes` of it; over: the
+ * sum where x was. */
 static void
-try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned)
+try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned, bool over)
 {
     struct arena a = {0};
     int64_t dim[3], n = full[0] * full[1] * full[2];
@@ -313,36 +314,44 @@ try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned)
     struct exec *e = NULL;
     bool good = !call_infer(&a, c, &rule) && !exec_new(&k, DEV_CPU, &e);
     void *scratch = good ? aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64) : NULL;
-    good = good && !exec_run(e, (void *[]){data[0], data[1]}, (void *[]){data[2]}, scratch, 0);
+    if (over) memcpy(data[2], data[0], (size_t)n * dtype_bytes(d));
+    good = good && !exec_run(e, (void *[]){data[over ? 2 : 0], data[1]}, (void *[]){data[2]}, scratch, 0);
     for (int64_t i = 0; good && i < n; i++) {
         int64_t at[3] = {i / full[2] / full[1], i / full[2] % full[1], i % full[2]}, x = 0, y = 0;
         for (int j = 0; j < 3; j++) x += at[j] * in[0].stride[j];
         for (int j = 0; j < 3; j++) y += dim[j] == 1 ? 0 : at[j] * in[1].stride[j];
         good = elem_get_f(d, data[2], i) == (double)(x * 7 % 11 + y * 5 % 13);
     }
-    ok(good, "%s{%lld,%lld,%lld}%s + {%lld,%lld,%lld}", dtype_text(d), (long long)full[0], (long long)full[1],
-       (long long)full[2], turned ? " turned" : "", (long long)dim[0], (long long)dim[1], (long long)dim[2]);
+    ok(good, "%s{%lld,%lld,%lld}%s %s {%lld,%lld,%lld}", dtype_text(d), (long long)full[0], (long long)full[1],
+       (long long)full[2], turned ? " turned" : "", over ? "+=" : "+", (long long)dim[0], (long long)dim[1],
+       (long long)dim[2]);
     free(scratch);
     exec_free(&e);
     arena_fini(&a);
 }
 
 static void
-try_short_rows(void)
+try_each_row(void)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F64, DT_I32};
     static const int64_t rows[] = {2, 255, 256, 257, 1100}, row[] = {1, 2, 3, 7, 8, 16, 17, 40};
+    static const int64_t longer[] = {31, 32, 49, 64, 127, 128, 130, 200, 500, 1500};
     for (size_t d = 0; d < countof(dtypes); d++)
         for (size_t r = 0; r < countof(rows); r++)
             for (size_t n = 0; n < countof(row); n++)
                 for (size_t s = 0; s < 2 * countof(shapes); s++)
-                    try_rows(dtypes[d], (int64_t[]){1 + (int64_t)(n & 2), rows[r], row[n]}, shapes[s / 2], s % 2);
+                    try_rows(dtypes[d], (int64_t[]){1 + (int64_t)(n & 2), rows[r], row[n]}, shapes[s / 2], s % 2,
+                             false);
+    for (size_t d = 0; d < countof(dtypes); d++)
+        for (size_t n = 0; n < countof(longer); n++)
+            for (size_t s = 0; s < 2 * countof(shapes); s++)
+                try_rows(dtypes[d], (int64_t[]){3, 70, longer[n]}, shapes[s / 2], false, s % 2);
 }
 
 int
 main(void)
 {
-    try_short_rows();
+    try_each_row();
     for (int threads = 1; threads <= 3; threads++) try_long(threads);
     uint64_t seed = seed_of(1);
     for (uint64_t i = 0; i < CHAINS; i++) try_chain(seed + i);

@@ -53,7 +53,9 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
     double x[3];
     int64_t w[3];
     for (int k = 0; k < t->narg; k++) {
-        int64_t at = t->way[k] == TILE_WALKS ? row * t->n + i : t->way[k] == TILE_REPEATS ? i : 0;
+        const int64_t by_way[] = {
+            [TILE_STAYS] = 0, [TILE_WALKS] = row * t->n + i, [TILE_BY_ROW] = row, [TILE_REPEATS] = i};
+        int64_t at = by_way[t->way[k]];
         x[k] = elem_get_f(d, memory[k], at);
         w[k] = elem_get_i(d, memory[k], at);
     }
@@ -91,7 +93,8 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     struct tile_step load = {TILE_LOAD, {t->way[t->value]}, {operand[t->value]}};
     if (busy) s[n++] = load;
     s[n++] = load;
-    bool by_number = t->narg == 2 && t->way[1 - t->value] == TILE_STAYS;
+    int other = t->narg == 2 ? t->way[1 - t->value] : TILE_WALKS;
+    bool by_number = other == TILE_STAYS || other == TILE_BY_ROW;
     s[n] = (struct tile_step){.code = TILE_CODE(t->op->eltwise.tile, t->value) + (by_number ? TILE_NUMBER : 0)};
     for (int k = 0; k < t->narg; k++) {
         if (k == t->value) continue;
@@ -103,20 +106,23 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* halves: rows come as two columns, one after the other; back: from their ends. */
+/* halves: rows come as two columns, one after the other. */
 static bool
-right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, bool back)
+right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
     static _Alignas(64) double number[3][TILE_LONGEST];
     enum dtype d = compute_dtype(t->type);
     struct tile_step s[8];
     program(t, number, busy, last, s);
     for (int i = 0; i < COUNT + GUARD; i++) elem_set_f(d, result, i, 12345);
-    bool alone = !busy && t->n * (int64_t)compute_bytes(t->type) % l->width == 0 && is_alone(s);
+    bool alone = !busy && is_alone(s);
     int64_t size = (int64_t)compute_bytes(t->type), vector = l->width / size, part = t->n;
     if (halves) part = (t->n / 2 + vector) / vector * vector;
-    for (int64_t at = 0; at < t->n; at += part)
-        (alone ? l->alone : l->tiles)[t->type](s, MIN(part, t->n - at), ROWS, at * size, t->n * size, back);
+    for (int64_t at = 0; at < t->n; at += part) {
+        int64_t some = MIN(part, t->n - at);
+        loop_fn *run = alone && some * size >= l->width ? l->alone[t->type] : l->tiles[t->type];
+        run(s, some, ROWS, at * size, t->n * size, how);
+    }
     tile_fence();
     for (int64_t row = 0; row < ROWS; row++)
         for (int64_t i = 0; i < t->n; i++)
@@ -131,15 +137,19 @@ static void
 try_operation(const struct op *op, enum compute type, int value, int level)
 {
     struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value};
-    int ways = t.narg == 1 ? 3 : t.narg == 2 ? 9 : 27, wrong = 0, tried = 0;
+    int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        t.way[0] = w % 3;
-        t.way[1] = w / 3 % 3;
-        t.way[2] = w / 9 % 3;
+        bool by_row = false; /* an operand that is no number for the step */
+        for (int k = 0; k < t.narg; k++) {
+            t.way[k] = w >> 2 * k & 3;
+            by_row |= t.way[k] == TILE_BY_ROW && (t.narg != 2 || k == value);
+        }
+        if (by_row) continue;
         for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {
-            bool back = (w + tried / 2) % 2;
-            wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0, back);
-            wrong += !right(&t, &levels[level], true, t.n % 2 ? TILE_STREAM : TILE_STORE, t.n % 3 == 0, !back);
+            int how = (w + tried / 2) % 4; /* TILE_BACK, TILE_OVER */
+            wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0, how);
+            wrong +=
+                !right(&t, &levels[level], true, t.n % 2 ? TILE_STREAM : TILE_STORE, t.n % 3 == 0, how ^ TILE_BACK);
             tried += 2;
         }
     }
@@ -179,10 +189,28 @@ meets(void)
     is_int(wrong, 0, "a result right behind what is read, by pages, is written from its end");
 }
 
+/* Elements go through the steps again only if they find what they found. */
+static void
+repeats_itself(void)
+{
+    char *a = memory[0], *b = memory[1];
+    const struct tile_step load_a = {TILE_LOAD, {TILE_WALKS}, {a}}, end = {.code = TILE_END};
+    const struct tile_step add_a = {TILE_CODE(TILE_ADD, 0), {TILE_WALKS}, {a}},
+                           add_b = {TILE_CODE(TILE_ADD, 0), {TILE_WALKS}, {b}};
+    const struct tile_step put_a = {TILE_STORE, {TILE_WALKS}, {a}}, put = {TILE_STORE, {TILE_WALKS}, {result}};
+    const struct tile_step stream_a = {TILE_STREAM, {TILE_WALKS}, {a}};
+    ok(may_repeat((const struct tile_step[]){load_a, add_b, put, end}), "a result of its own");
+    ok(!may_repeat((const struct tile_step[]){load_a, add_b, put_a, end}), "none over the first operand");
+    ok(!may_repeat((const struct tile_step[]){load_a, add_a, add_b, stream_a, end}), "streamed neither");
+    ok(!may_repeat((const struct tile_step[]){add_b, add_a, put, add_b, put_a, end}), "nor over a later one");
+    ok(may_repeat((const struct tile_step[]){add_b, put_a, add_a, put, end}), "but what was written may be read");
+}
+
 int
 main(void)
 {
     for (enum compute type = 0; type < NCOMPUTE; type++) try_type(type);
     meets();
+    repeats_itself();
     return done();
 }

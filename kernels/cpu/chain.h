@@ -6,8 +6,9 @@
  * What a step reads is a slot: an operand of the chain, or the result of an earlier step, as a block in the compute
  * type of that step. The step reads an operand that has that type in memory, without gaps, where it lies; a run loads
  * any other into a block of scratch first and converts it on the way, and one that never changes (a number) only once.
- * Whole numbers are computed as i64, by tile.c as i32 where neither an operand nor the result is wider. The last write
- * goes to memory directly when there is nothing to convert.
+ * Of an operand that has one element a row the block has one, too, where rows are long and tile.c takes it for a
+ * number. Whole numbers are computed as i64, by tile.c as i32 where neither an operand nor the result is wider. The
+ * last write goes to memory directly when there is nothing to convert.
  *
  * Steps in a row that are plain arithmetic in one type are one part, a program for tile.c: what one step hands to the
  * next stays in registers, and goes to memory only where somebody else reads it. Any other step is a part of its own. A
@@ -30,9 +31,9 @@ struct site {
     int lane, area;
 };
 struct area {
-    size_t at; /* bytes from the start of scratch */
-    int unit;  /* bytes of an element of a block */
-    bool tile; /* holds a number for tile.c, not a block */
+    size_t at;                                         /* bytes from the start of scratch */
+    int unit;                                          /* bytes of an element of a block */
+    enum { AREA_BLOCK, AREA_TILE, AREA_COLUMN } holds; /* a block; a number for tile.c; one for each row of a block */
 };
 
 enum slot_kind {
@@ -41,6 +42,7 @@ enum slot_kind {
     SLOT_NUMBER,   /* the same, for tile.c */
     SLOT_DIRECT,   /* operand: the step reads it in place */
     SLOT_LOADED,   /* operand: the run brings it into the block */
+    SLOT_COLUMN,   /* operand: the run brings in an element for each row of the block */
     SLOT_RESULT,   /* step: where the step wrote */
     SLOT_CONVERTED /* step: as if it had gone through memory of its dtype */
 };
@@ -73,7 +75,7 @@ struct step {
 struct part {
     int first, last;
     int code, ncode;
-    bool repeats; /* it has operands that repeat with every row */
+    bool by_rows; /* it has operands that repeat with every row, or change with every one */
 };
 struct instruction {
     int code, nat;

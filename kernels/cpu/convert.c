@@ -226,3 +226,57 @@ block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const
         block_load(to, d, memory, 1, m, (char *)y + (size_t)i * compute_bytes(to));
     }
 }
+
+/* ---- rows ---- */
+
+/* A row is vectors, the last of which ends with it; one of less than two, of the next smaller. Rows of fewer elements
+ * than the smallest begin one, over which the rows that follow are written, but for the last. */
+#define SPREAD(name, type)                                                                                             \
+    VECTOR static void name(const type *x, int64_t n, int64_t row, type *y)                                            \
+    {                                                                                                                  \
+        typedef type v64 __attribute__((vector_size(64), aligned(sizeof(type)), may_alias));                           \
+        typedef type v32 __attribute__((vector_size(32), aligned(sizeof(type)), may_alias));                           \
+        typedef type v16 __attribute__((vector_size(16), aligned(sizeof(type)), may_alias));                           \
+        enum { L64 = 64 / sizeof(type), L32 = L64 / 2, L16 = L64 / 4 };                                                \
+        const type *end = y + n * row;                                                                                 \
+        if (row >= L64) {                                                                                              \
+            for (int64_t i = 0; i < n; i++, y += row) {                                                                \
+                v64 all = (v64){0} + x[i];                                                                             \
+                for (int64_t j = 0; j < row - L64; j += L64) *(v64 *)(void *)(y + j) = all;                            \
+                *(v64 *)(void *)(y + row - L64) = all;                                                                 \
+            }                                                                                                          \
+        } else if (row >= L32) {                                                                                       \
+            for (int64_t i = 0; i < n; i++, y += row)                                                                  \
+                *(v32 *)(void *)y = *(v32 *)(void *)(y + row - L32) = (v32){0} + x[i];                                 \
+        } else if (row >= L16) {                                                                                       \
+            for (int64_t i = 0; i < n; i++, y += row)                                                                  \
+                *(v16 *)(void *)y = *(v16 *)(void *)(y + row - L16) = (v16){0} + x[i];                                 \
+        } else {                                                                                                       \
+            for (; y + L16 <= end; y += row) *(v16 *)(void *)y = (v16){0} + *x++;                                      \
+            for (; y < end; y += row, x++)                                                                             \
+                for (int64_t j = 0; j < row; j++) y[j] = *x;                                                           \
+        }                                                                                                              \
+    }
+SPREAD(spread_32, int32_t)
+SPREAD(spread_64, int64_t)
+
+void
+block_spread(enum compute c, const void *x, int64_t n, int64_t row, void *y)
+{
+    if (compute_bytes(c) == sizeof(int32_t))
+        spread_32(x, n, row, y);
+    else
+        spread_64(x, n, row, y);
+}
+
+#define SCATTER(type)                                                                                                  \
+    for (int64_t i = 0; i < n; i++) ((type *)y)[i * apart] = ((const type *)x)[i]
+
+void
+block_scatter(enum compute c, const void *x, int64_t n, int64_t apart, void *y)
+{
+    if (compute_bytes(c) == sizeof(int32_t))
+        SCATTER(int32_t);
+    else
+        SCATTER(int64_t);
+}

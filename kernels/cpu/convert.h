@@ -25,6 +25,10 @@ compute_bytes(enum compute c)
 void block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block);
 void block_store(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride);
 /* Makes a block of type `from` one of type `to`, as if it had gone through memory of dtype d. */
+/* Rows of `row` elements, each what x has for it: y[i * row + j] = x[i], i < n. Any memory of the type's elements. */
+void block_spread(enum compute c, const void *x, int64_t n, int64_t row, void *y);
+/* y[i * apart] = x[i] */
+void block_scatter(enum compute c, const void *x, int64_t n, int64_t apart, void *y);
 void block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const void *x, void *y);
 
 #endif

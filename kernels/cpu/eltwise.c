@@ -87,23 +87,6 @@ rows_alike(const struct elt *e, const struct run *r, int64_t left)
     return k < 0 ? 1 : MIN(MIN(left, ROWS), e->size[k] - r->at[k]);
 }
 
-/* y[i * apart], or y[i * apart + j] for j < row, is x[i]. */
-#define SPREAD(real)                                                                                                   \
-    for (int64_t i = 0; i < n; i++)                                                                                    \
-        for (int64_t j = 0; j < row; j++) ((real *)y)[i * apart + j] = ((const real *)x)[i]
-
-static void
-spread(enum compute type, const void *x, int64_t n, int64_t apart, int64_t row, void *y)
-{
-    bool half = compute_bytes(type) == sizeof(int32_t);
-    if (half && row == 1)
-        for (int64_t i = 0; i < n; i++) ((int32_t *)y)[i * apart] = ((const int32_t *)x)[i];
-    else if (half)
-        SPREAD(int32_t);
-    else
-        SPREAD(int64_t);
-}
-
 /* Rows row..row + nrow of a block, each of n elements. An operand that has one element a row, and rows of a few
  * elements, are loaded column by column: {1000000, 3} + {1000000, 1} takes a quarter of the time. */
 static void
@@ -118,14 +101,15 @@ load_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row,
     int64_t width = (int64_t)compute_bytes(s->type), element = r->offset[s->index] + r->column * apart;
     char *block = where(e, r, s->at) + row * e->row * width;
     const char *from = lane_data(e, r, s->index) + element * (int64_t)l->bytes;
-    if (nrow > 1 && apart == 0 && n >= SHORT / 2) {
+    if (s->kind == SLOT_COLUMN) {
+        block_load(s->type, l->dtype, from, down, nrow, where(e, r, s->at) + row * width);
+    } else if (nrow > 1 && apart == 0) {
         block_load(s->type, l->dtype, from, down, nrow, &column);
-        spread(s->type, &column, nrow, n, n, block);
+        block_spread(s->type, &column, nrow, n, block);
     } else if (nrow > n && n <= SHORT) {
         for (int64_t j = 0; j < n; j++) {
-            if (j == 0 || apart)
-                block_load(s->type, l->dtype, from + j * apart * (int64_t)l->bytes, down, nrow, &column);
-            spread(s->type, &column, nrow, n, 1, block + j * width);
+            block_load(s->type, l->dtype, from + j * apart * (int64_t)l->bytes, down, nrow, &column);
+            block_scatter(s->type, &column, nrow, n, block + j * width);
         }
     } else {
         for (int64_t i = 0; i < nrow; i++)
@@ -143,8 +127,8 @@ load_block(const struct elt *e, struct run *r)
         if (e->rows) alike = rows_alike(e, r, n / e->row - row);
         for (int s = 0; s < e->noperand; s++) {
             bool there = r->repeated && e->lane[e->slot[s].index].repeats;
-            if (e->slot[s].kind == SLOT_LOADED && !there)
-                load_rows(e, r, &e->slot[s], row, alike, e->rows ? e->row : n);
+            bool comes = e->slot[s].kind == SLOT_LOADED || e->slot[s].kind == SLOT_COLUMN;
+            if (comes && !there) load_rows(e, r, &e->slot[s], row, alike, e->rows ? e->row : n);
         }
         if (e->rows) next_rows(e, r, alike);
     }
@@ -215,7 +199,7 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     for (int i = p->code; i < p->code + p->ncode; i++)
         for (int k = 0; k < e->code[i].nat; k++)
             if (e->code[i].at[k].lane >= 0) r->code[i].memory[k] = lane_here(e, r, e->code[i].at[k].lane);
-    int64_t row = p->repeats ? e->row : n;
+    int64_t row = p->by_rows ? e->row : n;
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 

@@ -58,7 +58,7 @@ tile_wraps(int op)
 }
 
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
- * number, which then stays in a register: TILE_NUMBER more. And the moves. */
+ * number, of all or of a row, which then stays in a register: TILE_NUMBER more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
 enum {
     TILE_NUMBER = 2,
@@ -76,6 +76,7 @@ enum { TILE_LONGEST = 128 };
 enum tile_way {
     TILE_STAYS,  /* a number */
     TILE_WALKS,  /* element by element */
+    TILE_BY_ROW, /* a number, with every row the next one of memory */
     TILE_REPEATS /* from its beginning with every row */
 };
 struct tile_step {
