@@ -21,11 +21,14 @@ from_bf16(uint16_t h)
     return float_of((uint32_t)h << 16);
 }
 
+/* Of the bits of a float, or of a vector of floats; nan has all of them where it is none. */
+#define BF16_OF(u, nan) (((((u) + 0x7fff + ((u) >> 16 & 1)) >> 16) & ~(nan)) | (((u) >> 16 | 0x40) & (nan)))
+
 INLINE uint16_t
 to_bf16(float f)
 {
-    uint32_t u = bits_of(f), rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, quiet = u >> 16 | 0x40;
-    return (uint16_t)(f != f ? quiet : rounded);
+    uint32_t u = bits_of(f), nan = -(uint32_t)(f != f);
+    return (uint16_t)BF16_OF(u, nan);
 }
 
 /* Fraction and exponent moved into place are a float 2^112 too small. A difference of ordinary floats makes that of a

@@ -15,7 +15,7 @@ enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
  * even a core that fetches ahead by itself is asked to. One of a Zen 1: add f32{256,768} 33 us, asked to 59; of 16
  * M 19.2 ms, asked to 12.4. */
 enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
-enum { INSTRUCTIONS = 6 }; /* of a step, at most: three fetches, two moves, itself */
+enum { INSTRUCTIONS = 7 }; /* of a step, at most: three fetches, two moves, itself, a rounding */
 
 /* ---- calls ---- */
 
@@ -195,6 +195,13 @@ is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
     return other->step || (other->index >= 0 && e->lane[other->index].stride[e->nloop - 1] != 0);
 }
 
+/* Is memory bf16, which tile.c reads and writes for this step? */
+static bool
+is_bf16(enum dtype d, const struct step *s)
+{
+    return d == DT_BF16 && s->tile && s->type == COMP_F32;
+}
+
 /* Of argument k of the step, an operand. */
 static int
 operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct step *by)
@@ -208,7 +215,7 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
         s.kind = SLOT_ABSENT;
     else if (lane_constant(e, l) && (e->numel > 1 || l->dtype != compute_dtype(type)))
         s.kind = by->tile ? SLOT_NUMBER : SLOT_CONSTANT;
-    else if (l->dtype == compute_dtype(type) && lane_runs(e, l))
+    else if ((l->dtype == compute_dtype(type) || is_bf16(l->dtype, by)) && lane_runs(e, l))
         s.kind = SLOT_DIRECT;
     else if (lane_by_row(e, l) && is_beside_elements(e, step, k))
         s.kind = SLOT_COLUMN;
@@ -275,15 +282,28 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Conversions are made after a part. */
+/* Does step i take argument k as a value from the one before it, rounded if it is bf16? */
+static bool
+takes_value(const struct elt *e, int i, int k)
+{
+    if (source(e, i, k) != i - 1) return false;
+    const struct slot *s = &e->slot[e->step[i].arg[k]];
+    const struct step *from = &e->step[i - 1];
+    return s->kind == SLOT_RESULT || (s->type == COMP_F32 && is_bf16((enum dtype)from->call->out[0].dtype, from));
+}
+
+/* Conversions are made after a part, but for that of one value on its way to the next step. */
 static bool
 belongs(const struct elt *e, const struct part *p, int i)
 {
     const struct step *first = &e->step[p->first];
     if (p->first == p->last && is_beside(first, &e->step[i])) return true;
     if (!e->step[i].tile || !first->tile || e->step[i].type != first->type) return false;
-    for (int k = 0; k < e->step[i].narg; k++)
-        if (e->slot[e->step[i].arg[k]].kind == SLOT_CONVERTED && source(e, i, k) >= p->first) return false;
+    int nvalue = 0;
+    for (int k = 0; k < e->step[i].narg; k++) {
+        if (e->slot[e->step[i].arg[k]].kind != SLOT_CONVERTED || source(e, i, k) < p->first) continue;
+        if (!takes_value(e, i, k) || nvalue++) return false;
+    }
     return true;
 }
 
@@ -299,7 +319,7 @@ make_parts(struct elt *e)
         struct step *s = &e->step[i];
         p->last = i;
         for (int k = s->narg - 1; k >= 0; k--)
-            if (source(e, i, k) == i - 1 && e->slot[s->arg[k]].kind == SLOT_RESULT) s->value = k;
+            if (takes_value(e, i, k)) s->value = k;
     }
 }
 
@@ -320,7 +340,19 @@ find_readers(struct elt *e)
             if (from < 0 || k == e->step[i].value) continue;
             e->step[from].stored = true;
             e->step[from].last = MAX(e->step[from].last, i);
+            e->slot[e->step[i].arg[k]].read = true;
         }
+    for (int s = 0; s < e->nslot; s++)
+        if (e->slot[s].kind == SLOT_CONVERTED && !e->slot[s].read) e->area[e->slot[s].at.area].holds = AREA_NOTHING;
+}
+
+/* Does somebody read it as if it had gone through memory? */
+static bool
+is_converted(const struct elt *e, const struct step *s)
+{
+    for (int k = s->converted; k >= 0; k = e->slot[k].sibling)
+        if (e->slot[k].read) return true;
+    return false;
 }
 
 /* The area of an earlier step whose last reader is done, else a new one. */
@@ -347,7 +379,8 @@ place_results(struct elt *e)
         if (!s->stored) continue;
         if (s->out >= 0) {
             const struct lane *l = &e->lane[e->nin + s->out];
-            s->in_place = l->dtype == compute_dtype(s->type) && lane_runs(e, l);
+            bool as_bf16 = is_bf16(l->dtype, s) && !is_converted(e, s);
+            s->in_place = (l->dtype == compute_dtype(s->type) || as_bf16) && lane_runs(e, l);
         }
         s->at = s->in_place ? (struct site){e->nin + s->out, 0} : result_area(e, i);
     }
@@ -407,6 +440,7 @@ lay_out_scratch(struct elt *e)
         a->at = e->scratch;
         int64_t n = a->holds == AREA_TILE ? TILE_LONGEST : e->block;
         if (a->holds == AREA_COLUMN) n = e->rows ? e->block / e->row : 1;
+        if (a->holds == AREA_NOTHING) n = 0;
         e->scratch += ((size_t)n * (size_t)a->unit + 63) / 64 * 64;
     }
 }
@@ -432,6 +466,7 @@ emit_operand(struct elt *e, struct instruction *to, int slot)
     struct site at = chain_site(e, slot);
     bool repeats = e->rows && at.lane >= 0 && !e->lane[at.lane].linear;
     enum tile_way way = repeats ? TILE_REPEATS : TILE_WALKS;
+    if (at.lane >= 0 && e->lane[at.lane].dtype == DT_BF16) way = repeats ? TILE_REPEATS_BF16 : TILE_WALKS_BF16;
     if (is_number(e, slot)) way = e->rows && e->slot[slot].kind == SLOT_COLUMN ? TILE_BY_ROW : TILE_STAYS;
     to->way[to->nat] = way;
     to->at[to->nat++] = at;
@@ -473,11 +508,19 @@ emit_step(struct elt *e, int i)
         e->slot[s->arg[k]].wide |= !number;
     }
     if (!s->stored) return;
-    bool past = s->in_place && e->lane[s->at.lane].passes;
+    bool past = s->in_place && e->lane[s->at.lane].passes && e->lane[s->at.lane].dtype != DT_BF16;
     it = emit(e, past ? TILE_STREAM : TILE_STORE);
-    it->way[0] = TILE_WALKS;
+    it->way[0] = past || s->at.lane < 0 || e->lane[s->at.lane].dtype != DT_BF16 ? TILE_WALKS : TILE_WALKS_BF16;
     it->at[it->nat++] = s->at;
     e->streams = e->streams || past;
+}
+
+/* What step i hands to the next one of its part as a value, as memory would have it. */
+static void
+emit_rounding(struct elt *e, int i)
+{
+    int k = e->step[i + 1].value;
+    if (k >= 0 && e->slot[e->step[i + 1].arg[k]].kind == SLOT_CONVERTED) emit(e, TILE_ROUND);
 }
 
 static void
@@ -487,12 +530,15 @@ emit_parts(struct elt *e)
         struct part *part = &e->part[p];
         if (!e->step[part->first].tile) continue;
         part->code = e->ncode;
-        for (int i = part->first; i <= part->last; i++) emit_step(e, i);
+        for (int i = part->first; i <= part->last; i++) {
+            emit_step(e, i);
+            if (i < part->last) emit_rounding(e, i);
+        }
         emit(e, TILE_END);
         part->ncode = e->ncode - part->code;
         for (int i = part->code; i < e->ncode; i++)
             for (int k = 0; k < e->code[i].nat; k++)
-                part->by_rows |= e->code[i].way[k] == TILE_REPEATS || e->code[i].way[k] == TILE_BY_ROW;
+                part->by_rows |= e->code[i].way[k] >= TILE_BY_ROW && e->code[i].way[k] != TILE_WALKS_BF16;
     }
 }
 

@@ -11,10 +11,11 @@
  * last write goes to memory directly when there is nothing to convert.
  *
  * Steps in a row that are plain arithmetic in one type are one part, a program for tile.c: what one step hands to the
- * next stays in registers, and goes to memory only where somebody else reads it. Any other step is a part of its own. A
- * chain that is nothing but such arithmetic on operands as they lie needs no scratch, and its blocks are long. A run
- * fetches ahead what will not stay in the caches, and its result goes to memory past them. An exec owns its chain; any
- * thread with scratch of its own runs it, and changes nothing of it. */
+ * next stays in registers, rounded there to bf16 where it is that, and goes to memory only where somebody else reads
+ * it. It reads and writes bf16 as it lies. Any other step is a part of its own. A chain that is nothing but such
+ * arithmetic on operands as they lie needs no scratch, and its blocks are long. A run fetches ahead what will not stay
+ * in the caches, and its result goes to memory past them. An exec owns its chain; any thread with scratch of its own
+ * runs it, and changes nothing of it. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 
@@ -31,9 +32,14 @@ struct site {
     int lane, area;
 };
 struct area {
-    size_t at;                                         /* bytes from the start of scratch */
-    int unit;                                          /* bytes of an element of a block */
-    enum { AREA_BLOCK, AREA_TILE, AREA_COLUMN } holds; /* a block; a number for tile.c; one for each row of a block */
+    size_t at; /* bytes from the start of scratch */
+    int unit;  /* bytes of an element of a block */
+    enum {
+        AREA_BLOCK,
+        AREA_TILE,
+        AREA_COLUMN,
+        AREA_NOTHING
+    } holds; /* a number for tile.c; one for each row of a block */
 };
 
 enum slot_kind {
@@ -53,6 +59,7 @@ struct slot {
     struct site at; /* of SLOT_RESULT: see the step */
     int sibling;    /* SLOT_CONVERTED: the next slot of the same step, or -1 */
     bool wide;      /* SLOT_NUMBER: a step reads it as a tile */
+    bool read;      /* SLOT_CONVERTED: a step reads it from memory */
 };
 
 struct step {

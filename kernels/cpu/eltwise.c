@@ -214,6 +214,7 @@ give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
     }
     for (int k = s->converted; k >= 0; k = e->slot[k].sibling) {
         const struct slot *to = &e->slot[k];
+        if (!to->read) continue;
         block_convert(s->type, s->call->out[0].dtype, to->type, n, where(e, r, s->at), where(e, r, to->at));
     }
 }

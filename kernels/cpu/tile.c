@@ -8,6 +8,7 @@
 #include "kernels/cpu/tile.h"
 
 #include "runtime/base.h"
+#include "runtime/half.h"
 #include "runtime/simd.h"
 
 #include <stdbool.h>
@@ -74,16 +75,22 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #ifdef X86_LEVELS
 #include <immintrin.h>
 
-#define TILE_SUFFIX    v4
-#define TILE_LEVEL     X86_V4
-#define TILE_WIDTH     64
-#define TILE_PUT(p, v) _mm512_stream_si512((void *)(p), (__m512i)(v))
+#define TILE_SUFFIX       v4
+#define TILE_LEVEL        X86_V4
+#define TILE_WIDTH        64
+#define TILE_PUT(p, v)    _mm512_stream_si512((void *)(p), (__m512i)(v))
+#define TILE_WIDEN(p)     _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
+#define TILE_NARROW(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtepi32_epi16((__m512i)(v)))
 #include "kernels/cpu/tile_level.inc"
 
 #define TILE_SUFFIX    v3
 #define TILE_LEVEL     X86_V3
 #define TILE_WIDTH     32
 #define TILE_PUT(p, v) _mm256_stream_si256((void *)(p), (__m256i)(v))
+#define TILE_WIDEN(p)  _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define TILE_NARROW(p, v)                                                                                              \
+    _mm_storeu_si128((__m128i *)(void *)(p), _mm_packus_epi32(_mm256_castsi256_si128((__m256i)(v)),                    \
+                                                              _mm256_extracti128_si256((__m256i)(v), 1)))
 #include "kernels/cpu/tile_level.inc"
 
 #define TILE_PUT(p, v) _mm_stream_si128((void *)(p), (__m128i)(v))
@@ -91,7 +98,11 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #define TILE_PUT(p, v) (*(vec_at *)(p) = (v))
 #endif
 
-#define TILE_SUFFIX any
+typedef uint16_t four_halves __attribute__((vector_size(8), aligned(2), may_alias));
+typedef uint32_t four_words __attribute__((vector_size(16)));
+#define TILE_WIDEN(p)     __builtin_convertvector(*(const four_halves *)(const void *)(p), four_words)
+#define TILE_NARROW(p, v) (*(four_halves *)(void *)(p) = __builtin_convertvector((four_words)(v), four_halves))
+#define TILE_SUFFIX       any
 #define TILE_LEVEL
 #define TILE_WIDTH 16
 #include "kernels/cpu/tile_level.inc"
@@ -117,8 +128,18 @@ static const struct level {
 };
 
 static bool
+has_bf16(const struct tile_step *step)
+{
+    for (; step->code != TILE_END; step++)
+        for (int k = 0; k < 2; k++)
+            if (step->way[k] >= TILE_WALKS_BF16) return true;
+    return false;
+}
+
+static bool
 is_alone(const struct tile_step *step)
 {
+    if (has_bf16(step)) return false;
     if (step[0].code != TILE_LOAD || step[0].way[0] == TILE_STAYS) return false;
     if (step[1].code >= TILE_LOAD || step[2].code != TILE_STORE || step[3].code != TILE_END) return false;
     bool choice = step[1].code / TILE_CODE(1, 0) == TILE_WHERE; /* here numbers are tiles */
@@ -130,7 +151,7 @@ repeats(const struct tile_step *step)
 {
     for (; step->code != TILE_END; step++)
         for (int k = 0; k < 2; k++)
-            if (step->way[k] == TILE_REPEATS) return true;
+            if (step->way[k] == TILE_REPEATS || step->way[k] == TILE_REPEATS_BF16) return true;
     return false;
 }
 

@@ -66,18 +66,22 @@ enum {
     TILE_STORE,                         /* memory[0] = value */
     TILE_STREAM,                        /* the same, past the caches; tile_fence() after the last */
     TILE_FETCH,                         /* a later step reads memory[0] soon */
+    TILE_ROUND,                         /* value = what bf16 has of it */
     TILE_END
 };
 
 /* Elements of a number in memory, all equal: the longest tile. */
 enum { TILE_LONGEST = 128 };
 
-/* How memory goes along with the elements. */
+/* How memory goes along with the elements: they are of the type, or of bf16 where that is f32. */
 enum tile_way {
-    TILE_STAYS,  /* a number */
-    TILE_WALKS,  /* element by element */
-    TILE_BY_ROW, /* a number, with every row the next one of memory */
-    TILE_REPEATS /* from its beginning with every row */
+    TILE_STAYS,      /* a number */
+    TILE_WALKS,      /* element by element */
+    TILE_BY_ROW,     /* a number, with every row the next one of memory */
+    TILE_REPEATS,    /* from its beginning with every row */
+    TILE_WALKS_BF16, /* neither of them for TILE_STREAM */
+    TILE_REPEATS_BF16,
+    NTILE_WAY
 };
 struct tile_step {
     int code;
