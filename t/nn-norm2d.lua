@@ -36,6 +36,45 @@ tap.group("no rows", function()
   tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "which leave them too")
 end)
 
+-- What a step gives of x in a dtype: the result, the gradients of x, weight and bias, a gradient's gradient, running ones.
+local function parts(x, slant, again, place, sbp)
+  local bn = nn.BatchNorm2d(3):to(x.dtype)
+  bn:to_global{placement = place, sbp = "B"}
+  local function laid(t) return t:to(x.dtype):to_global{placement = place, sbp = sbp} end
+  local leaf = laid(x):detach():requires_grad_()
+  local y = bn(leaf)
+  local dx, dw, db = rille.grad((y * laid(slant)):sum(), {leaf, bn.weight, bn.bias}, {create_graph = true})
+  local of = {["the result"] = y, ["its gradient"] = dx, ["that of the weight"] = dw, ["that of the bias"] = db,
+    ["the gradient's gradient"] = rille.grad((dx * laid(again)):sum(), {leaf}),
+    ["the running mean"] = bn.running_mean, ["the running variance"] = bn.running_var}
+  bn:eval()
+  of["the result with running ones"] = bn(leaf)
+  return of
+end
+
+-- Halves are computed in f32 and rounded once: squares of what is far from the mean pass what f16 holds, those of what is
+-- near vanish.
+tap.group("every dtype", function()
+  local one = rille.placement("cpu", {0})
+  local base, slant, again = rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6}, rille.randn{8, 3, 6, 6} * 8
+  local least = 2 ^ -24 -- of f16, above 0
+  for d, eps in pairs{f16 = 2 ^ -10, bf16 = 2 ^ -7, f32 = 2 ^ -23, f64 = 2 ^ -49} do
+    for _, c in ipairs{{1e-3, 0}, {1, 0}, {1, 1000}, {30, 0}, {80, 0}, {300, -100}, {700, 0}} do
+      local x = (base * c[1] + c[2]):to(d)
+      local want = parts(x:to"f64", slant:to(d), again:to(d), one, "B")
+      for _, l in ipairs{{one, "B"}, {P, "S(0)"}, {P, "S(1)"}} do
+        for part, v in pairs(parts(x, slant:to(d), again:to(d), l[1], l[2])) do
+          local got, exact = v:to_global{placement = one, sbp = "B"}, want[part]
+          local err, size = (got:to"f64" - exact):abs():max():item(), exact:abs():max():item()
+          tap.ok(v.dtype == d and err <= 4 * eps * size + (d == "f16" and least or 0),
+            ("%s, deviation %g, mean %g, %s: %s"):format(d, c[1], c[2], l[2], part),
+            ("%s, off by %g of %g"):format(v.dtype, err, size))
+        end
+      end
+    end
+  end
+end)
+
 -- Gradient of the input and running values after a step.
 local function step(place, sbp, pieces)
   local bn = nn.BatchNorm2d(3)

@@ -3,7 +3,8 @@
 --
 -- While training, mean and variance are those of the whole batch (of a micro-batch, in a compiled step that has them),
 -- however it is split over ranks. Running ones, for eval(), are buffers, updated once a step;
--- a batch of no values leaves them.
+-- a batch of no values leaves them. Halves are computed in f32, gradients too, and rounded once: squares of what lies 256
+-- from the mean are more than f16 holds. What backward keeps of an input of halves is f32, of twice its bytes.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -32,11 +33,14 @@ local function follow(running, now, momentum)
   end)
 end
 
+-- x, of halves as f32.
+local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
+
 -- x less its mean by channel, and that mean. A mean far from 0 is off by a share of its size, x less it is not, and its own
 -- mean tells by how much. What is taken off first is no matter to the result: it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
-  local near = x - across(mean)
+  local near = wide(x) - across(mean)
   local rest = near:mean{axis = {0, 2, 3}}
   return near - across(rest), mean + rest
 end
@@ -55,10 +59,11 @@ function BatchNorm2d:forward(x)
       follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
     end
   else
-    near, var = x - across(self.running_mean), self.running_var
+    near, var = wide(x) - across(self.running_mean), wide(self.running_var)
   end
   local scale = (var + self.eps):rsqrt() * self.weight
-  return near * across(scale) + across(self.bias)
+  local y = near * across(scale) + across(self.bias)
+  return self.weight.dtype == x.dtype and y:to(x.dtype) or y
 end
 
 function BatchNorm2d:describe() return tostring(self.weight.shape[1]) end
