@@ -79,6 +79,41 @@ for d in pairs(eps) do
   end
 end
 
+-- Norms of rows whose squares add up to more than f16 holds, or to nothing it tells from 0: the gradients, and theirs.
+for d, unit in pairs(eps) do
+  local LONG = 4096
+  local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
+  -- scale: of x; what weighs its gradient grows with it, as that shrinks.
+  local function slopes(norm, x, scale, as, place, sbp)
+    local function laid(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
+    local leaf, dy, w = laid(x), laid(slant), laid(weight, "B")
+    local dx, dw = rille.grad((norm(leaf, w) * dy):sum(), {leaf, w}, {create_graph = true})
+    local function through(v, times, to) return rille.grad((v * laid(again * times, "B")):sum(), to, {create_graph = true}) end
+    local x_x, x_dy, x_w = through(dx, scale, {leaf, dy, w})
+    local w_x, w_dy = through(dw, 1, {leaf, dy})
+    return {dx, dw, x_x, x_dy, x_w, w_x, w_dy}
+  end
+  local names = {"x", "the weight", "x, of x's", "the result's, of x's", "the weight, of x's", "x, of the weight's",
+    "the result's, of the weight's"}
+  for _, scale in ipairs{1e-2, 1, 4.5, 300, 3000} do
+    local x = (rille.randn{3, LONG} * scale):to(d)
+    for name, norm in pairs{
+      rms_norm = function(v, w) return v:rms_norm(w, {eps = 1e-5}) end,
+      layer_norm = function(v, w) return v:layer_norm(w) end,
+    } do
+      local want = slopes(norm, x, scale, "f64", ONE, "B")
+      for _, l in ipairs{layouts[1], layouts[3]} do
+        for i, v in ipairs(slopes(norm, x, scale, d, l[2], l[3])) do
+          local err, most = (home(v) - want[i]):abs():max():item(), want[i]:abs():max():item()
+          tap.ok(v.dtype == d and err <= most * unit * 4 + 2 ^ -24,
+            ("%s in %s of %g on %s: the gradient of %s"):format(name, d, scale, l[1], names[i]),
+            ("off by %g of %g"):format(err, most))
+        end
+      end
+    end
+  end
+end
+
 -- A sum that halves do not hold, until what it is added to is in it: -256 and 257 ones.
 for d, n in pairs{bf16 = 256, f16 = 2048} do
   local ids, ones = rille.zeros({n + 1}, {dtype = "i64"}), rille.ones({n + 1}, {dtype = d})

@@ -161,15 +161,15 @@ b_norm_mean(struct build *b, struct val *x, const struct attr *attr)
     int64_t axes[MAX_DIM], size = 1;
     int dims = axes_of_norm(x, attr, axes);
     for (int i = 0; i < dims; i++) size *= x->type.dim[axes[i]];
-    return b_scale(b, b_sum(b, x, axes, dims, true), 1 / (double)size);
+    return b_scale(b, b_sum_wide(b, x, axes, dims, true), 1 / (double)size);
 }
 
 static struct val *
 centered(struct build *b, struct val *x, const struct attr *attr)
 {
     int64_t axes[MAX_DIM];
-    if (!x || !attr[NORM_CENTER].i) return x;
-    return b_narrow(b, b_center(b, x, axes, axes_of_norm(x, attr, axes)), &x->type);
+    if (!x || !attr[NORM_CENTER].i) return b_wide(b, x);
+    return b_center(b, x, axes, axes_of_norm(x, attr, axes));
 }
 
 struct val *

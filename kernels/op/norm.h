@@ -32,10 +32,10 @@ void norm_stats(const struct norm *s, const double *x, double *mean, double *rst
 /* norm_grad as a word. grad: OP_OUT places, of which it fills three. */
 void b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr,
                  struct val **grad);
-/* (x - mean) rstd, and rstd with dimensions of one in place of the normalised ones. */
+/* (x - mean) rstd, and rstd with dimensions of one in place of the normalised ones; f32 of halves. */
 struct val *b_norm_xhat(struct build *b, struct val *x, const struct attr *attr);
 struct val *b_norm_rstd(struct build *b, struct val *x, const struct attr *attr);
-/* The mean over the normalised dimensions, kept with size 1. */
+/* The mean over the normalised dimensions, kept with size 1; f32 of halves. */
 struct val *b_norm_mean(struct build *b, struct val *x, const struct attr *attr);
 
 #endif

@@ -77,13 +77,15 @@ run(const struct kcall *k, const void *state)
 }
 
 /* With h the gradient of dx, and G(x, u) that result without a weight: that of u is G(x, h); that of x is
- * G(x, -r (h mean(u xhat) + u mean(h xhat))) by way of xhat, and -xhat r mean(h dx) by way of r. */
+ * G(x, -r (h mean(u xhat) + u mean(h xhat))) by way of xhat, and -xhat r mean(h dx) by way of r. x: n's, halves as
+ * f32. */
 static void
-through_dx(struct build *b, const struct node *n, struct val *h, struct val **din)
+through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, struct val **din)
 {
-    struct val *x = n->in[X], *dy = n->in[DY], *weight = n->in[WEIGHT], *grad[OP_OUT];
+    struct val *dy = n->in[DY], *weight = n->in[WEIGHT], *dx = n->out[DX], *grad[OP_OUT];
     const struct attr *a = n->attr;
-    struct val *u = weight ? b_mul(b, dy, weight) : dy;
+    struct val *u = b_wide(b, dy);
+    if (weight) u = b_mul(b, u, weight);
     b_norm_grad(b, x, h, NULL, a, grad);
     struct val *du = grad[DX];
     if (b_wants(n, DY)) din[DY] = weight ? b_mul(b, du, weight) : du;
@@ -92,7 +94,11 @@ through_dx(struct build *b, const struct node *n, struct val *h, struct val **di
     struct val *xhat = b_norm_xhat(b, x, a), *r = b_norm_rstd(b, x, a);
     struct val *m = b_norm_mean(b, b_mul(b, u, xhat), a), *hm = b_norm_mean(b, b_mul(b, h, xhat), a);
     struct val *q = b_neg(b, b_mul(b, r, b_add(b, b_mul(b, h, m), b_mul(b, u, hm))));
-    struct val *hdx = b_norm_mean(b, b_mul(b, h, n->out[DX]), a);
+    if (x != n->in[X]) { /* what is rounded to f16 may have vanished */
+        b_norm_grad(b, x, dy, weight, a, grad);
+        dx = grad[DX];
+    }
+    struct val *hdx = b_norm_mean(b, b_mul(b, h, dx), a);
     b_norm_grad(b, x, q, NULL, a, grad);
     din[X] = b_sub(b, grad[DX], b_mul(b, b_mul(b, xhat, r), hdx));
 }
@@ -104,19 +110,20 @@ add_to(struct build *b, struct val **sum, struct val *g)
 }
 
 /* With h the gradient of dw, that of dy is h xhat, that of x is G(x, h dy); with that of db, that of dy is it in every
- * row. */
+ * row. Halves are f32 until they are whole. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *x = n->in[X], *dy = n->in[DY], *of_x[OP_OUT];
-    if (dout[DX]) through_dx(b, n, dout[DX], din);
+    struct val *x = b_wide(b, n->in[X]), *dy = n->in[DY], *of_x[OP_OUT];
+    if (dout[DX]) through_dx(b, n, x, dout[DX], din);
     if (dout[DW] && b_wants(n, DY)) add_to(b, &din[DY], b_mul(b, b_norm_xhat(b, x, n->attr), dout[DW]));
     if (dout[DW] && b_wants(n, X)) {
         b_norm_grad(b, x, dy, dout[DW], n->attr, of_x);
         add_to(b, &din[X], of_x[DX]);
     }
     if (dout[DB] && b_wants(n, DY)) add_to(b, &din[DY], b_expand(b, dout[DB], dy->type.ndim, dy->type.dim));
-    if (din[DY]) din[DY] = b_cast(b, din[DY], dy->type.dtype);
+    for (int i = X; i <= DY; i++)
+        if (din[i]) din[i] = b_cast(b, din[i], n->in[i]->type.dtype);
 }
 
 static const struct kernel_variant variants[] = {
