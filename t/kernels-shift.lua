@@ -1,6 +1,6 @@
 -- kernels-shift.lua - what lies far from 0 keeps its digits: of x + c an operator whose result does not depend on a common
 -- shift, or moves with it, is as near the exact value as of x; its gradient and the gradient's gradient likewise. Exact is
--- what f64 gives for the same floats.
+-- what f64 gives for the same floats; for doubles, what it gives without the shift, which takes no digit off them.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
 
@@ -15,7 +15,8 @@ rille.manual_seed(tap.seed(5))
 local function drawn(rows)
   return {
     rows = rows,
-    normal = rille.randn({rows, COLUMNS}) * 3,
+    normal = {f32 = rille.randn({rows, COLUMNS}) * 3,
+      f64 = (rille.randn({rows, COLUMNS}, {dtype = "f64"}) * (3 * 2 ^ 35)):round() / 2 ^ 35},
     weights = rille.randn({rows, COLUMNS}), -- what a result is weighed with, so that its gradient is not all alike
     again = rille.randn({rows, COLUMNS}),
     labels = rille.randint(0, COLUMNS, {rows}),
@@ -70,27 +71,32 @@ local function values(f, of, x, place, sbp)
 end
 
 local parts = {"the value", "the gradient", "its gradient"}
-local function compare(call, of)
+local function compare(call, of, dtype, eps)
   local base = {0, 0, 0} -- the errors without a shift, the largest of all layouts, but two units of the last place at least
+  local near = of.normal[dtype]
   for _, c in ipairs(shifts) do
-    local x = (of.normal + c):to"f32"
-    local want = values(call[2], of, x:to"f64", ONE, "B")
+    local x = near + c
+    local want = values(call[2], of, dtype == "f64" and near or x:to"f64", ONE, "B")
+    if dtype == "f64" and call[3] then want[1] = want[1] + c end
     for _, l in ipairs(layouts) do
       local got = values(call[2], of, x, l[2], l[3])
       for i, part in ipairs(parts) do
         local err, size = (got[i] - want[i]):abs():max():item(), want[i]:abs():max():item()
-        if c == 0 then base[i] = math.max(base[i], err, size * 2 ^ -22) end
+        if c == 0 then base[i] = math.max(base[i], err, size * 2 * eps) end
         local allowed = 4 * base[i]
-        if call[3] and i == 1 then allowed = math.max(allowed, size * 2 ^ -23) end
-        tap.ok(err <= allowed, ("%s of %d rows, %s, shifted by %g: %s is as near"):format(call[1], of.rows, l[1], c, part),
-          ("off by %g, %g without a shift"):format(err, base[i]))
+        if call[3] and i == 1 then allowed = math.max(allowed, size * eps) end
+        tap.ok(err <= allowed, ("%s of %s, %d rows, %s, shifted by %g: %s is as near"):format(call[1], dtype, of.rows, l[1], c,
+          part), ("off by %g, %g without a shift"):format(err, base[i]))
       end
     end
   end
 end
 for _, rows in ipairs{16, 3, 1} do
   local of = drawn(rows)
-  for _, call in ipairs(calls) do compare(call, of) end
+  for _, call in ipairs(calls) do
+    compare(call, of, "f32", 2 ^ -23)
+    compare(call, of, "f64", 2 ^ -52)
+  end
 end
 
 -- Nor does a norm lose any where a long row begins far from what follows.

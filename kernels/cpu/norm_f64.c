@@ -14,7 +14,8 @@
 enum { LANES = 32, BLOCK = 1024 };
 
 struct stats {
-    double mean, rstd;
+    double mean, rest; /* the mean is their sum */
+    double rstd;
 };
 
 struct task {
@@ -23,6 +24,13 @@ struct task {
     double *to, *bias_to;
     struct stats *stats;
 };
+
+/* x - mean */
+INLINE double
+distance(double x, struct stats t)
+{
+    return (x - t.mean) - t.rest;
+}
 
 /* ---- rows ---- */
 
@@ -71,14 +79,14 @@ stats_of(const struct norm *s, const double *x)
     rest = s->center ? sum[0] / n : 0;
     double variance = sum[1] / n - rest * rest;
     if (variance < 0) variance = 0; /* NaN stays */
-    return (struct stats){mean + rest, 1 / sqrt(variance + s->eps)};
+    return (struct stats){mean, rest, 1 / sqrt(variance + s->eps)};
 }
 
 VECTOR static void
 normalise(int64_t n, const double *x, struct stats t, double *y)
 {
     INDEPENDENT
-    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - t.mean) * t.rstd;
+    for (int64_t i = 0; i < n; i++) y[i] = distance(x[i], t) * t.rstd;
 }
 
 VECTOR static void
@@ -105,12 +113,12 @@ gradient_sums_f64(int64_t n, const double *x, const double *dy, const double *w,
         for (int l = 0; l < LANES; l++) {
             double u = w ? dy[i + l] * w[i + l] : dy[i + l];
             a[l] += u;
-            b[l] += u * ((x[i + l] - t.mean) * t.rstd);
+            b[l] += u * (distance(x[i + l], t) * t.rstd);
         }
     for (int64_t i = whole; i < n; i++) {
         double u = w ? dy[i] * w[i] : dy[i];
         a[i - whole] += u;
-        b[i - whole] += u * ((x[i] - t.mean) * t.rstd);
+        b[i - whole] += u * (distance(x[i], t) * t.rstd);
     }
     sum[0] += fold(a);
     sum[1] += fold(b);
@@ -123,7 +131,7 @@ gradient(int64_t n, const double *x, const double *dy, const double *w, struct s
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
         double u = w ? dy[i] * w[i] : dy[i];
-        dx[i] = t.rstd * (u - mean_u - (x[i] - t.mean) * t.rstd * mean_ux);
+        dx[i] = t.rstd * (u - mean_u - distance(x[i], t) * t.rstd * mean_ux);
     }
 }
 
@@ -132,7 +140,7 @@ add_gradients(int64_t n, const double *x, const double *dy, struct stats t, doub
 {
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
-        dw[i] += dy[i] * ((x[i] - t.mean) * t.rstd);
+        dw[i] += dy[i] * (distance(x[i], t) * t.rstd);
         db[i] += dy[i];
     }
 }

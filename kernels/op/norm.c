@@ -70,14 +70,19 @@ norm_of(const struct kcall *k, int dims, double eps, bool center)
     return s;
 }
 
-void
-norm_stats(const struct norm *s, const double *x, double *mean, double *rstd)
+struct norm_row
+norm_row(const struct norm *s, const double *x)
 {
-    double sum = 0, squares = 0;
+    struct norm_row t = {0};
+    double size = (double)s->n, sum = 0, squares = 0;
     for (int64_t i = 0; i < s->n; i++) sum += x[i];
-    *mean = s->center ? sum / (double)s->n : 0;
-    for (int64_t i = 0; i < s->n; i++) squares += (x[i] - *mean) * (x[i] - *mean);
-    *rstd = 1 / sqrt(squares / (double)s->n + s->eps);
+    if (s->center) t.mean = sum / size;
+    sum = 0;
+    for (int64_t i = 0; i < s->n; i++) sum += x[i] - t.mean;
+    if (s->center) t.rest = sum / size;
+    for (int64_t i = 0; i < s->n; i++) squares += norm_distance(x[i], &t) * norm_distance(x[i], &t);
+    t.rstd = 1 / sqrt(squares / size + s->eps);
+    return t;
 }
 
 int
@@ -87,10 +92,10 @@ norm_ref(const struct kcall *k, bool center)
     bool weight = k->in[WEIGHT].dtype != DT_NONE, bias = k->call->nin > BIAS && k->in[BIAS].dtype != DT_NONE;
     for (int64_t r = 0; r < s.rows; r++) {
         const double *x = f64_of(&k->in[X]) + r * s.n;
-        double *y = f64_of(&k->out[0]) + r * s.n, mean, rstd;
-        norm_stats(&s, x, &mean, &rstd);
+        double *y = f64_of(&k->out[0]) + r * s.n;
+        struct norm_row t = norm_row(&s, x);
         for (int64_t i = 0; i < s.n; i++) {
-            y[i] = (x[i] - mean) * rstd;
+            y[i] = norm_distance(x[i], &t) * t.rstd;
             if (weight) y[i] *= f64_of(&k->in[WEIGHT])[i];
             if (bias) y[i] += f64_of(&k->in[BIAS])[i];
         }
@@ -195,6 +200,16 @@ line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum d
     return b_scale(b, b_line_sum(b, x, axes, naxes, d), 1 / (double)n);
 }
 
+/* x less its mean, as b_center. What is taken off f64 first needs no gradient: it does not change the result. */
+static struct val *
+line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
+{
+    struct val *mean = line_mean(b, x, axes, naxes, DT_F64);
+    if (!x || x->type.dtype != DT_F64) return b_cast(b, b_sub(b, x, mean), DT_F32);
+    struct val *y = b_sub(b, x, b_call1(b, &op_stop_gradient, mean));
+    return b_sub(b, y, line_mean(b, y, axes, naxes, DT_F64));
+}
+
 int
 norm_parts(struct build *b, const struct call *c, struct val *const *in, struct val **out, bool center)
 {
@@ -208,7 +223,7 @@ norm_parts(struct build *b, const struct call *c, struct val *const *in, struct 
     if (!cut || type_numel(&c->in[X]) == 0) return 0;
     struct val *d = b_wide(b, in[X]);
     enum dtype wide = d ? d->type.dtype : DT_F32;
-    if (center) d = b_cast(b, b_sub(b, d, line_mean(b, d, axes, naxes, DT_F64)), wide); /* as b_center */
+    if (center) d = line_center(b, d, axes, naxes);
     struct val *variance = line_mean(b, b_mul(b, d, d), axes, naxes, wide);
     struct val *y = b_mul(b, d, b_call1(b, &op_rsqrt, b_shift(b, variance, c->attr[EPS].f)));
     if (!absent(&c->in[WEIGHT])) y = b_mul(b, y, in[WEIGHT]);

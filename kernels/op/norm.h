@@ -26,8 +26,17 @@ int norm_parts(struct build *b, const struct call *c, struct val *const *in, str
 void norm_text(const struct type *x, int dims, struct str *x_text, struct str *last);
 /* Rows of the last `dims` dimensions. */
 struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
-/* Mean and 1 / sqrt(variance + eps) of a row of the reference. */
-void norm_stats(const struct norm *s, const double *x, double *mean, double *rstd);
+/* Of a row of the reference. */
+struct norm_row {
+    double mean, rest; /* the mean is their sum: one far from 0 has not the digits of what lies near it */
+    double rstd;       /* 1 / sqrt(variance + eps) */
+};
+struct norm_row norm_row(const struct norm *s, const double *x);
+static inline double
+norm_distance(double x, const struct norm_row *t)
+{
+    return (x - t->mean) - t->rest;
+}
 
 /* norm_grad as a word. grad: OP_OUT places, of which it fills three. */
 void b_norm_grad(struct build *b, struct val *x, struct val *dy, struct val *weight, const struct attr *attr,

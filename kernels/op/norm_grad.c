@@ -41,17 +41,17 @@ ref(const struct kcall *k)
     memset(db, 0, (size_t)s.n * sizeof *db);
     for (int64_t r = 0; r < s.rows; r++) {
         const double *x = f64_of(&k->in[X]) + r * s.n, *dy = f64_of(&k->in[DY]) + r * s.n;
-        double *dx = f64_of(&k->out[DX]) + r * s.n, mean, rstd, sum = 0, sum_x = 0;
-        norm_stats(&s, x, &mean, &rstd);
+        double *dx = f64_of(&k->out[DX]) + r * s.n, sum = 0, sum_x = 0;
+        struct norm_row t = norm_row(&s, x);
         for (int64_t i = 0; i < s.n; i++) {
             double u = dy[i] * (weight ? f64_of(&k->in[WEIGHT])[i] : 1);
             sum += s.center ? u : 0;
-            sum_x += u * (x[i] - mean) * rstd;
+            sum_x += u * norm_distance(x[i], &t) * t.rstd;
         }
         for (int64_t i = 0; i < s.n; i++) {
             double u = dy[i] * (weight ? f64_of(&k->in[WEIGHT])[i] : 1);
-            dx[i] = rstd * (u - sum / (double)s.n - (x[i] - mean) * rstd * sum_x / (double)s.n);
-            dw[i] += dy[i] * (x[i] - mean) * rstd;
+            dx[i] = t.rstd * (u - sum / (double)s.n - norm_distance(x[i], &t) * t.rstd * sum_x / (double)s.n);
+            dw[i] += dy[i] * norm_distance(x[i], &t) * t.rstd;
             db[i] += dy[i];
         }
     }
