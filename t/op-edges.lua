@@ -56,6 +56,31 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
+-- ---- rows whose squares f32 does not tell from 0, and eps is 0 ----
+
+for _, dtype in ipairs{"f32", "bf16"} do
+  for _, columns in ipairs{3, 17, 64, 1500} do
+    for _, least in ipairs{2 ^ -50, 2 ^ -66, 2 ^ -90, 2 ^ -110} do
+      local x = ((rille.randn({3, columns}) + 2) * least):to(dtype)
+      local g = rille.randn({3, columns}):to(dtype)
+      for _, norm in ipairs{"rms_norm", "layer_norm"} do
+        local function of(kind)
+          local t, w = x:to(kind):detach():requires_grad_(), rille.ones({columns}, {dtype = kind}):requires_grad_()
+          local y = t[norm](t, w, {eps = 0})
+          local dx, dw = rille.grad((y * g:to(kind)):sum(), {t, w})
+          return {y, dx:to"f64" * least, dw}
+        end
+        local got, want = of(dtype), of("f64")
+        for i, part in ipairs{"the value", "the gradient", "that of the weight"} do
+          local err, size = (got[i]:to"f64" - want[i]):abs():max():item(), want[i]:abs():max():item()
+          tap.ok(err <= size * (dtype == "bf16" and 2 ^ -8 or 2 ^ -20),
+            ("%s of %s, %d columns near %g: %s"):format(norm, dtype, columns, least, part), ("off by %g of %g"):format(err, size))
+        end
+      end
+    end
+  end
+end
+
 -- ---- the second gradient of gelu ----
 
 -- gelu'' of x, of a dtype and form.

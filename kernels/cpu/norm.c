@@ -156,6 +156,13 @@ is_far(struct stats t)
     return fabsf(t.rest) * t.rstd > 1;
 }
 
+/* Are the squares more than f32 holds, or so small, beside eps too, that it takes some for 0? */
+static bool
+out_of_range(const struct norm *s, double squares)
+{
+    return !isfinite(squares) || squares / (double)s->n + s->eps < 0x1p-100;
+}
+
 static void
 sums_around(float mean, const struct row *x, double sum[2])
 {
@@ -177,7 +184,7 @@ load_or(const struct row *r, int64_t from, int64_t n, float other, float *worksp
 }
 
 /* The sums of deviations() and gradient_sums() in f64, dy absent: 0, around the mean as a float: squares of what is far
- * from 0 leave the range of f32, from 2e19 on. */
+ * from 0 leave the range of f32, from 2e19 on, and below 1e-19. */
 static struct stats
 stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])
 {
@@ -222,7 +229,7 @@ stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
     for (int k = 0; k < n; k++) {
         double all[4];
         const struct row none = {0};
-        if (!isfinite(sum[k][1])) to[k] = stats_wide(t->s, &x[k], &none, &none, all);
+        if (out_of_range(t->s, sum[k][1])) to[k] = stats_wide(t->s, &x[k], &none, &none, all);
     }
 }
 
@@ -278,7 +285,7 @@ slope_of(const struct task *t, int64_t r)
     double sum[4], size = (double)t->s->n;
     struct stats stats = backward_sums(t, r, near_mean(&x, t->s), sum);
     if (is_far(stats)) stats = backward_sums(t, r, stats.mean + stats.rest, sum);
-    if (!isfinite(sum[1])) stats = stats_wide(t->s, &x, &dy, &w, sum);
+    if (out_of_range(t->s, sum[1])) stats = stats_wide(t->s, &x, &dy, &w, sum);
     double ud =
         isfinite(sum[2]) ? sum[3] - (double)stats.rest * sum[2] : sum[3]; /* 0 times infinity is no correction */
     float mean_ux = (float)(ud * (double)stats.rstd / size);
