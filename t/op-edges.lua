@@ -81,6 +81,22 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
+-- ---- losses that f32 holds of logits whose sum, less the greatest, it does not ----
+
+for _, columns in ipairs{3, 17, 1500} do
+  for _, most in ipairs{3e38, 1e38, 3e37} do
+    local at = rille.arange(columns):reshape{1, columns} % 3
+    local x = rille.where(at:eq(1), -most, rille.where(at:eq(0), most, 0.0)):to"f32":expand{2, columns}:clone()
+    local y = rille.tensor({0, columns - 1 - (columns - 1) % 3}, {dtype = "i64"})
+    for _, smoothing in ipairs{0, 0.1, 0.25} do
+      local options = {reduction = "none", label_smoothing = smoothing}
+      local got, want = x:cross_entropy(y, options):to"f64", x:to"f64":cross_entropy(y, options)
+      tap.ok((got - want):abs():le(want:abs() * 2 ^ -20):all():item(),
+        ("cross_entropy, smoothed by %g, of %d logits of %g"):format(smoothing, columns, most), tostring(got))
+    end
+  end
+end
+
 -- ---- the second gradient of gelu ----
 
 -- gelu'' of x, of a dtype and form.

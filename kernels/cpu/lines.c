@@ -180,11 +180,16 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
 #define OF_A_BLOCK(type, suffix, max_of, sum_of, dot_of, exp_of, exp_ahead, exp_any, exps_of, affine_of, less_of,      \
                    times_less_of, softmax_grads_of)                                                                    \
     static double block_max_##suffix(int64_t n, const void *x) { return max_of(n, x); }                                \
-    static double block_sum_##suffix(int64_t n, const void *x, double shift)                                           \
+    static double block_sum_##suffix(int64_t n, const void *from, double shift)                                        \
     {                                                                                                                  \
+        const type *x = from;                                                                                          \
         type workspace[BLOCK];                                                                                         \
         if (shift != 0) affine_of(n, 1, x, (type)-shift, workspace);                                                   \
-        return sum_of(n, shift != 0 ? workspace : x);                                                                  \
+        double sum = sum_of(n, shift != 0 ? workspace : x);                                                            \
+        if (isfinite(sum)) return sum;                                                                                 \
+        sum = 0; /* a float may hold the terms, or the sum, where floats on the way do not */                          \
+        for (int64_t i = 0; i < n; i++) sum += (double)x[i] - shift;                                                   \
+        return sum;                                                                                                    \
     }                                                                                                                  \
     static double block_dot_##suffix(int64_t n, const void *x, const void *y) { return dot_of(n, x, y); }              \
     static double block_exp_sum_##suffix(int64_t n, const void *x, double shift, void *to)                             \
