@@ -146,8 +146,19 @@ exponentials(const struct call *c, bool fine, int64_t n, const float *x, float m
     return sum;
 }
 
+/* The logarithm of that, m the greatest: beside it, whose exponential is 1, small ones would be lost. */
+static double
+log_beside(const struct call *c, int64_t n, const float *x, float m)
+{
+    int64_t first = 0;
+    while (x[first] != m) first++;
+    double before = exponentials(c, true, first, x, m), behind = exponentials(c, true, n - first - 1, x + first + 1, m);
+    return log1p(before + behind);
+}
+
 /* Where the greatest and the logarithm take each other away, what is left is of the digits that exponentials of floats
- * do not have. */
+ * do not have; near 0, if the greatest is near it too, of those that a sum of at least 1 does not have. Else doubles
+ * leave 1e-16 times the greatest. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
@@ -158,6 +169,7 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
                             : f->exp_sum_any(n, at[0], m);
     double y = m + log(sum);
     if (fabs(y) < 2 && n > 1 && floats) y = m + log(exponentials(k->call, true, n, at[0], (float)m));
+    if (fabs(y) < 0x1p-24 && n > 1 && floats) y = m + log_beside(k->call, n, at[0], (float)m);
     line_put(&k->out[0], r, y);
 }
 
