@@ -75,6 +75,15 @@ def rows():
     yield "add", "f32{256,3072} f32{3072}", 0, lambda b=r(3072): h + b
     yield "add", "f32{256,768} f32{256,768}", 0, lambda b=r(256, 768): x + b
     yield "add", "f32{64,256} f32{256}", 0, lambda b=r(256): small + b
+    images, channel = r(32, 16, 32, 32), r(16, 1, 1)
+    yield "add", "f32{32,16,32,32} f32{16,1,1}", 0, lambda: images + channel
+    for m, n in ((512, 1024), (8192, 64), (4096, 200)):
+        yield "sub", f"f32{{{m},{n}}} f32{{{m},1}}", 0, lambda a=r(m, n), b=r(m, 1): a - b
+    hb, gb = h.bfloat16(), r(256, 3072, dtype=torch.bfloat16)
+    yield "add", "bf16{256,3072} bf16{256,3072}", 0, lambda: hb + gb
+    yield "mul", "bf16{256,3072} bf16{256,3072}", 0, lambda: hb * gb
+    yield "relu", "bf16{256,3072}", 0, lambda: F.relu(hb)
+    yield "sum", "bf16{256,3072} axis=0", 0, lambda: hb.sum(0)
     yield "mul", "f32{256,768} #2.5", 0, lambda: x * 2.5
     yield "relu", "f32{256,3072}", 0, lambda: F.relu(h)
     yield "silu", "f32{256,3072}", 0, lambda: F.silu(h)
@@ -130,6 +139,10 @@ def rows():
         yield "attention_grad", f"{each} {each} {each} - {each} {each} is_causal=true scale=0.125", 2.5 * work, attention(n, True)
     image, filters = r(32, 16, 32, 32), r(32, 16, 3, 3)
     yield "conv2d", "f32{32,16,32,32} f32{32,16,3,3} - padding=1", 2 * 32 * 32 * 32 * 32 * 16 * 9, lambda: F.conv2d(image, filters, padding=1)
+    dy, work = r(32, 32, 32, 32), 2 * 32 * 32 * 32 * 32 * 16 * 9
+    conv_back = lambda mask: aten.convolution_backward(dy, image, filters, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask)
+    yield "conv2d_grad_x", "f32{32,32,32,32} f32{32,16,3,3} padding=1 size=32,32", work, lambda: conv_back([True, False, False])
+    yield "conv2d_grad_w", "f32{32,16,32,32} f32{32,32,32,32} padding=1 size=3,3", work, lambda: conv_back([False, True, False])
     yield "max_pool2d", "f32{32,16,32,32} kernel_size=2", 0, lambda: F.max_pool2d(image, 2)
     yield "avg_pool2d", "f32{32,16,32,32} kernel_size=2", 0, lambda: F.avg_pool2d(image, 2)
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/fold.h"
 
 #include "runtime/base.h"
+#include "runtime/half.h"
 #include "runtime/simd.h"
 
 /* Lanes lie in a block as many streams, each `apart` from the one before, all of which go on by `step` in a turn. Of a
@@ -208,3 +209,29 @@ fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, doub
 {
     (machine_takes_wide() ? rows_8 : rows_4)(x, apart, rows, n, far, a);
 }
+
+/* Columns of 64 stay in registers on the way down. */
+VECTOR bool
+fold_bf16(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
+{
+    enum { ABREAST = 64 };
+    uint32_t beyond = 0; /* is one infinite, or no number? */
+    int64_t i = 0;
+    for (; i + ABREAST <= n; i += ABREAST) {
+        float s[ABREAST];
+        for (int k = 0; k < ABREAST; k++) s[k] = from_bf16(x[i + k]);
+        for (int64_t r = 1; r < rows; r++)
+            for (int k = 0; k < ABREAST; k++) s[k] += from_bf16(x[r * apart + i + k]);
+        for (int k = 0; k < ABREAST; k++) {
+            beyond |= (bits_of(s[k]) & 0x7f800000) == 0x7f800000;
+            sum[i + k] = s[k];
+        }
+    }
+    for (; i < n; i++) {
+        sum[i] = from_bf16(x[i]);
+        for (int64_t r = 1; r < rows; r++) sum[i] += from_bf16(x[r * apart + i]);
+        beyond |= (bits_of(sum[i]) & 0x7f800000) == 0x7f800000;
+    }
+    return !beyond;
+}
+EXPORTED(fold_bf16)

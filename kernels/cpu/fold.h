@@ -17,5 +17,8 @@ void fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *s
 /* Adds 1 to FOLD_ROWS rows of n elements, `apart`, to n sums, which are aligned to 64 bytes. far: rows lie in memory,
  * not in a cache. */
 void fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *sum);
+/* n sums of up to FOLD_ROWS rows of bf16, as floats, which have their digits; false: one is none, nor would it be told
+ * from what floats do not hold. */
+bool fold_bf16(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum);
 
 #endif

@@ -393,23 +393,14 @@ BOTH(i32_prod, int32_t, int64_t, int_prod, false)
 BOTH(i32_max, int32_t, int32_t, narrow_max, true)
 BOTH(i32_min, int32_t, int32_t, narrow_min, true)
 
-static void
-fold_f32_max_rows(const void *x, int64_t apart, int64_t rows, int64_t n, void *a)
-{
-    if (n >= FEW && n < SHORT_ROW)
-        short_max(x, apart, rows, n, a);
-    else
-        fold_f32_max(x, apart, rows, n, a);
-}
-
-static void
-fold_f32_min_rows(const void *x, int64_t apart, int64_t rows, int64_t n, void *a)
-{
-    if (n >= FEW && n < SHORT_ROW)
-        short_min(x, apart, rows, n, a);
-    else
-        fold_f32_min(x, apart, rows, n, a);
-}
+#define FOLD_ROWS_OF(name)                                                                                             \
+    static void fold_f32_##name##_rows(const void *x, int64_t apart, int64_t rows, int64_t n, void *a)                 \
+    {                                                                                                                  \
+        bool few = n >= FEW && n < SHORT_ROW;                                                                          \
+        few ? short_##name(x, apart, rows, n, a) : fold_f32_##name(x, apart, rows, n, a);                              \
+    }
+FOLD_ROWS_OF(max)
+FOLD_ROWS_OF(min)
 
 struct loops_of {
     void (*fold)(const void *x, int64_t apart, int64_t rows, int64_t n, void *a);
@@ -563,12 +554,25 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
     return buffer;
 }
 
+/* Sums of up to FOLD_ROWS rows of bf16 as floats, in the buffer; false: not of these, which are another's to add up. */
+static bool
+add_bf16(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, void *buffer)
+{
+    if (p->in != DT_BF16 || p->reduce != RED_SUM || p->row.in != 1) return false;
+    return fold_bf16((const uint16_t *)(const void *)p->x + in, apart, rows, n, buffer);
+}
+
 /* Rows of n elements, `apart`, the first of them at offset `in`, as many as one call takes of those that are left; how
  * many. */
 static int64_t
 join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, int64_t n, void *buffer,
           void *accumulator)
 {
+    int64_t most = MIN(left, FOLD_ROWS);
+    if (add_bf16(p, most, apart, in, n, buffer)) {
+        p->f.join(buffer, n, accumulator);
+        return most;
+    }
     bool ready = lies_ready(p);
     int64_t rows = p->f.join_rows ? MIN(left, ready ? FOLD_ROWS : BROUGHT) : 1;
     const void *x = block_at(p, in, n, buffer);
@@ -618,7 +622,10 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     for (int64_t i = 0; i < p->row.size; i += block) {
         int64_t n = MIN(p->row.size - i, block);
         if (stop_after(since, n * 8)) return false;
-        p->f.fold(block_at(p, in + i * p->row.in, n, buffer), 0, 1, n, accumulator);
+        int64_t columns = n / FOLD_ROWS, at = in + i * p->row.in, done = columns * FOLD_ROWS;
+        if (columns < LANES || !add_bf16(p, FOLD_ROWS, columns, at, columns, buffer)) done = 0;
+        if (done) p->f.fold(buffer, 0, 1, columns, accumulator);
+        if (done < n) p->f.fold(block_at(p, at + done * p->row.in, n - done, buffer), 0, 1, n - done, accumulator);
     }
     return true;
 }
