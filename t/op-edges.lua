@@ -158,4 +158,25 @@ for _, columns in ipairs{1, 2, 3, 10, 64, 300, 1500} do
   end
 end
 
+-- ---- what is left of a division by infinity, whatever its neighbours ----
+
+local INF = math.huge
+for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
+  local a = {1, 5, -1, 0, -7}
+  local want = {{INF, {1, 5, INF, 0, INF}}, {-INF, {-INF, -INF, -1, 0, -7}}}
+  for _, n in ipairs{1, 5, 64, 1000} do
+    local x = rille.tensor(a, {dtype = dtype}):expand{n, 5}:clone()
+    for _, case in ipairs(want) do
+      local by, left = case[1], rille.tensor(case[2], {dtype = dtype})
+      local what = ("%s{%d, 5} %% %s"):format(dtype, n, by)
+      tap.ok((x % by):eq(left):all():item(), what .. ", a number")
+      tap.ok((x % rille.full({n, 5}, by, {dtype = dtype})):eq(left):all():item(), "a tensor")
+      tap.ok((x % rille.full({5}, by, {dtype = dtype})):eq(left):all():item(), "a row")
+      tap.ok(((x * 2) % by * 1):eq(rille.tensor({2, 10, -2, 0, -14}, {dtype = dtype}) % by):all():item(), "in a chain")
+      local mixed = rille.tensor({by, 3, by, 3, by}, {dtype = dtype})
+      tap.ok((x % mixed):eq(rille.tensor({case[2][1], 2, case[2][3], 0, case[2][5]}, {dtype = dtype})):all():item(), "some are")
+    end
+  end
+end
+
 tap.done()

@@ -23,12 +23,13 @@ remainder_one(double a, double b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* Are all quotients small enough? Not those of infinities, NaN and zeros. */
+/* Are all quotients small enough? Not those of infinities, NaN and zeros, nor by infinities,
+ * whose multiple by 0 is no number. */
 VECTOR static bool
 are_near_f32(int64_t n, const float *a, const float *b)
 {
     int32_t far = 0;
-    for (int64_t i = 0; i < n; i++) far |= !(fabsf(a[i] / b[i]) < 0x1p30f);
+    for (int64_t i = 0; i < n; i++) far |= !(fabsf(a[i] / b[i]) < 0x1p30f) | !(fabsf(b[i]) < INFINITY);
     return !far;
 }
 
@@ -36,7 +37,7 @@ VECTOR static bool
 are_near_f64(int64_t n, const double *a, const double *b)
 {
     int64_t far = 0;
-    for (int64_t i = 0; i < n; i++) far |= !(fabs(a[i] / b[i]) < 0x1p52);
+    for (int64_t i = 0; i < n; i++) far |= !(fabs(a[i] / b[i]) < 0x1p52) | !(fabs(b[i]) < (double)INFINITY);
     return !far;
 }
 
