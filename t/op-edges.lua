@@ -179,4 +179,25 @@ for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   end
 end
 
+-- ---- the gradient of a number's power is as exact as the dtype ----
+
+for _, case in ipairs{{"f64", 1e-14}, {"f32", 1e-6}, {"bf16", 2 ^ -7}, {"f16", 2 ^ -10}} do
+  local dtype, eps = case[1], case[2]
+  for _, base in ipairs{3, .1, 1, dtype == "f64" and 1e300 or 1e4, dtype == "f64" and 1e-60 or 1e-4} do
+    local x = rille.tensor({1, 2, .5, 0, -1}, {dtype = dtype}) / 64
+    local leaf = x:detach():requires_grad_()
+    local got = rille.grad(rille.pow(base, leaf):sum(), {leaf}):to"f64":totable()
+    local worst = 0
+    for i, e in ipairs(leaf:to"f64":totable()) do
+      local want = base ^ e * math.log(base)
+      worst = math.max(worst, want == 0 and math.abs(got[i]) or math.abs(got[i] / want - 1))
+    end
+    tap.ok(worst <= eps, ("%s: the gradient of %g^x, off by %.2g"):format(dtype, base, worst))
+  end
+end
+local at_nan = rille.tensor({0 / 0, 1}, {requires_grad = true})
+tap.is(rille.grad(rille.pow(1, at_nan):sum(), {at_nan}):eq(0):sum():item(), 2, "of 1^x it is 0, also at NaN")
+local at_zero = rille.tensor({0, 2, -1}, {requires_grad = true})
+tap.is(rille.grad(rille.pow(0, at_zero):slice(0, 0, 2):sum(), {at_zero}):slice(0, 0, 2):eq(0):sum():item(), 2, "of 0^x too")
+
 tap.done()

@@ -64,12 +64,20 @@ derivative_in_base(struct build *b, struct val *base, struct val *exponent)
     return b_where(b, flat, none, b_mul(b, exponent, less));
 }
 
-/* d a^b / db = a^b ln a; 0 where a is 0 and b not negative, as in PyTorch. A number becomes a tensor of b's shape. */
+/* A number as a tensor of the shape of x, in its dtype, or in f32 of halves. */
+static struct val *
+number_beside(struct build *b, struct val *number, struct val *x)
+{
+    struct val *always = b_call2(b, &op_ge, b_call2(b, &op_eq, x, x), b_integer(b, 0));
+    return b_where(b, always, number, b_wide(b, x));
+}
+
+/* d a^b / db = a^b ln a; 0 where a is 0 and b not negative, as in PyTorch. */
 static struct val *
 derivative_in_exponent(struct build *b, struct val *base, struct val *exponent, struct val *power)
 {
     struct val *none = b_number(b, 0);
-    struct val *a = base->is_number ? b_where(b, b_call2(b, &op_eq, exponent, exponent), base, base) : base;
+    struct val *a = base->is_number ? number_beside(b, base, exponent) : base;
     struct val *flat = b_call2(b, &op_logical_and, b_call2(b, &op_eq, a, none), b_call2(b, &op_ge, exponent, none));
     return b_where(b, flat, none, b_mul(b, power, b_log(b, a)));
 }
