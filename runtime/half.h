@@ -65,4 +65,15 @@ odd_of(double d)
     return float_of(u | ((double)f != d));
 }
 
+/* The same of an integer: its first 24 digits, the last set where others follow. */
+INLINE float
+odd_of_integer(int64_t i)
+{
+    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    int less = u >> 24 ? 40 - __builtin_clzll(u) : 0;
+    uint64_t first = u >> less;
+    float f = (float)(int32_t)(first | (first << less != u)) * float_of((uint32_t)(127 + less) << 23);
+    return i < 0 ? -f : f;
+}
+
 #endif

@@ -296,6 +296,8 @@ elem_set_i(enum dtype d, void *p, int64_t i, int64_t v)
     case DT_I32: ((int32_t *)p)[i] = (int32_t)(uint32_t)v; break;
     case DT_I64: ((int64_t *)p)[i] = v; break;
     case DT_F32: ((float *)p)[i] = (float)v; break;
+    case DT_BF16: ((uint16_t *)p)[i] = to_bf16(odd_of_integer(v)); break;
+    case DT_F16: ((uint16_t *)p)[i] = to_f16(odd_of_integer(v)); break;
     default: elem_set_f(d, p, i, (double)v);
     }
 }

@@ -76,10 +76,19 @@ integer_of(bool is_int, int64_t i, double f, int64_t low, int64_t high, int64_t 
     return i < low || i > high ? -1 : 0;
 }
 
+/* From which one rounding to a half gives what one of the integer does: what a double lacks of it is one odd bit. */
+static double
+odd_of(bool is_int, int64_t i, double f)
+{
+    enum { LOW = 1 << 10 };
+    bool exact = i > -((int64_t)1 << 53) && i < (int64_t)1 << 53;
+    return real_of(is_int, exact || i % LOW == 0 ? i : (i / LOW | 1) * LOW, f);
+}
+
 static int
 store_f32(void *at, bool is_int, int64_t i, double f)
 {
-    float v = (float)real_of(is_int, i, f);
+    float v = is_int ? (float)i : (float)f;
     memcpy(at, &v, 4);
     return 0;
 }
@@ -95,7 +104,7 @@ store_f64(void *at, bool is_int, int64_t i, double f)
 static int
 store_bf16(void *at, bool is_int, int64_t i, double f)
 {
-    uint16_t v = to_bf16(real_of(is_int, i, f));
+    uint16_t v = to_bf16(odd_of(is_int, i, f));
     memcpy(at, &v, 2);
     return 0;
 }

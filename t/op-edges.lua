@@ -200,4 +200,29 @@ tap.is(rille.grad(rille.pow(1, at_nan):sum(), {at_nan}):eq(0):sum():item(), 2, "
 local at_zero = rille.tensor({0, 2, -1}, {requires_grad = true})
 tap.is(rille.grad(rille.pow(0, at_zero):slice(0, 0, 2):sum(), {at_zero}):slice(0, 0, 2):eq(0):sum():item(), 2, "of 0^x too")
 
+-- ---- integers become halves by one rounding ----
+
+for _, case in ipairs{{"bf16", 8}, {"f16", 11}} do
+  local dtype, digits = case[1], case[2]
+  for bits = digits + 2, dtype == "f16" and 16 or 63 do
+    local unit = 1 << bits - digits
+    local low = (1 << bits - 1) + 2 * unit
+    local half = unit // 2
+    for _, over in ipairs{{0, 0}, {half, 0}, {half + 1, 1}, {half - 1, 0}, {unit + half, 2}, {unit + half - 1, 1}} do
+      local v, want = low + over[1], (low + over[2] * unit) * 1.0
+      for _, from in ipairs(bits < 32 and {"i64", "i32"} or {"i64"}) do
+        local x = rille.tensor({v, -v, v}, {dtype = from})
+        local y = x:to(dtype):to"f64":totable()
+        if y[1] ~= want or y[2] ~= -want then
+          tap.ok(false, ("%s to %s: %d is %.17g, not %.17g"):format(from, dtype, v, y[1], want))
+        end
+        local given = rille.tensor({v}, {dtype = dtype}):to"f64":item()
+        if given ~= want then tap.ok(false, ("%s of %d is %.17g, not %.17g"):format(dtype, v, given, want)) end
+      end
+    end
+  end
+  tap.ok(true, dtype .. " of integers is rounded once")
+end
+tap.is(rille.tensor({(1 << 60) + (1 << 36) + 1}):item(), 2.0 ^ 60 + 2 ^ 37, "f32 of a Lua integer too")
+
 tap.done()

@@ -127,6 +127,17 @@ odd_of(double d)
     u -= fabs((double)f) > fabs(d);
     return bits_as<float>(u | ((double)f != d));
 }
+/* The same of an integer: its first 24 digits, the last set where others follow. */
+DEVICE float
+odd_of(int64_t i)
+{
+    const uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    uint64_t first = u;
+    int less = 0;
+    for (; first >> 24; first >>= 1) less++;
+    const float f = (float)(int32_t)(first | (first << less != u)) * bits_as<float>((uint32_t)(127 + less) << 23);
+    return i < 0 ? -f : f;
+}
 DEVICE float
 as_float(float x)
 {
@@ -141,7 +152,7 @@ template <class C>
 DEVICE float
 as_float(C x)
 {
-    return odd_of((double)x);
+    return odd_of((int64_t)x);
 }
 
 DEVICE bf16
