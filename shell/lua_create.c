@@ -183,6 +183,19 @@ create_full(lua_State *L)
     return source_call(L, &src, options);
 }
 
+/* Every whole number of those from lo up to, without, hi is one of the dtype that the options name. */
+static void
+range_fits(lua_State *L, const char *who, int64_t lo, int64_t hi, int options)
+{
+    if (!lua_istable(L, options) || lua_getfield(L, options, "dtype") != LUA_TSTRING) return;
+    const struct value_kind *kind = value_kind(lua_tostring(L, -1));
+    int64_t beyond = kind && lo < kind->low ? lo : hi - 1;
+    if (kind && (beyond < kind->low || beyond > kind->high))
+        complain(L, "%s: %lld does not fit in %s, which has all whole numbers from %lld to %lld", who,
+                 (long long)beyond, kind->name, (long long)kind->low, (long long)kind->high);
+    lua_pop(L, 1);
+}
+
 static int
 create_randint(lua_State *L)
 {
@@ -198,10 +211,7 @@ create_randint(lua_State *L)
     source_number(L, &src, "lo", 1);
     source_number(L, &src, "hi", 2);
     int options = options_behind(L, 3, i);
-    number_fits(L, "randint", 1, options);
-    lua_pushinteger(L, lua_tointeger(L, 2) - 1); /* the greatest there is */
-    number_fits(L, "randint", lua_gettop(L), options);
-    lua_pop(L, 1);
+    range_fits(L, "randint", lua_tointeger(L, 1), lua_tointeger(L, 2), options);
     return source_call(L, &src, options);
 }
 

@@ -281,6 +281,7 @@ struct value_kind {
     int (*store)(void *at, bool is_int, int64_t i, double f); /* 0, or -1 when the number does not fit */
     double (*real)(const void *at);                           /* of a float dtype, else NULL */
     int64_t (*integer)(const void *at);                       /* of the others */
+    int64_t low, high;                                        /* every whole number from .. to is a value of it */
 };
 const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
 double value_real(double v);                            /* v; of all NaN the one that prints without a sign */

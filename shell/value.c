@@ -206,10 +206,14 @@ integer_u8(const void *at)
 }
 
 static const struct value_kind kinds[] = {
-    {"f32", 4, store_f32, get_f32, NULL},     {"f64", 8, store_f64, get_f64, NULL},
-    {"bf16", 2, store_bf16, get_bf16, NULL},  {"f16", 2, store_f16, get_f16, NULL},
-    {"i32", 4, store_i32, NULL, integer_i32}, {"i64", 8, store_i64, NULL, integer_i64},
-    {"u8", 1, store_u8, NULL, integer_u8},    {"bool", 1, store_bool, NULL, integer_u8},
+    {"f32", 4, store_f32, get_f32, NULL, -(1 << 24), 1 << 24},
+    {"f64", 8, store_f64, get_f64, NULL, -((int64_t)1 << 53), (int64_t)1 << 53},
+    {"bf16", 2, store_bf16, get_bf16, NULL, -(1 << 8), 1 << 8},
+    {"f16", 2, store_f16, get_f16, NULL, -(1 << 11), 1 << 11},
+    {"i32", 4, store_i32, NULL, integer_i32, INT32_MIN, INT32_MAX},
+    {"i64", 8, store_i64, NULL, integer_i64, INT64_MIN, INT64_MAX},
+    {"u8", 1, store_u8, NULL, integer_u8, 0, UINT8_MAX},
+    {"bool", 1, store_bool, NULL, integer_u8, 0, 1},
 };
 
 const struct value_kind *

@@ -132,9 +132,19 @@ for _, dtype in ipairs{"i32", "i64", "u8", "bool"} do
   end
   refused(function() nn.init.uniform_(rille.zeros({4}, {dtype = dtype})) end, "nn.init.uniform_ takes a tensor of a float dtype, not " .. dtype, "a start of integers")
 end
-refused(function() rille.randint(250, 260, {4}, {dtype = "u8"}) end, "randint: 259 does not fit in u8", "integers beyond the dtype")
-refused(function() rille.randint(-1, 2, {4}, {dtype = "u8"}) end, "randint: -1 does not fit in u8", "or below it")
+refused(function() rille.randint(250, 260, {4}, {dtype = "u8"}) end, "randint: 259 does not fit in u8, which has all whole numbers from 0 to 255", "integers beyond the dtype")
+refused(function() rille.randint(-1, 2, {4}, {dtype = "u8"}) end, "randint: -1 does not fit in u8, which has all whole numbers from 0 to 255", "or below it")
 tap.ok(rille.randint(0, 256, {4}, {dtype = "u8"}):numel() == 4, "all of it are drawn")
+for dtype, most in pairs{bool = 1, bf16 = 256, f16 = 2048, f32 = 1 << 24, f64 = 1 << 53} do
+  local least = dtype == "bool" and 0 or -most
+  local ends = ("%s, which has all whole numbers from %d to %d"):format(dtype, least, most)
+  refused(function() rille.randint(0, most + 2, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(most + 1, ends), "one rounded up to hi")
+  refused(function() rille.randint(least - 1, 1, {4}, {dtype = dtype}) end, ("randint: %d does not fit in %s"):format(least - 1, ends), "or below lo")
+  rille.manual_seed(3)
+  local x, lo = rille.randint(most - 1, most + 1, {64}, {dtype = dtype}):to"f64", most - 1
+  tap.ok(x:min():item() == lo and x:max():item() == most, dtype .. ": all that it has are drawn")
+  tap.ok(rille.randint(least, most + 1, {64}, {dtype = dtype}):to"f64":abs():max():item() <= most, "from the least on")
+end
 refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: two numbers, the lesser first, are wanted, not 2 and 1", "a range the wrong way round")
 refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean is a number, not \"a\"", "a mean that is none")
 
