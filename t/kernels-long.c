@@ -28,6 +28,13 @@ static const struct {
     {"norm_grad", "f32{20000000,1} f32{20000000,1} f32{1} eps=0 center=0", 2e7, 2},
     {"exp_sum", "f32{20000000} f32{1} axis=0", 2e7, 0},
     {"cross_entropy_parts", "f32{20000000} i64{}<20000000 f32{}", 2e7, 0},
+    {"avg_pool2d", "f32{1,1,1,20000000} kernel_size=1,20000000", 1, 0},
+    {"avg_pool2d", "f32{1,1,20000000,1} kernel_size=20000000,1", 1, 0},
+    {"avg_pool2d", "f32{1,1,4001,5000} kernel_size=4000,4999 stride=1", 1, 0},
+    {"avg_pool2d", "f32{1,17,1000,1001} kernel_size=1000 stride=1", 1, 0},
+    {"avg_pool2d", "f32{1,17,500000,3} kernel_size=500000,3", 1, 0},
+    {"avg_pool2d", "bf16{1,17,1000,1000} kernel_size=1000", 1, 0},
+    {"avg_pool2d", "f16{1,17,1000,1000} kernel_size=1000", 1, 0},
 };
 
 static void *

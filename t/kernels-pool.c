@@ -51,6 +51,14 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
+/* Of which means are of more than PLANE_LONG entries, or entries in more windows. */
+static const char *const long_shapes[] = {"1,2,70,70", "1,1,66,71"};
+static const char *const long_windows[] = {
+    "kernel_size=65 stride=1 padding=32",
+    "kernel_size=65 stride=1 padding=32 count_include_pad=false",
+    "kernel_size=66 stride=1",
+    "kernel_size=66,70 stride=3,1 padding=30,2 ceil_mode=true count_include_pad=false",
+};
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64};
 
 enum values { ORDINARY, EQUAL, STRANGE, LEAST, NOT_A_NUMBER, NVALUES };
@@ -192,15 +200,16 @@ variant_is_right(const struct trial *t, const struct kernel_variant *variant, bo
 }
 
 static int
-try_variant(size_t o, const struct kernel_variant *variant, enum dtype d, const char *window, uint64_t seed)
+try_variant(size_t o, const struct kernel_variant *variant, enum dtype d, const char *const *shape, size_t nshape,
+            const char *window, uint64_t seed)
 {
     bool right = true;
     int taken = 0;
-    for (size_t s = 0; s < countof(shapes); s++)
+    for (size_t s = 0; s < nshape; s++)
         for (int v = 0; v < NVALUES; v++) {
             char text[200];
             struct trial t;
-            if (!write_call(text, sizeof text, ops[o], d, shapes[s], window)) continue;
+            if (!write_call(text, sizeof text, ops[o], d, shape[s], window)) continue;
             bool good = trial_open(&t, ops[o], text, (enum values)v, seed + s) &&
                         variant_is_right(&t, variant, by_sum[o], &taken);
             if (!good) diag("%s, %s values", text, values_text[v]);
@@ -220,10 +229,20 @@ test_rows(uint64_t seed)
             for (size_t d = 0; d < countof(dtypes); d++)
                 for (size_t w = 0; w < countof(windows); w++)
                     if (!strstr(windows[w], "dilation") || !strncmp(ops[o], "max", 3))
-                        taken += try_variant(o, variant, dtypes[d], windows[w], seed + w);
+                        taken += try_variant(o, variant, dtypes[d], shapes, countof(shapes), windows[w], seed + w);
             bool few = !strcmp(variant->name, "dnnl") && prim_dtype(DT_BF16) == dnnl_data_type_undef;
             ok(taken >= (few ? 1 : 100), "%s: \"%s\" took %d calls", ops[o], variant->name, taken);
         }
+}
+
+static void
+test_long(uint64_t seed)
+{
+    for (size_t o = 3; o < countof(ops); o++)
+        for (const struct kernel_variant *variant = op_find(ops[o])->kernel; variant->name; variant++)
+            for (size_t d = 0; d < countof(dtypes); d++)
+                for (size_t w = 0; w < countof(long_windows); w++)
+                    try_variant(o, variant, dtypes[d], long_shapes, countof(long_shapes), long_windows[w], seed + w);
 }
 
 /* ---- planes in groups ---- */
@@ -300,6 +319,7 @@ main(void)
     uint64_t seed = seed_of(1);
     test_sizes();
     test_rows(seed);
+    test_long(seed);
     for (size_t o = 0; o < 2 * countof(ops); o++) {
         const char *op = ops[o / 2];
         enum dtype d = o % 2 ? DT_F64 : DT_F32;

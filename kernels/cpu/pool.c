@@ -15,6 +15,7 @@
 #include "runtime/simd.h"
 #include "runtime/stop.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -79,6 +80,97 @@ plane_fits(const struct plane *p)
 #define KEY_MAX  INT64_MAX
 #include "kernels/cpu/pool_loop.inc"
 
-const struct plane_fn plane_max = {max_f32, max_f64}, plane_max_back = {max_back_f32, max_back_f64},
-                      plane_max_pick = {max_pick_f32, max_pick_f64}, plane_mean = {mean_f32, mean_f64},
-                      plane_mean_back = {mean_back_f32, mean_back_f64};
+/* ---- means of many floats, in f64 ----
+ *
+ * The mean of all of f32 32x64x112x112 takes 7.6 ms of two cores of an EPYC, in f32 8.0. */
+
+bool
+plane_mean_is_long(const struct plane *p)
+{
+    return p->window[0].kernel > PLANE_LONG / p->window[1].kernel;
+}
+
+/* Windows that have entry h: lo..hi. */
+static struct span
+covering(const struct plane *p, int i, int64_t h)
+{
+    const struct window *w = &p->window[i];
+    int64_t first = h + w->padding - w->kernel + 1, last = (h + w->padding) / w->stride;
+    assert(w->dilation == 1);
+    return (struct span){.lo = first > 0 ? (first + w->stride - 1) / w->stride : 0, .hi = MIN(last + 1, p->m[i])};
+}
+
+bool
+plane_mean_back_is_long(const struct plane *p)
+{
+    int64_t most[2];
+    for (int i = 0; i < 2; i++)
+        most[i] = MIN(p->m[i], (p->window[i].kernel + p->window[i].stride - 1) / p->window[i].stride);
+    return most[0] > PLANE_LONG / most[1];
+}
+
+VECTOR static void
+add_floats(int64_t n, const float *x, double *sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += (double)x[i];
+}
+
+VECTOR static void
+add_quotients(int64_t n, const float *x, double by, double *sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += (double)x[i] / by;
+}
+
+VECTOR static double
+sum_of(int64_t n, const double *x)
+{
+    double lane[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] += x[i + l];
+    for (int l = 0; l < LANES; l++) sum += lane[l];
+    for (; i < n; i++) sum += x[i];
+    return sum;
+}
+
+static void
+mean_long(const struct plane *p, const void *const *operand, void *result, void *workspace)
+{
+    const float *x = operand[0];
+    float *y = result;
+    double *row = workspace;
+    for (int64_t u = 0; u < p->m[0] && !stop_now(); u++) {
+        struct span h = plane_span(p, 0, u);
+        memset(row, 0, (size_t)p->n[1] * sizeof *row);
+        for (int64_t i = h.lo; i < h.hi; i++) add_floats(p->n[1], x + i * p->n[1], row);
+        for (int64_t v = 0; v < p->m[1]; v++) {
+            struct span w = plane_span(p, 1, v);
+            *y++ = (float)(sum_of(w.hi - w.lo, row + w.lo) / (double)(h.count * w.count));
+        }
+    }
+}
+
+static void
+mean_back_long(const struct plane *p, const void *const *operand, void *result, void *workspace)
+{
+    const float *dy = operand[0];
+    float *dx = result;
+    double *row = workspace;
+    for (int64_t i = 0; i < p->n[0] && !stop_now(); i++) {
+        struct span h = covering(p, 0, i);
+        memset(row, 0, (size_t)p->m[1] * sizeof *row);
+        for (int64_t u = h.lo; u < h.hi; u++)
+            add_quotients(p->m[1], dy + u * p->m[1], (double)plane_span(p, 0, u).count, row);
+        for (int64_t v = 0; v < p->m[1]; v++) row[v] /= (double)plane_span(p, 1, v).count;
+        for (int64_t j = 0; j < p->n[1]; j++) {
+            struct span w = covering(p, 1, j);
+            *dx++ = w.lo < w.hi ? (float)sum_of(w.hi - w.lo, row + w.lo) : 0;
+        }
+    }
+}
+
+const struct plane_fn plane_max = {max_f32, max_f64, false}, plane_max_back = {max_back_f32, max_back_f64, false},
+                      plane_max_pick = {max_pick_f32, max_pick_f64, false}, plane_mean = {mean_f32, mean_f64, false},
+                      plane_mean_back = {mean_back_f32, mean_back_f64, false},
+                      plane_mean_long = {mean_long, mean_f64, true},
+                      plane_mean_back_long = {mean_back_long, mean_back_f64, true};

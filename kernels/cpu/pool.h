@@ -34,6 +34,7 @@ struct span plane_span(const struct plane *p, int i, int64_t u);
 struct plane_fn {
     void (*f32)(const struct plane *p, const void *const *in, void *out, void *workspace);
     void (*f64)(const struct plane *p, const void *const *in, void *out, void *workspace);
+    bool alone; /* one plane at a time */
 };
 size_t plane_workspace(const struct plane *p, size_t bytes); /* of an element */
 bool plane_fits(const struct plane *p); /* do they compute it? Its positions fit 32 bits, with little padding */
@@ -43,5 +44,11 @@ extern const struct plane_fn plane_max_back;  /* x, dy -> dx; to the first of eq
 extern const struct plane_fn plane_max_pick;  /* x, h -> h where x is greatest */
 extern const struct plane_fn plane_mean;      /* x -> y */
 extern const struct plane_fn plane_mean_back; /* dy -> dx */
+
+/* A sum of more than PLANE_LONG floats is made in f64: the entries of a window, or the windows that an entry is in. */
+enum { PLANE_LONG = 1 << 12 };
+bool plane_mean_is_long(const struct plane *p);
+bool plane_mean_back_is_long(const struct plane *p);
+extern const struct plane_fn plane_mean_long, plane_mean_back_long;
 
 #endif

@@ -90,13 +90,13 @@ is_fast(const struct plane *p, const struct view *x, const struct view *y, int t
 bool
 mean_accepts(const struct kcall *k, const struct plane *p)
 {
-    return is_fast(p, &k->in[0], &k->out[0], k->threads, forward);
+    return !plane_mean_is_long(p) && is_fast(p, &k->in[0], &k->out[0], k->threads, forward);
 }
 
 bool
 mean_back_accepts(const struct kcall *k, const struct plane *p)
 {
-    return is_fast(p, &k->out[0], &k->in[0], k->threads, backward);
+    return !plane_mean_back_is_long(p) && is_fast(p, &k->out[0], &k->in[0], k->threads, backward);
 }
 
 /* ---- some images at a time, as convolutions (cpu/conv.c) ---- */

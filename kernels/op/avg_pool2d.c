@@ -75,7 +75,7 @@ static int
 prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct plane p = plane_of(k);
-    return pool_prepare(k, &p, &plane_mean, state, scratch_bytes);
+    return pool_prepare(k, &p, plane_mean_is_long(&p) ? &plane_mean_long : &plane_mean, state, scratch_bytes);
 }
 
 static void

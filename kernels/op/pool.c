@@ -175,7 +175,7 @@ pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn
     size_t bytes = s->doubles ? sizeof(double) : sizeof(float);
     s->fn = s->doubles ? fn->f64 : fn->f32;
     s->group.lanes = PLANE_LANES;
-    s->turn = n >= PLANE_LANES && p->n[1] <= SHORT_ROW;
+    s->turn = !fn->alone && n >= PLANE_LANES && p->n[1] <= SHORT_ROW;
     s->threads = (int)MIN(k->threads, 1 + n * p->n[0] * p->n[1] / LEAST_WORK);
     s->workspace = line_up(MAX(plane_workspace(p, bytes), s->turn ? plane_workspace(&s->group, bytes) : 0));
     for (int i = 0; i < k->call->nin; i++) s->workspace += group_bytes(&k->in[i], s->turn);
