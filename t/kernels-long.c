@@ -7,6 +7,7 @@
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/rng.h"
 #include "sbp/rule.h"
 #include "t/tap.h"
 
@@ -95,6 +96,11 @@ static const struct {
     {"matmul", "f32{8,1000000} f32{1000000,16}", {false, true}, 1e-4},
     {"matmul", "f32{8,70000} f32{70000,16}", {0}, 1e-4},
     {"matmul", "f32{70,300001} f32{300001,33}", {true, true}, 1e-4},
+    {"matmul", "f32{7,100003} f32{100003,3}", {true, false}, 1e-4},
+    {"matmul", "f32{3,1000000} f32{1000000,2}", {true, false}, 1e-4},
+    {"matmul", "f32{16,70000} f32{70000,16}", {true, false}, 1e-4},
+    {"matmul", "f32{2,10000000} f32{10000000,2}", {0}, 1e-4},
+    {"matmul", "f32{2,10000000} f32{10000000,2}", {true, true}, 1e-4},
     {"matmul", "f32{5,2,200000} f32{5,200000,3}", {0}, 1e-4},
     {"matmul", "f32{5,9,100000} f32{5,100000,12}", {0}, 1e-4},
     {"contract", "f32{1000000,1} f32{1000000,1}", {0}, 1e-4},
@@ -116,6 +122,14 @@ fill(const struct type *t, void *to)
 {
     for (int64_t i = 0; i < type_numel(t); i++) elem_set_f(t->dtype, to, i, 0.1);
     return elem_get_f(t->dtype, to, 0);
+}
+
+/* Sums of these show in which order they were made. */
+static void
+fill_at_random(const struct type *t, void *to, uint64_t seed)
+{
+    for (int64_t i = 0; i < type_numel(t); i++)
+        elem_set_f(t->dtype, to, i, rng_uniform(seed, 0, (uint64_t)i, 24) - 0.5);
 }
 
 static void
@@ -166,7 +180,9 @@ try_product(const char *op, const char *text, const bool *turned, double within)
     if (!ok(good && worst <= within, "%s %s%s%s is right within %.1g", op, text, turned[0] ? ", a turned" : "",
             turned[1] ? ", b turned" : "", within))
         diag("off by %.2g", worst);
-    bool same = true;
+    for (int i = 0; i < 2; i++) fill_at_random(&s.in[i], data[i], (uint64_t)i);
+    bool same = multiply(&s, view, data, 1);
+    memcpy(one, data[2], (size_t)type_bytes(out));
     for (int threads = 2; threads <= 3; threads++)
         same = same && multiply(&s, view, data, threads) && !memcmp(one, data[2], (size_t)type_bytes(out));
     if (out->dtype != DT_BF16) ok(same, "with the same bits on two and three threads");

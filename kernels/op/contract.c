@@ -4,6 +4,7 @@
  * dimensions: a split of any of them leaves partial sums. */
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_halves.h"
+#include "kernels/cpu/gemm_long.h"
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 
@@ -62,6 +63,8 @@ contract_infer(const struct call *c, int64_t *size)
 
 static const struct kernel_variant variants[] = {
     {"few", .dense_in = true, .takes = contract_takes, .accepts = contract_few_accepts, .run = contract_few_run},
+    {"long", .dense_in = true, .takes = contract_takes, .accepts = contract_long_accepts,
+     .prepare = contract_long_prepare, .run = contract_long_run, .drop = gemm_long_drop},
     {"small", .dense_in = true, .takes = contract_takes, .accepts = contract_small_accepts, .run = contract_small_run},
     {"dnnl", .dense_in = true, .takes = contract_takes, .accepts = contract_accepts, .prepare = contract_prepare,
      .run = prim_run, .drop = prim_drop},

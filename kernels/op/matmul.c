@@ -5,6 +5,7 @@
  * result. Operands of two dtypes are cast to their promotion first. */
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_halves.h"
+#include "kernels/cpu/gemm_long.h"
 #include "kernels/cpu/gemm_turned.h"
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
@@ -151,6 +152,8 @@ matmul_ref(const struct kcall *k)
 static const struct kernel_variant variants[] = {
     {"few", .dense_in = true, .takes = gemm_takes, .accepts = gemm_few_accepts, .prepare = gemm_few_prepare,
      .run = gemm_few_run},
+    {"long", .dense_in = true, .takes = gemm_takes, .accepts = gemm_long_accepts, .prepare = gemm_long_prepare,
+     .run = gemm_long_run, .drop = gemm_long_drop},
     {"turned", .dense_in = true, .takes = gemm_takes, .accepts = gemm_turned_accepts, .prepare = gemm_turned_prepare,
      .run = gemm_turned_run, .drop = gemm_turned_drop},
     {"small", .dense_in = true, .takes = gemm_takes, .accepts = gemm_small_accepts, .run = gemm_small_run},
