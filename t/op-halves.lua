@@ -140,4 +140,31 @@ do
     tap.ok(good, d .. ": numbers of Lua are rounded once")
   end
 end
+
+-- A number beside halves is compared as one of them: a tensor made of it is equal to it, also between ranks and in chains,
+-- and gradients at a tie are those of f32 at one.
+for d in pairs(eps) do
+  for _, v in ipairs{.1, -.3, 1 / 3, 1000.7, 2049, 257, -4097, 1e5, 0, .5} do
+    local what = ("%s: %g"):format(d, v)
+    local x = rille.full({4, 33}, v, {dtype = d})
+    for _, y in ipairs{x, x:to_global{placement = LINE, sbp = "S(0)"}, (x * 2) / 2 + 0, x[0][0]} do
+      for op, want in pairs{eq = true, le = true, ge = true, ne = false, lt = false, gt = false} do
+        tap.is(y[op](y, v):all():item(), want, ("%s, %s"):format(what, op))
+        tap.is(rille[op](v, y):all():item(), want, "the number first")
+      end
+    end
+    local function slopes(f, dtype)
+      local at = rille.full({5}, v, {dtype = dtype}):detach():requires_grad_()
+      return table.concat(rille.grad(f(at, dtype == "f32" and at[0]:item() or v):sum(), {at}):to"f64":totable(), " ")
+    end
+    for name, f in pairs{
+      maximum = function(y, n) return y:maximum(n) end, minimum = function(y, n) return y:minimum(n) end,
+      clamp = function(y, n) return y:clamp(n, 1e6) end, ["clamp, max"] = function(y, n) return y:clamp(-1e6, n) end,
+    } do
+      tap.is(slopes(f, d), slopes(f, "f32"), ("%s: the gradient of %s at a tie"):format(what, name))
+    end
+  end
+  local step, x = rille.graph(function(y) return (y * 1):eq(.1):to"f32":sum() end), rille.full({4}, .1, {dtype = d})
+  tap.is(step(x):item(), 4.0, d .. ": in a step")
+end
 tap.done()

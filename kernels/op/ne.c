@@ -13,6 +13,7 @@ const struct op op_ne = {
     .in = {{"a", IN_NUMBER}, {"b", IN_NUMBER}},
     .make_rule = rule_broadcast,
     .dtype = OUT_BOOL,
+    .build = build_comparison,
     .grad = b_zero_grad,
     .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_NE},
     .flags = OP_ELTWISE,

@@ -184,6 +184,33 @@ infer_no_truth(const struct call *c, int64_t *size)
     return call_fail(E_DTYPE, c, "one of the operands must be float or integer, found bool alone");
 }
 
+/* What a live number is only a run knows: it stays as it is. */
+static struct val *
+number_as(struct build *b, struct val *x, enum dtype d)
+{
+    if (!x->is_number || x->number.kind != NUM_FIXED) return x;
+    uint16_t half;
+    double rounded, given = x->number.is_int ? (double)x->number.i : x->number.f;
+    if (x->number.is_int)
+        elem_set_i(d, &half, 0, x->number.i);
+    else
+        elem_set_f(d, &half, 0, x->number.f);
+    rounded = elem_get_f(d, &half, 0);
+    return rounded == given || given != given ? x : b_number(b, rounded);
+}
+
+int
+build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out)
+{
+    struct promotion p = {0};
+    for (int i = 0; i < 2; i++) promotion_add(&p, &c->in[i]);
+    enum dtype d = promotion_end(&p);
+    if (!dtype_is_half(d)) return 0;
+    struct val *x = number_as(b, in[0], d), *y = number_as(b, in[1], d);
+    if (x != in[0] || y != in[1]) out[0] = b_call2(b, c->op, x, y);
+    return b->failed ? (int)err_last() : 0;
+}
+
 int
 source_f32(const struct call *c, int64_t *size)
 {

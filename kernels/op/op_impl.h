@@ -126,6 +126,8 @@ bool dense_out(const struct kcall *k);
 int infer_one_more(const struct call *c, int64_t *size);
 /* infer() of arithmetic that truth values do not have: when all operands are bool, and the result would be. */
 int infer_no_truth(const struct call *c, int64_t *size);
+/* build() of comparisons: a number beside halves is one of them, rounded once, as any tensor made of it is. */
+int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 /* infer() of sources: the call gives their shape; dtype f32 unless the session asks for another. */
 int source_f32(const struct call *c, int64_t *size);
 
