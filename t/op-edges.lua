@@ -225,4 +225,50 @@ for _, case in ipairs{{"bf16", 8}, {"f16", 11}} do
 end
 tap.is(rille.tensor({(1 << 60) + (1 << 36) + 1}):item(), 2.0 ^ 60 + 2 ^ 37, "f32 of a Lua integer too")
 
+-- ---- gradients of a product's gradient, with any number of zeros ----
+
+local function product_of(x, skip)
+  local p = 1
+  for j, v in ipairs(x) do
+    if not skip[j] then p = p * v end
+  end
+  return p
+end
+local LINES = {{2, 1, 3, 5}, {2, 0, 3, 5}, {2, 0, 0, 5}, {0, 0, 0, 5}, {0, 0, 0, 0}, {-0.0, 4, -3, 1}}
+local H = {1, 10, 100, 1000}
+for _, dtype in ipairs{"f32", "f64"} do
+  for _, sbp in ipairs{false, "B", "S(0)", "S(1)"} do
+    for axis = 0, 1 do
+      local x = rille.tensor(LINES, {dtype = dtype})
+      if axis == 0 then x = x:transpose(0, 1):clone() end
+      local leaf = sbp and x:to_global{placement = FOUR, sbp = sbp}:detach():requires_grad_() or x:detach():requires_grad_()
+      local h = rille.tensor(H, {dtype = dtype}):reshape{axis == 0 and 4 or 1, axis == 0 and 1 or 4}:expand(x.shape):clone()
+      if sbp then h = h:to_global{placement = FOUR, sbp = sbp} end
+      local g = rille.grad(leaf:prod{axis = axis}:sum(), {leaf})
+      local gg = rille.grad((g * h):sum(), {leaf})
+      local function rows(t)
+        t = t:to_global{placement = rille.placement("cpu", {0}), sbp = "B"}:to"f64"
+        return (axis == 0 and t:transpose(0, 1) or t):totable()
+      end
+      local first, second = rows(g), rows(gg)
+      for l, line in ipairs(LINES) do
+        local good = true
+        for k = 1, 4 do
+          local want, along = product_of(line, {[k] = true}), 0
+          for j = 1, 4 do
+            if j ~= k then along = along + H[j] * product_of(line, {[j] = true, [k] = true}) end
+          end
+          good = good and math.abs(first[l][k] - want) <= 1e-6 * math.abs(want)
+            and math.abs(second[l][k] - along) <= 1e-6 * math.abs(along)
+        end
+        tap.ok(good, ("%s %s, axis %d, {%s}: %s; %s"):format(dtype, sbp or "one device", axis, table.concat(line, ", "),
+          table.concat(first[l], " "), table.concat(second[l], " ")))
+      end
+    end
+  end
+end
+local all = rille.tensor({{2, 0}, {3, 5}}, {dtype = "f64", requires_grad = true})
+local slope = rille.grad((rille.grad(all:prod(), {all}) * rille.tensor({{1, 10}, {100, 1000}}, {dtype = "f64"})):sum(), {all})
+tap.is(table.concat(slope:reshape{4}:totable(), " "), "150.0 7015.0 100.0 60.0", "over both axes")
+
 tap.done()

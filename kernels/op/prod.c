@@ -5,20 +5,17 @@
 
 enum { AXIS, KEEPDIM };
 
-/* dx = dy times the product of the others. Where one factor is 0 only it has a gradient, where two are none has. */
+/* dx = dy times the product of the others (prod_others.c). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     if (!b_wants(n, 0)) return;
-    struct val *x = n->in[0], *none = b_number(b, 0), *zero = b_call2(b, &op_eq, x, none);
-    struct val *safe = b_where(b, zero, b_number(b, 1), x);
+    struct val *x = n->in[0], *zero = b_call2(b, &op_eq, x, b_number(b, 0));
     const struct attr *axis = &n->attr[AXIS];
-    struct val *nzero = b_sum(b, zero, axis->list, axis->n, true);
+    struct val *safe = b_where(b, zero, b_number(b, 1), x);
     struct val *rest = b_reduce(b, &op_prod, safe, axis->list, axis->n, true);
-    struct val *only = b_call2(b, &op_logical_and, zero, b_call2(b, &op_eq, nzero, b_integer(b, 1)));
-    struct val *none_zero = b_call2(b, &op_eq, nzero, b_integer(b, 0));
-    struct val *others = b_where(b, none_zero, b_div(b, rest, safe), b_where(b, only, rest, none));
-    din[0] = b_mul(b, b_unreduce(b, n, dout[0]), others);
+    struct val *count = b_sum(b, zero, axis->list, axis->n, true);
+    din[0] = b_mul(b, b_unreduce(b, n, dout[0]), b_call3(b, &op_prod_others, x, rest, count));
 }
 
 static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};

@@ -1,0 +1,60 @@
+/* prod_others.c - the product of all others of a line, from that of those that are not 0 and the number of those that
+ * are: the gradient of prod. Where one factor is 0 only it has others that are not, where two are none has.
+ *
+ * The others of a factor are a product in which zeros stand as well. Where one zero is among them its derivative is the
+ * product of the rest, so that the gradient of a gradient is right too; of two and more it is 0. The product and the
+ * count are those of x: what a zero changes of others is the gradient of x alone. */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/op/eltwise.h"
+
+#include "runtime/simd.h"
+
+enum { X, REST, COUNT };
+
+REALS({
+    real zeros = x[0] == 0;
+    return x[2] == zeros ? x[1] / (x[0] == 0 ? 1 : x[0]) : 0;
+});
+
+VECTOR static void
+block(const struct call *c, int64_t n, const float *const *x, float *y)
+{
+    UNUSED(c);
+    const float *u = x[X], *rest = x[REST], *count = x[COUNT];
+    for (int64_t i = 0; i < n; i++) {
+        float zeros = u[i] == 0 ? 1 : 0, q = rest[i] / (u[i] == 0 ? 1 : u[i]);
+        y[i] = count[i] == zeros ? q : 0;
+    }
+}
+
+/* dx at a zero: the sum of dy times the rest over all that have no other zero; elsewhere y / x less. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    struct val *x = n->in[X], *rest = n->in[REST], *none = b_number(b, 0), *zero = b_call2(b, &op_eq, x, none);
+    struct val *safe = b_where(b, zero, b_number(b, 1), x), *others = b_sub(b, n->in[COUNT], zero);
+    struct val *by_rest = b_div(b, dout[0], safe);
+    if (b_wants(n, X)) {
+        struct val *one = b_call2(b, &op_eq, others, b_integer(b, 1));
+        struct val *share = b_where(b, one, b_mul(b, by_rest, rest), none);
+        struct val *at_zero = b_sub(b, b_sum_to(b, share, &rest->type), share);
+        din[X] = b_where(b, zero, at_zero, b_neg(b, b_mul(b, by_rest, n->out[0])));
+    }
+    if (b_wants(n, REST)) {
+        struct val *whole = b_call2(b, &op_eq, others, b_integer(b, 0));
+        din[REST] = b_sum_to(b, b_where(b, whole, by_rest, none), &rest->type);
+    }
+}
+
+const struct op op_prod_others = {
+    .name = "prod_others",
+    .doc = "y = rest / x, where x is 0 rest, where other zeros are 0",
+    .in = {{"x", IN_FLOAT}, {"rest", IN_FLOAT}, {"count"}},
+    .make_rule = rule_broadcast,
+    .linear = "1",
+    .grad = grad,
+    .saves = "012a",
+    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = block},
+    .flags = OP_ELTWISE | OP_HIDDEN,
+    .sample = {"f32{4,6}>0.5 f32{4,1}>0.5 i64{4,1}<1", "f32{3,5}>0.5 f32{1,5}>0.5 i64{1,5}<3"},
+};
