@@ -297,6 +297,15 @@ choose_beside(struct local *l, const uint8_t *some)
 }
 
 void
+choose_possible(struct local *l)
+{
+    enum { TURNS = 4 };
+    for (int turn = 0; turn < TURNS && net_cost(l->net, l->choice) >= NET_NEVER; turn++)
+        for (int32_t v = 0; v < l->net->nnode; v++)
+            if (local_cost(l, v, l->choice[v]) >= NET_NEVER) choose_one(l, v);
+}
+
+void
 choose_around(struct local *l, int32_t node)
 {
     enum { MOST = 32 };

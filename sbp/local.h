@@ -25,7 +25,9 @@ void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE
 void choose_by_levels(struct local *l, const int32_t *start); /* SOLVE_RECURSIVE */
 /* Of a choice that is possible: nodes, of `some` (NULL: all), take what is best beside the others. */
 void choose_beside(struct local *l, const uint8_t *some);
-/* The same around a node that stays: neighbours of it, and of some of those that changed. */
+/* Of one that may not be: where a node and the others make it impossible it takes what is best beside them. */
+void choose_possible(struct local *l);
+/* As choose_beside, around a node that stays: neighbours of it, and of some of those that changed. */
 void choose_around(struct local *l, int32_t node);
 
 #endif

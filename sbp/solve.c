@@ -88,6 +88,7 @@ by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, 
     struct local l;
     const struct net *plain = copies ? copies->net : n;
     local_begin(&l, plain, mode == SOLVE_GREEDY ? start : NULL);
+    if (mode == SOLVE_GREEDY) choose_possible(&l);
     if (mode == SOLVE_PROPAGATE) choose_outward(&l, start);
     if (mode == SOLVE_RECURSIVE) choose_by_levels(&l, start);
     int64_t cost = net_cost(plain, l.choice);
@@ -97,6 +98,16 @@ by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, 
         settle(copies, r);
     }
     local_end(&l);
+}
+
+/* "optimal" begins with the best of all rules; the others take their own, or the first of all that finds a choice. */
+static void
+by_rules(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
+{
+    bool optimal = o->mode == SOLVE_OPTIMAL;
+    if (!optimal && (o->mode != SOLVE_GREEDY || o->start)) by_rule(n, copies, o->mode, o->start, r);
+    for (int mode = 0; mode < SOLVE_OPTIMAL && o->start; mode++)
+        if (optimal || r->cost >= NET_NEVER) by_rule(n, copies, (enum solve_mode)mode, o->start, r);
 }
 
 /* Where the least peak is proved to be that, it is said so. */
@@ -180,22 +191,21 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     struct best r = {.cost = NET_NEVER};
     r.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     bool optimal = o->mode == SOLVE_OPTIMAL, over = false;
-    for (int mode = 0; mode < SOLVE_OPTIMAL; mode++)
-        if (optimal ? o->start != NULL : mode == (int)o->mode) by_rule(n, copies, (enum solve_mode)mode, o->start, &r);
-    if (r.cost >= NET_NEVER && !optimal && o->start) by_rule(n, copies, SOLVE_GREEDY, o->start, &r);
+    by_rules(n, copies, o, &r);
+    bool root = !optimal && r.cost < NET_NEVER; /* a choice is there, and its bound all that is asked */
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
     if (n->memory_limit && optimal) over = is_over(n, copies, o, &all);
     bool closed = n->memory_limit && optimal && all.cost == all.bound && !o->proof;
     bool enough = o->quick && n->memory_limit && all.cost < NET_NEVER;
-    if (!over && !closed && !enough) solve_free(n, o, !optimal, 0, o->proof ? &out->proof : NULL, &all);
+    if (!over && !closed && !enough) solve_free(n, o, root, 0, o->proof ? &out->proof : NULL, &all);
     settle(copies, &all);
     int64_t least_peak = all.cost < NET_NEVER ? net_peak(n, all.choice) : INT64_MAX;
     out->certified = all.bound;
-    if (n->memory_limit && all.cost < NET_NEVER && (optimal ? least_peak : net_peak(n, r.choice)) > n->memory_limit)
+    if (n->memory_limit && all.cost < NET_NEVER && (root ? net_peak(n, r.choice) : least_peak) > n->memory_limit)
         solve_limited(a, n, copies, o, &all, &least_peak, out);
-    if (optimal || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
+    if (!root || (n->memory_limit && net_peak(n, r.choice) > n->memory_limit)) r = all;
     r.bound = MIN(all.bound, r.cost);
     if (r.cost >= NET_NEVER && o->quick && least_peak < INT64_MAX)
         take_lowest(a, n, copies, o, &r, &least_peak, &out->floor);
@@ -204,7 +214,9 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
         out->peak = least_peak;
         return nothing_meets(n, least_peak, out->floor);
     }
-    if (r.cost >= NET_NEVER) return fail(E_PLAN, "cost network: no choice is possible");
+    if (r.cost >= NET_NEVER)
+        return fail(E_PLAN, "cost network: no choice %s",
+                    r.bound >= NET_NEVER ? "is possible" : "was found before the time limit");
     out->choice = r.choice;
     out->net = n;
     out->cost = r.cost;

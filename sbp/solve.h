@@ -4,7 +4,8 @@
  * branching on what is left (reduce.h, dual.h). It always returns a choice and a bound; where nothing stopped it they
  * are equal. "propagate" goes outward from what it has decided, each node by the least conversion to decided
  * neighbours; "recursive" decides one mesh axis after the other, heavy nodes first (MindSpore's double recursion: Cai
- * et al. 2021); "greedy" keeps the choice that it starts from, and so do those two where they end with none. A memory
+ * et al. 2021); "greedy" keeps the choice that it starts from, but for nodes that make it impossible, and so do those
+ * two where they end with none; where it has none either the other rules are asked, and the exact search last. A memory
  * limit has prices: each time's bytes cost what a Lagrangian says, so the bound holds under the limit. There converted
  * copies are nodes of their own, so that bytes that depend on several choices have their price too.
  *
@@ -46,8 +47,9 @@ struct solved {
     int32_t ntime;     /* times at which it counts bytes */
     int64_t *price;    /* by time: of a byte (limit.h); NULL without a limit that matters */
 };
-/* E_PLAN: the net is none, no choice is possible, or the search found none that meets the memory limit - the text ends
- * with the least peak that it found, and says whether no lower one is possible, or what is proved of it. */
+/* E_PLAN: the net is none, no choice is possible, stop() came before one was found, or the search found none that meets
+ * the memory limit - the text ends with the least peak that it found, and says whether no lower one is possible, or
+ * what is proved of it. */
 int net_solve(struct arena *a, const struct net *n, const struct solve_options *o, struct solved *out);
 
 /* Makes the proof that a certificate needs, if it is owed: seconds for a large net. */

@@ -1,5 +1,5 @@
--- planner-moves.lua - moves that the user wrote, of one value and of what they give: what explain() says is moved is what
--- actors count, with a planner and without, in pieces and whole.
+-- planner-moves.lua - moves that the user wrote, of one value and of what they give, and moves home between updates: what
+-- explain() says is moved is what actors count, with a planner and without, in pieces and whole.
 
 local rille = require "rille"
 local tap = dofile("t/tap.lua")
@@ -110,6 +110,48 @@ tap.group("moves between all layouts", function()
   end
   tap.ok(not wrong, tried .. " plans: values, gradients, bytes, and the optimum is the least", wrong)
   tap.ok(refused > 0 and refused < tried // 4, "moves that are none are refused, by the call", refused)
+end)
+
+-- Of two updates of one variable the second may want a sum that the first, with no move home between, would not give: each mode
+-- has a plan even so.
+tap.group("updates that follow each other", function()
+  local updates = {
+    relu = function(v, x) v:add_(x:relu()) end, add = function(v, x) v:add_(x) end,
+    copy = function(v, x) v:copy_(x:relu()) end, mul = function(v, x) v:mul_(x:relu()) end,
+  }
+  local all = {[P] = {"S(1)", "P"}, [rille.placement("cpu", {{0, 1}, {2, 3}})] = {{"P", "B"}, {"S(0)", "P"}}}
+  local tried, wrong = 0, nil
+  for place, sbps in pairs(all) do
+    updates.cut = function(v, x) v:add_(x:to_global{sbp = sbps == all[P] and "S(0)" or {"S(0)", "S(1)"}}) end
+    for _, sbp in ipairs(sbps) do
+      for first, f in pairs(updates) do
+        for second, g in pairs(updates) do
+          local costs, want = {}, nil
+          for _, mode in ipairs{false, "optimal", "propagate", "recursive", "greedy"} do
+            local x = rille.ones({8, 12}, {placement = place, sbp = sbp})
+            local v = rille.full({8, 12}, 2, {placement = place, sbp = place == P and "B" or {"B", "B"}})
+            local step = rille.graph(function(x)
+              f(v, x); g(v, x)
+              return v:sum()
+            end, {auto_parallel = mode})
+            local good, y = pcall(step, x)
+            want = want or y:item()
+            local what = ("%s, then %s, of %s on %s, %s: "):format(first, second, tostring(sbp), place, mode)
+            tried = tried + 1
+            if not good or y:item() ~= want then
+              wrong = wrong or what .. tostring(y)
+            elseif mode then
+              local e = step:explain()
+              costs[mode] = e.cost
+              if e.bytes ~= tap.received(step) then wrong = wrong or what .. "the bytes that actors count" end
+              if e.bound > e.cost or e.cost < costs.optimal then wrong = wrong or what .. "the optimum is the least" end
+            end
+          end
+        end
+      end
+    end
+  end
+  tap.ok(not wrong, tried .. " steps: values, bytes, bounds", wrong)
 end)
 
 tap.done()

@@ -124,6 +124,25 @@ modes_are_bounded(struct arena *a, const struct net *n)
     return true;
 }
 
+/* From a start that may be impossible, every mode has a choice if there is one, and the optimum is no dearer. */
+static bool
+any_start_will_do(struct arena *a, const struct net *n)
+{
+    int64_t peak, want = exhaustive(n, -1, 0, &peak);
+    int32_t start[NODES];
+    for (int32_t i = 0; i < n->nnode; i++) start[i] = (int32_t)draw(n->node[i].ncand);
+    for (int mode = 0; mode < NSOLVE; mode++) {
+        struct solved s;
+        int status = net_solve(a, n, &(struct solve_options){.mode = (enum solve_mode)mode, .start = start}, &s);
+        bool fine = want >= NET_NEVER ? status == E_PLAN : !status && s.bound <= want && s.cost >= want;
+        if (fine && !status) fine = s.bound <= s.cost && net_cost(n, s.choice) == s.cost;
+        if (!fine) diag("mode %d, want %lld: %s", mode, (long long)want, status ? err_text() : "another cost");
+        if (status) err_clear();
+        if (!fine) return false;
+    }
+    return true;
+}
+
 static bool
 regrets_are_exact(struct arena *a, const struct net *n)
 {
@@ -180,6 +199,7 @@ main(void)
     all("so it is, as the limit allows, within one", n / 3, seed + 600000, true, ties_go_to_fewer_bytes);
     all("every mode has a choice, a bound below the optimum and a cost that is not", n / 3, seed + 200000, false,
         modes_are_bounded);
+    all("every mode finds a choice from any start", n / 3, seed + 700000, false, any_start_will_do);
     all("regrets are those of forced solutions", n / 5, seed + 300000, false, regrets_are_exact);
     return done();
 }
