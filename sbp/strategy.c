@@ -35,6 +35,17 @@ refuse(const struct strategy *s, const struct call *c, const char *why, const st
     return status;
 }
 
+bool
+strategy_same(const struct strategy *x, const struct strategy *y)
+{
+    if (!x || !y) return x == y;
+    bool same = x->noperand == y->noperand;
+    for (int32_t i = 0; i < x->noperand && same; i++)
+        same = x->naxis[i] == y->naxis[i] &&
+               !memcmp(x->pieces[i], y->pieces[i], sizeof x->pieces[i][0] * (size_t)x->naxis[i]);
+    return same;
+}
+
 int
 strategy_check(const struct strategy *s, const struct call *c)
 {

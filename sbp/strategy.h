@@ -15,6 +15,8 @@ struct strategy {
     int32_t pieces[STRATEGY_OPERAND][MAX_DIM];
 };
 
+/* Do both ask for the same pieces? NULL asks for none. */
+bool strategy_same(const struct strategy *x, const struct strategy *y);
 /* E_SBP: not one list for each tensor, or not one number for each of its axes. */
 int strategy_check(const struct strategy *s, const struct call *c);
 /* Do operands that lie so (NULL: numbers, absent) have this many pieces? */

@@ -7,8 +7,8 @@ local tap = dofile("t/tap.lua")
 
 local P <const> = rille.placement("cpu", {0, 1, 2, 3})
 
-local function whole(shape, sbp)
-  return rille.randint(-2, 3, shape, {placement = P, sbp = sbp}):to("f32"):detach()
+local function whole(shape, sbp, place)
+  return rille.randint(-2, 3, shape, {placement = place or P, sbp = sbp}):to("f32"):detach()
 end
 
 rille.manual_seed(5)
@@ -279,6 +279,99 @@ do
     tap.fails(function() return call{{3, 1}} end, "slice: strategy {{3, 1}} fits no layouts", name .. ": nobody cuts in three")
     tap.fails(function() return call(3) end, {name:match("%a+") .. ": strategy is a list with one list of numbers for each operand", "f32{8, 16}"},
       name .. ": a strategy is a list")
+  end
+end
+
+-- A call that does nothing to its operand, or undoes what was done, is a call nevertheless: its operand lies so.
+do
+  local calls = {
+    permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,
+    reshape = function(x, s) return x:reshape({8, 8}, {strategy = s}) end,
+    transpose = function(x, s) return x:transpose(0, 1):transpose(0, 1, {strategy = s}) end,
+    dropout = function(x, s) return x:dropout(0.5, false, {strategy = s}) end,
+    expand = function(x, s) return x:expand({8, 8}, {strategy = s}) end,
+    squeeze = function(x, s) return x:squeeze{strategy = s} end,
+  }
+  for _, dtype in ipairs{"f32", "bf16", "i64", "bool"} do
+    calls["cast " .. dtype] = function(x, s) return x:to(dtype):cast(dtype, {strategy = s}) end
+  end
+  local asked = {{{4, 1}, "S(0)", "S(1)"}, {{1, 4}, "S(1)", "S(0)"}, {{1, 1}, "B", "B"}}
+  for name, f in pairs(calls) do
+    local word = name:match("^%a+")
+    for _, sbp in ipairs{"B", "S(0)", "P"} do
+      local x = whole({8, 8}, sbp)
+      local want = f(x):totable()
+      for _, s in ipairs(asked) do
+        for m = 0, #modes do
+          local what = ("%s of %s, %s, {%d, %d}: "):format(name, sbp, m == 0 and "eager" or modes[m][1], s[1][1], s[1][2])
+          local function run() return f(x + 0, {s[1]}) end
+          local step = m > 0 and rille.graph(run, modes[m][2])
+          local good, y = pcall(step or run)
+          tap.is(good and y:totable() or y, want, what .. "its numbers")
+          if step then
+            local ops = good and step:explain().ops or {}
+            local op = ops[#ops]
+            local is = name == "dropout" and "reshape" or word
+            tap.ok(op and op.name == is and op.inputs[1] == s[2], what .. "it lies so", op and op.inputs[1])
+          elseif good then
+            tap.is(y.sbp, s[name == "transpose" and 3 or 2], what .. "it lies so")
+          end
+        end
+      end
+      tap.fails(function() return f(x, {{3, 1}}) end, {word, "strategy {{3, 1}} fits no layouts"}, name .. ": nobody cuts in three")
+      tap.fails(function() return f(x, {{4}}) end, {word, "one number for each axis"}, name .. ": a number for each axis")
+    end
+  end
+  local x = whole({8, 8}, "B")
+  for m = 1, #modes do
+    local step = rille.graph(function() return (x + 0):transpose(0, 1, {strategy = {{4, 1}}}):transpose(0, 1) end, modes[m][2])
+    local y = step()
+    local op = step:explain().ops[2]
+    tap.ok(op.name == "transpose" and op.inputs[1] == "S(0)", modes[m][1] .. ": what is undone lay so")
+    tap.is(y:totable(), x:totable(), modes[m][1] .. ": it is what it was")
+  end
+end
+
+-- A view lies so whoever reads it, where; and of equal calls those alone are one that are to be cut alike.
+do
+  local x = whole({8, 12}, {"S(1)", "S(0)"}, GRID)
+  local z = whole({12, 8}, {"S(0)", "S(1)"}, GRID)
+  local readers = {
+    move = function(t) return t:to_global{sbp = {"S(0)", "S(1)"}}:exp() end, sum = function(t) return t + z end,
+    gradient = function(t) return (t * z):square():sum() end,
+  }
+  for name, reader in pairs(readers) do
+    for _, s in ipairs{{{1, 1}, "(B, B)"}, {{1, 2}, "(B, S(1))", "(S(1), B)"}, {{4, 1}, "(S(0), S(0))"}} do
+      for _, mode in ipairs(modes) do
+        local step = rille.graph(function() return reader(x:tanh():transpose(0, 1, {strategy = {s[1]}})) end, mode[2])
+        step()
+        local found
+        for _, op in ipairs(step:explain().ops) do found = op.name == "transpose" and op.inputs[1] or found end
+        local what = ("a view read by a %s, %s, {%d, %d}: it lies so"):format(name, mode[1], s[1][1], s[1][2])
+        tap.ok(found == s[2] or found == s[3], what, found)
+      end
+    end
+  end
+  local a, w = whole({64, 64}, "B"), whole({64, 64}, "B")
+  local alone, cut, same = {nil, {{1, 1}, {1, 1}}}, {{{4, 1}, {1, 1}}, {{1, 1}, {1, 1}}}, {{{1, 1}, {1, 1}}, {{1, 1}, {1, 1}}}
+  for _, mode in ipairs(modes) do
+    for _, pair in ipairs{{alone[2]}, {nil, alone[2]}, cut, same} do
+      local step = rille.graph(function()
+        local x = a:matmul(w, {strategy = pair[1]})
+        return x:exp():sum{axis = 0} + a:matmul(w, {strategy = pair[2]}):tanh():sum{axis = 0}
+      end, mode[2])
+      step()
+      local lies, products = {}, 0
+      for _, op in ipairs(step:explain().ops) do
+        if op.name == "matmul" then
+          products = products + 1
+          lies[table.concat(op.inputs, " ")] = true
+        end
+      end
+      local what = ("two equal calls, %s: "):format(mode[1])
+      tap.ok(lies["B B"] and (pair ~= cut or lies["S(0) B"]), what .. "each lies as it is asked to")
+      tap.ok(products <= (pair == same and 1 or 2), what .. "what is cut alike is one", products)
+    end
   end
 end
 tap.done()

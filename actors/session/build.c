@@ -437,6 +437,28 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
     return 0;
 }
 
+static int add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
+                         const struct attr *attr, struct val **out);
+
+/* What gives an operand as it is looks at it, cut as that is asked to be. */
+static int
+look_as_asked(struct rille_session *s, const struct op *op, struct val **out)
+{
+    const struct op *reshape = op_find("reshape");
+    const char *outer = s->composite;
+    struct val *x = out[0];
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(reshape, attr);
+    struct attr *shape = &attr[op_attr_find(reshape, "shape")];
+    shape->set = true;
+    shape->n = x->type.ndim;
+    memcpy(shape->list, x->type.dim, sizeof x->type.dim[0] * x->type.ndim);
+    if (!outer) s->composite = op->name;
+    int status = add_primitive(s, reshape, 1, &x, attr, out);
+    s->composite = outer;
+    return status;
+}
+
 /* So where the call has a strategy: it is written as if its operands lay so, and what it is made of is cut alike. */
 static int
 compose_as_asked(struct rille_session *s,
@@ -450,6 +472,8 @@ compose_as_asked(struct rille_session *s,
     inside_begin(&inside, &s->scratch, strategy, c->call.nin, in);
     s->inside = &inside;
     int status = compose(s, write, &c->call, in, out);
+    for (int i = 0; i < c->call.nin && !status; i++)
+        if (out[0] && out[0] == in[i]) status = look_as_asked(s, c->call.op, out);
     s->inside = outer;
     free(s->strategy); /* of an operator that failed */
     s->strategy = strategy;
@@ -535,15 +559,17 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     return (inside ? add_inside : add_one)(s, op, nin, in, attr, out);
 }
 
-/* What the call gives, when that is there already. Outside of a trace only x itself: what came before may be let go.
- * Where x was moved to be looked at, the way back is another look at what was moved. A value through which a gradient
- * may be asked does not stand for one through which none is, nor for another of which it may be asked. */
+/* What the call gives, when that is there already and no strategy asks for a call of its own. Outside of a trace only x
+ * itself: what came before may be let go. Where x was moved to be looked at, the way back is another look at what was
+ * moved. A value through which a gradient may be asked does not stand for one through which none is, nor for another of
+ * which it may be asked. */
 static struct val *
 folded(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
     struct called c;
-    if (!op->fold || !in[0] || in[0]->is_number) return NULL;
+    if (!op->fold || s->strategy || !in[0] || in[0]->is_number) return NULL;
     const struct node *n = tracing(s) && in[0]->node && in[0]->node->traced ? in[0]->node : NULL;
+    if (n && n->strategy) n = NULL;
     call_of(op, nin, in, attr, &c);
     struct val *v = op->fold(&c.call, in[0], n);
     if (!v) return NULL;

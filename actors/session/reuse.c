@@ -4,14 +4,17 @@
  * casts or transposes one weight three times, or whose gradient computes again
  * what the forward pass has, does it once. This comes after all is derived and
  * differentiated, so that no value changes by a bit. Random calls, updates and
- * sources are never equal, and what outlives the run is made for itself.
+ * sources are never equal, nor are calls that are to be cut otherwise, and what
+ * outlives the run is made for itself.
  *
  * And a move goes below a view when it costs no more there: who wants the
  * transpose of a split weight whole gathers the weight and looks at that, so that
- * all who look at it, the gradient too, share what was gathered. */
+ * all who look at it, the gradient too, share what was gathered. A view with a
+ * strategy stays as that cuts it. */
 #include "actors/session/session.h"
 
 #include "sbp/sig.h"
+#include "sbp/strategy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +86,7 @@ same_node(const struct merge *m, const struct prog_node *a, const struct prog_no
     }
     for (int k = 0; k < a->nout; k++)
         if (a->layout[k] != b->layout[k] || !type_equal(&a->type[k], &b->type[k])) return false;
-    return op_attr_same(a->op, a->attr, b->attr);
+    return strategy_same(a->strategy, b->strategy) && op_attr_same(a->op, a->attr, b->attr);
 }
 
 static bool
@@ -183,7 +186,7 @@ int
 reuse_below(struct rille_session *s, const struct layout *want, struct val **v)
 {
     const struct node *n = (*v)->node;
-    bool view = n && n->traced && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1;
+    bool view = n && n->traced && n->op->flags & OP_VIEW && n->nin == 1 && n->nout == 1 && !n->strategy;
     if (!view || (*v)->layout == want || (*v)->owner || want->place != (*v)->layout->place) return 0;
     const struct layout *below = layout_below(s, n, want);
     if (!below) return 0;
