@@ -130,7 +130,8 @@ do
     if options.micro_batches then tap.is({traces, ways}, {3, {{"softmax", false}, {"rms_norm", true}}}, name .. ": each call has its own way") end
   end
 end
--- Chains of calls that each mode writes in its own way: with time enough no mode comes to less than the search for the best.
+-- Chains of calls that each mode writes in its own way: no mode comes to less than the search for the best, with time enough
+-- or, where steps are small, with little.
 tap.group("no mode costs less than the best", function()
   local LINE <const>, GRID <const> = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
   local function learned(f)
@@ -144,6 +145,12 @@ tap.group("no mode costs less than the best", function()
     return x
   end
   local function scaled(x) return x * x:logsumexp(1, {keepdim = true}) end
+  local CUBE <const> = rille.placement("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
+  local function first(x) return x:add(x:argmax{axis = 1, keepdim = true}):clamp(-1000, 1000) end
+  local function firsts(x)
+    local y = x:sum{axis = 0, keepdim = true}:add(x):clamp(-1000, 1000)
+    return first(y), first(x:add(x):clamp(-1000, 1000)):sum(), y:clamp(-20, 20)
+  end
   local function chain(x) return x:softmax(0):gelu():softmax(1):log_softmax(1) end
   local programs = {
     {"norms and softmaxes, learned", learned(norms), LINE, "S(1)", {256, 16}},
@@ -152,14 +159,17 @@ tap.group("no mode costs less than the best", function()
     {"logsumexp of long rows", learned(scaled), LINE, "S(1)", {512, 64}},
     {"softmaxes both ways", chain, GRID, {"S(0)", "S(1)"}, {64, 256}},
     {"and the other way round", chain, GRID, {"S(1)", "S(0)"}, {64, 256}},
+    {"firsts of rows, in a moment", firsts, CUBE, {"S(0)", "S(0)", "B"}, {5, 6}, 0.3},
+    {"firsts twice, in a moment", function(x) return first(first(x)) end, CUBE, {"S(0)", "S(1)", "B"}, {5, 6}, 0.3},
+    {"softmaxes, in a moment", chain, CUBE, {"S(0)", "S(1)", "B"}, {16, 64}, 0.3},
   }
   for _, program in ipairs(programs) do
-    local name, f, place, sbp, shape = table.unpack(program)
+    local name, f, place, sbp, shape, limit = table.unpack(program)
     local cost = {}
     for _, mode in ipairs{true, "propagate", "recursive", "greedy"} do
       rille.manual_seed(1)
       local x = rille.randn(shape, {placement = place, sbp = sbp}):requires_grad_()
-      local step = rille.graph(function() return f(x) end, {auto_parallel = mode, time_limit = 30})
+      local step = rille.graph(function() return f(x) end, {auto_parallel = mode, time_limit = limit or 30})
       step()
       cost[#cost + 1] = step:explain().cost
     end

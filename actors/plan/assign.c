@@ -694,6 +694,43 @@ begin(struct program *p, struct atlas *at, const struct assign_options *o, struc
     return status;
 }
 
+static bool
+at_once(void *arg)
+{
+    UNUSED(arg);
+    return true;
+}
+
+/* What a rule chooses, as a program; w's stays as it is. True: that is wanted. */
+static bool
+is_wanted(struct planner *w, enum solve_mode mode)
+{
+    struct program *p = w->p, *q = program_copy(p);
+    struct solve_options s = {.mode = mode, .start = w->start, .stop = at_once};
+    bool wanted = false;
+    if (net_solve(&w->a->arena, &w->a->net, &s, &w->a->solved)) {
+        err_clear();
+    } else {
+        w->p = q;
+        rewrite(w);
+        wanted = w->o->glance(w->o->of, mode, q);
+        w->p = p;
+    }
+    program_free(&q);
+    return wanted;
+}
+
+/* All rules are shown; the mode becomes the first that is wanted. */
+static void
+glance(struct planner *w, struct solve_options *s)
+{
+    for (int mode = SOLVE_PROPAGATE; w->o->glance && mode < SOLVE_OPTIMAL; mode++) {
+        if (!is_wanted(w, (enum solve_mode)mode) || s->mode != SOLVE_OPTIMAL) continue;
+        s->mode = w->a->mode = (enum solve_mode)mode;
+        s->stop = at_once;
+    }
+}
+
 int
 assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out)
 {
@@ -710,6 +747,7 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
         if (known && a->mode == SOLVE_GREEDY) s.start = known;
     }
     int64_t start = computed_ns();
+    if (!status) glance(w, &s);
     if (!status) status = net_solve(&a->arena, &a->net, &s, &a->solved);
     a->search_ns = computed_ns() - start;
     if (!status) {

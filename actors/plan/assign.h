@@ -55,6 +55,10 @@ struct assign_options {
     bool proof;    /* somebody may want a certificate */
     bool (*stop)(void *arg);
     void *arg;
+    /* Asked before "optimal" searches, of what "propagate" and "recursive" choose, as a program that lies so: true:
+     * the first such choice is all that is wanted now, and its mode the plan's. NULL: nobody asks. */
+    bool (*glance)(void *of, enum solve_mode mode, const struct program *p);
+    void *of;
 };
 
 /* What one node of the program could have been: layouts of operands (NULL: numbers, absent) and results. */

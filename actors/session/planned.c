@@ -182,6 +182,11 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     if (!quick) remember(g, &a);
     assigned_free(&g->assigned);
     TRY(planned_mode(o->auto_parallel, &a.mode));
+    if (a.mode == SOLVE_OPTIMAL && rounds_look(s, o)) a.glance = rounds_glance;
+    a.of = s;
+    bool rule;
+    a.mode = rounds_mode(s, a.mode, &rule);
+    if (rule) clock.until = work_done();
     if (quick) a.mode = SOLVE_OPTIMAL; /* the least is a step's, whatever its mode */
     a.rates = s->rates;
     planned_keep(g, p);

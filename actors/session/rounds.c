@@ -42,12 +42,19 @@ struct rounds {
     struct written *written; /* of this round's trace */
     struct way *way, other;  /* of its calls, nway; of those after them */
     int32_t nway;
-    bool trying, whole_was; /* a round made calls in one piece, or they were so */
-    bool mixed;             /* this round makes each call as the round did where it cost least */
-    bool held;              /* it has a plan that holds too much, which is past[npast] */
+    bool trying, whole_was;  /* a round made calls in one piece, or they were so */
+    bool mixed;              /* this round makes each call as the round did where it cost least */
+    bool held;               /* it has a plan that holds too much, which is past[npast] */
+    bool looked;             /* at what rules would choose */
+    enum solve_mode rule[2]; /* rounds of these come first, nrule; of this one now, if at < nrule */
+    int32_t nrule, at;
+    int64_t ruled; /* work_done when no more of them begin */
     struct past past[MOST_ROUNDS];
     struct rille_graph *best;
-    int32_t best_past;         /* which round that is; -1: one without such calls */
+    int32_t best_past;    /* which round that is; -1: one without such calls, or of another mode */
+    struct way *best_way; /* how it made its calls, nbest */
+    int32_t nbest;
+    bool best_ruled;           /* by a rule, with no search */
     struct rounds_least least; /* INT64_MAX: no round held too much */
     struct arena arena;        /* ways, wishes and what is past */
 };
@@ -75,6 +82,20 @@ rounds_begin(struct rille_session *s, const struct rille_graph_options *o)
         s->rounds->least = (struct rounds_least){INT64_MAX, {INT64_MAX, INT64_MAX}};
     }
     s->rounds->begun = work_done();
+}
+
+static bool
+is_ruled(const struct rounds *r)
+{
+    return r->at < r->nrule;
+}
+
+enum solve_mode
+rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule)
+{
+    const struct rounds *r = s->rounds;
+    *rule = r && is_ruled(r);
+    return *rule ? r->rule[r->at] : mode;
 }
 
 const struct planned_clock *
@@ -135,6 +156,7 @@ rounds_best(struct rille_session *s)
     struct rille_graph *best = s->rounds ? s->rounds->best : NULL;
     if (!best) return NULL;
     tell_calls(s->rounds, best->assigned);
+    if (s->rounds->best_ruled) best->assigned->mode = SOLVE_OPTIMAL; /* no time was left for another */
     s->rounds->best = NULL;
     return best;
 }
@@ -240,9 +262,10 @@ planned_layout(const struct rille_session *s, const struct program *p, const int
 
 /* By call: a wish. */
 static struct way *
-wish_for(struct rille_session *s, const struct program *p, const int32_t *became)
+wish_for(struct rille_session *s, const struct program *p)
 {
     struct rounds *r = s->rounds;
+    const int32_t *became = trace_became(s);
     struct way *way = ARENA_ARRAY(&r->arena, struct way, r->nwritten + 1);
     for (int32_t k = 0; k < r->nwritten; k++) {
         const struct written *w = &r->written[k];
@@ -281,12 +304,33 @@ any_otherwise(struct rille_session *s, const struct way *way)
     return any;
 }
 
+bool
+rounds_look(struct rille_session *s, const struct rille_graph_options *o)
+{
+    enum { SHARE = 4, ROUNDS = 2 * MOST_ROUNDS }; /* what part of the time rules may take; their rounds at most */
+    struct rounds *r = s->rounds;
+    if (!r || r->looked || !r->nwritten || o->memory_limit) return false;
+    int64_t now = work_done();
+    r->looked = true;
+    r->ruled = now + (r->clock.until - now) / SHARE;
+    return (now - r->begun) * ROUNDS <= r->ruled - now;
+}
+
+bool
+rounds_glance(void *session, enum solve_mode mode, const struct program *p)
+{
+    struct rille_session *s = session;
+    struct rounds *r = s->rounds;
+    if (any_otherwise(s, wish_for(s, p))) r->rule[r->nrule++] = mode;
+    return r->nrule > 0;
+}
+
 /* Another round, with operands where the plan has them, if some call would be made of other operators. */
 static bool
-try_there(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
+try_there(struct rille_session *s, const struct rille_graph *g)
 {
     struct rounds *r = s->rounds;
-    struct way *way = wish_for(s, g->runner->plan->program, became);
+    struct way *way = wish_for(s, g->runner->plan->program);
     if (!any_otherwise(s, way)) return false;
     r->way = way;
     r->nway = r->nwritten;
@@ -296,13 +340,19 @@ try_there(struct rille_session *s, const struct rille_graph *g, const int32_t *b
 static void
 keep_best(struct rounds *r, struct rille_graph **g)
 {
-    if (r->best && r->best->assigned->solved.cost <= (*g)->assigned->solved.cost) {
+    int64_t cost = (*g)->assigned->solved.cost;
+    bool searched = r->best_ruled && !is_ruled(r); /* and so has a better bound */
+    if (r->best && r->best->assigned->solved.cost <= cost - searched) {
         rille_graph_free(g);
         return;
     }
     if (r->best) rille_graph_free(&r->best);
     r->best = *g;
     r->best_past = r->npast - 1;
+    r->best_ruled = is_ruled(r);
+    r->nbest = r->best_ruled ? r->past[r->best_past].n : 0; /* there are calls where a rule comes first */
+    r->best_way = ARENA_ARRAY(&r->arena, struct way, r->nbest + 1);
+    for (int32_t k = 0; k < r->nbest; k++) r->best_way[k] = r->past[r->best_past].call[k].way;
     *g = NULL;
 }
 
@@ -404,25 +454,40 @@ try_mixed(struct rounds *r)
 }
 
 /* Is there no time for another round? What nothing ends of it - trace, net, plan - is an eighth of the last one, or
- * more. */
+ * more; all of it where a rule chooses. */
 static bool
 is_late(struct rounds *r)
 {
-    enum { PART = 8 };
-    int64_t now = work_done();
-    return planned_is_late(&r->clock) || r->clock.until - now < (now - r->begun) / PART;
+    int64_t now = work_done(), last = now - r->begun;
+    if (is_ruled(r) && r->ruled - now < last) return true;
+    return planned_is_late(&r->clock) || r->clock.until - now < (is_ruled(r) ? last : last / 8);
+}
+
+/* The rounds of one rule are over: those of the next begin, or the step's own with calls as in the best. */
+static bool
+next_mode(struct rounds *r)
+{
+    if (!is_ruled(r)) return false;
+    r->at = is_late(r) ? r->nrule : r->at + 1;
+    r->way = is_ruled(r) ? NULL : r->best_way;
+    r->nway = is_ruled(r) ? 0 : r->nbest;
+    r->other = (struct way){0};
+    r->round = r->npast = 0;
+    r->mixed = r->whole_was = false;
+    r->best_past = -1; /* what is past is of another mode */
+    return true;
 }
 
 /* Is another round worth its while, and how is it to be written? */
 static bool
-find_another(struct rille_session *s, const struct rille_graph *g, const int32_t *became)
+find_another(struct rille_session *s, const struct rille_graph *g)
 {
     struct rounds *r = s->rounds;
     if (r->mixed || is_late(r)) return false;
     if (!has_parts(r)) r->whole_was = true;
     int32_t left = MOST_ROUNDS - 1 - r->round;
     bool last_whole = left == 1 && !r->whole_was; /* the last one but a mixed one is theirs who were never whole */
-    if (left > 0 && ((!r->other.whole && !last_whole && try_there(s, g, became)) || try_whole(s))) return true;
+    if (left > 0 && ((!r->other.whole && !last_whole && try_there(s, g)) || try_whole(s))) return true;
     return try_mixed(r);
 }
 
@@ -448,14 +513,15 @@ rounds_least(struct rille_session *s, const struct rounds_least *here)
 }
 
 bool
-rounds_again(struct rille_session *s, const int32_t *became, struct rille_graph **g)
+rounds_again(struct rille_session *s, struct rille_graph **g)
 {
     struct rounds *r = s->rounds;
     if (!r) return false;
     r->round++;
     keep_past(s, *g);
-    bool another = find_another(s, *g, became);
+    bool another = find_another(s, *g);
     keep_best(r, g);
+    if (!another) another = next_mode(r);
     if (!another) *g = rounds_best(s);
     return another;
 }

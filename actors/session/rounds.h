@@ -13,8 +13,13 @@
  * Where no plan of a round keeps within a memory limit the next is whole, and then mixed: each call as in the round in
  * which it held less when most was held. That depends on no clock.
  *
- * There are three rounds at most, and a mixed one: after one in parts and one in one piece that is the third. None
- * begins that could not end in time. Of all rounds the session keeps the one whose plan costs least.
+ * An "optimal" step that would be written otherwise in what a rule chooses ("propagate", then "recursive") is planned
+ * by that rule first, in rounds of its own, if all of these fit into a quarter of the time: of a step of 500 operators,
+ * with the default limit. The step's own rounds begin with calls as they are in the best of those, so that it costs no
+ * more than these modes do. A memory limit has no such rounds.
+ *
+ * There are three rounds of a mode at most, and a mixed one: after one in parts and one in one piece that is the third.
+ * None begins that could not end in time. Of all rounds the session keeps the one whose plan costs least.
  *
  * The session owns them, from the first round's trace to the last one's end; on its thread. */
 #ifndef RILLE_SESSION_ROUNDS_H
@@ -35,6 +40,12 @@ void rounds_begin(struct rille_session *s, const struct rille_graph_options *o);
 /* When the search of all rounds has to end. */
 struct planned_clock;
 const struct planned_clock *rounds_clock(const struct rille_session *s);
+/* Is it to be asked now, and once, what rules would choose? Then rounds_glance is asked for each
+ * (assign_options.glance), of the session. */
+bool rounds_look(struct rille_session *s, const struct rille_graph_options *o);
+bool rounds_glance(void *session, enum solve_mode mode, const struct program *p);
+/* The mode of this round; true in *rule where it is another one than the step's, which needs no search. */
+enum solve_mode rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule);
 /* Will a round of calls in one piece follow this one, which has been traced? */
 bool rounds_follow(const struct rille_session *s);
 /* Do rounds take part in this call of the traced function? */
@@ -44,9 +55,8 @@ bool rounds_whole(const struct rille_session *s);
 /* Makes the call, its operands moved to where the round before had them, and remembers it. */
 int rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                 struct val **out);
-/* Keeps *g or the best so far, frees the other. True, with *g NULL: another round would write it otherwise. became: by
- * node of the session's collection, the node of g's program that stands for it. */
-bool rounds_again(struct rille_session *s, const int32_t *became, struct rille_graph **g);
+/* Keeps *g or the best so far, frees the other. True, with *g NULL: another round would write it otherwise. */
+bool rounds_again(struct rille_session *s, struct rille_graph **g);
 /* This round has a plan that holds so much, more than it may: that of the least is remembered. */
 void rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held);
 /* No plan of this round keeps within the memory limit. True: none of an earlier one did, and another round writes calls

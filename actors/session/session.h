@@ -403,6 +403,8 @@ int trace_refuses(struct rille_session *s, const char *what);
 void trace_journal(struct rille_session *s, struct rille_tensor *t);
 bool tracing(const struct rille_session *s);
 int trace_pieces(const struct rille_session *s);
+/* By node of the collection: the node of the program that stands for it. */
+const int32_t *trace_became(const struct rille_session *s);
 /* Returns how many random calls came before in this trace, and counts one more. */
 int64_t trace_ordinal(struct rille_session *s);
 /* Does the step compute v once for each piece? */

@@ -681,6 +681,12 @@ made_program(void *arg)
     return p;
 }
 
+const int32_t *
+trace_became(const struct rille_session *s)
+{
+    return s->trace->became;
+}
+
 static int
 make_graph(struct rille_session *s, int nout, const struct made *y, struct rille_graph **out)
 {
@@ -724,7 +730,7 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     bool paused = rille_trace_pause(s, true);
     if (!status) status = make_graph(s, nout, &y, gp);
     rille_trace_pause(s, paused);
-    bool again = status ? status == E_MEMORY && rounds_after_failure(s) : rounds_again(s, s->trace->became, gp);
+    bool again = status ? status == E_MEMORY && rounds_after_failure(s) : rounds_again(s, gp);
     if (again && status) status = (err_clear(), 0);
     rounds_end(s, false);
     trace_fini(s);
