@@ -642,12 +642,13 @@ struct rille_explain {
     int64_t bytes;                          /* of all moves, as often as a step does them */
     int naxis;                              /* of rille_graph_whatif(), the cluster's; else 0 */
     int64_t axis_bytes[RILLE_AXES]; /* by mesh axis: of moves whose slowest links are that axis's; their sum is bytes */
-    bool planned;                   /* the next six hold */
-    int64_t cost, bound;            /* nanoseconds; no plan of these operators costs less than bound */
-    double gap;                     /* (cost - bound) / cost */
-    double search;                  /* seconds of one core that the search took */
-    int64_t peak;    /* bytes on the fullest device, with its scratch: by the plan; whatif: as reckoned */
-    int64_t scratch; /* that of kernels: what the one that wants most takes */
+    bool planned;                   /* the next seven hold */
+    int64_t cost, bound; /* nanoseconds of all that is done; no plan of these operators costs less than bound */
+    int64_t time;        /* nanoseconds of a step: cost, but that stages work on pieces at the same time */
+    double gap;          /* (cost - bound) / cost */
+    double search;       /* seconds of one core that the search took */
+    int64_t peak;        /* bytes on the fullest device, with its scratch: by the plan; whatif: as reckoned */
+    int64_t scratch;     /* that of kernels: what the one that wants most takes */
     char *text;
     void *memory; /* all of the above */
 };

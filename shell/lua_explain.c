@@ -252,7 +252,7 @@ set_plan(lua_State *L, const struct rille_explain *x)
     else
         lua_pushnumber(L, x->gap);
     lua_setfield(L, -2, "gap");
-    lua_pushnumber(L, (double)x->cost * 1e-9);
+    lua_pushnumber(L, (double)x->time * 1e-9);
     lua_setfield(L, -2, "step_time");
     lua_pushnumber(L, x->search);
     lua_setfield(L, -2, "search_time");

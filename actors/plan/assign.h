@@ -84,7 +84,8 @@ struct assigned {
     const struct layout *const **form;         /* by net node that computes nothing: its candidates' layouts */
     int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */
     int64_t bytes;                             /* that all moves of the plan send */
-    int64_t scratch;                           /* of kernels, beside solved.peak: whoever has a plan says it */
+    int64_t scratch;                           /* of kernels, beside peak: whoever has a plan says it */
+    int64_t time, peak;                        /* of a step, nanoseconds; what a device holds, bytes (predict.h) */
     int64_t held;                              /* by its plan, scratch too, on the fullest device; 0: there is none */
     int64_t search_ns;                         /* of one core: what the search took */
     int32_t ncall;                             /* calls of the program's nodes that whoever traced it tells of */
@@ -109,11 +110,15 @@ int64_t assign_price(const struct assign_prices *p, const struct type *t, const 
 /* The same for who prices many moves to one layout and knows what a part is there: assign_part(t, to). */
 int64_t assign_price_part(const struct assign_prices *p, const struct type *t, const struct layout *from,
                           const struct layout *to, int64_t part, bool asked, int64_t *bytes);
+/* What of that price is on the way, nanoseconds: until a message comes; the links, by what all ranks receive. */
+double assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to);
+double assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes);
 /* Bytes of a tensor on the fullest rank; and what they take there as a register, which begins at such an address. */
 int64_t assign_part(const struct type *t, const struct layout *l);
 int64_t assign_aligned(int64_t part);
 int64_t assign_register(const struct type *t, const struct layout *l);
-/* Returns the mesh axis of the slowest links over which such a move goes (of equals the first); -1: over none. */
+/* Returns the mesh axis of the slowest links over which such a move goes (of equals the first); -1: over none. What
+ * comes from another placement goes over those of any axis, also of one device. */
 int assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links);
 
 #endif

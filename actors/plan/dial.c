@@ -122,13 +122,8 @@ make_rules(struct search *s)
 {
     struct program p = *s->program;
     for (int r = 0; r < NRULE; r++) {
-        struct rehearsed_rule *rule = &s->rule[r];
         p.rule = (uint8_t)r;
-        rule->turn = arena_alloc(&s->arena, sizeof *rule->turn * (size_t)s->line.n);
-        stages_round(&p, &s->stages, &rule->group, &rule->round);
-        for (int32_t q = 0; q < s->line.n; q++)
-            for (uint8_t a = 0; a < NACT; a++)
-                rule->turn[q][a] = stages_turn(&p, &s->stages, (struct moment){q, a}, false);
+        s->rule[r] = pipeline_rule(&p, &s->stages, &s->arena);
     }
 }
 

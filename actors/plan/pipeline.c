@@ -190,6 +190,17 @@ pipeline_find(struct pipeline *l, const struct program *p, const struct stages *
     find_bytes(&f);
 }
 
+struct rehearsed_rule
+pipeline_rule(const struct program *p, const struct stages *s, struct arena *a)
+{
+    struct rehearsed_rule rule;
+    rule.turn = arena_alloc(a, sizeof *rule.turn * (size_t)s->n);
+    stages_round(p, s, &rule.group, &rule.round);
+    for (int32_t q = 0; q < s->n; q++)
+        for (uint8_t act = 0; act < NACT; act++) rule.turn[q][act] = stages_turn(p, s, (struct moment){q, act}, false);
+    return rule;
+}
+
 /* ---- a floor ---- */
 
 struct stage_acts {

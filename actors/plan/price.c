@@ -62,24 +62,37 @@ assign_axis(const struct layout *from, const struct layout *to, const struct ass
 {
     int slow = -1;
     for (int a = 0; a < to->place->naxis; a++) {
-        if (axis_stays(from, to, a) || to->place->axis[a] == 1) continue;
+        if (axis_stays(from, to, a) || (from->place == to->place && to->place->axis[a] == 1)) continue;
         if (slow < 0 || (links && links->beta_ns_per_byte[a] > links->beta_ns_per_byte[slow])) slow = a;
     }
     return slow;
 }
 
+static double
+alpha_of(const struct assign_prices *p, int axis)
+{
+    return p->links ? p->links->alpha_ns[axis] : p->cost->alpha_ns;
+}
+
+/* Nothing that comes from another placement is there already: a message at least. */
+double
+assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to)
+{
+    double alpha = 0;
+    for (int a = 0; a < to->place->naxis; a++)
+        if (!axis_stays(from, to, a)) alpha += alpha_of(p, a) * (to->place->axis[a] - 1);
+    return from->place != to->place && to->place->nrank == 1 ? alpha_of(p, assign_axis(from, to, p->links)) : alpha;
+}
+
 /* What a rank receives is the mean of box_bytes, which is exact over all ranks and the most where parts are equal. It
  * waits for the slowest axis that takes part. */
-static double
-sending(const struct layout *from, const struct layout *to, double bytes, const struct assign_prices *p)
+double
+assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes)
 {
     const struct assign_links *links = p->links;
     int slow = assign_axis(from, to, links);
-    double alpha = 0, beta = !links ? p->cost->beta_ns_per_byte : slow < 0 ? 0 : links->beta_ns_per_byte[slow];
-    for (int a = 0; a < to->place->naxis; a++)
-        if (!axis_stays(from, to, a))
-            alpha += (links ? links->alpha_ns[a] : p->cost->alpha_ns) * (to->place->axis[a] - 1);
-    return alpha + beta * bytes / to->place->nrank;
+    double beta = !links ? p->cost->beta_ns_per_byte : slow < 0 ? 0 : links->beta_ns_per_byte[slow];
+    return beta * (double)bytes / to->place->nrank;
 }
 
 int64_t
@@ -96,7 +109,7 @@ assign_price_part(const struct assign_prices *p, const struct type *t, const str
     double own = (double)part, ns = p->cost->hop_ns + p->cost->copy_ns_per_byte * own;
     if (layout_partial(from) != RED_NONE && layout_partial(to) == RED_NONE)
         ns += p->cost->gamma_ns_per_byte * (own + (double)all / to->place->nrank);
-    if (all > 0) ns += sending(from, to, (double)all, p);
+    if (all > 0) ns += assign_latency(p, from, to) + assign_sending(p, from, to, all);
     return ns >= 1e17 ? NET_NEVER : (int64_t)ceil(ns);
 }
 

@@ -16,13 +16,15 @@ enum act { FORWARD, BACKWARD, WEIGHT };
 #define NEVER INT64_MAX
 
 struct lane {
-    int64_t work;      /* that is left of it, nanoseconds */
-    int64_t bytes;     /* that its stages have room for */
-    int32_t held;      /* contexts */
-    struct slot *busy; /* whose act it does */
-    struct slot *slot; /* NACT a stage */
-    uint64_t *ready;   /* a bit a slot */
-    uint32_t nready;   /* words */
+    int64_t work;         /* that is left of it, nanoseconds */
+    int64_t bytes;        /* that its stages have room for */
+    int32_t held;         /* contexts */
+    struct slot *busy;    /* whose act it does */
+    struct slot *slot;    /* NACT a stage */
+    uint64_t *ready;      /* a bit a slot */
+    uint32_t nready;      /* words */
+    struct slot *opening; /* who keeps it busy until it begins; NULL */
+    int64_t end;          /* of its last act */
 };
 
 /* A slot may do piece k when more than k - room have come. */
@@ -39,9 +41,10 @@ struct slot {
     int32_t begun, done, there; /* pieces; there: done, and known to other lanes */
     int32_t stage;
     enum act act;
-    uint32_t lane, index;                          /* its place in that */
-    uint64_t turn, key;                            /* of the first piece; of the next */
-    struct need *need, *gift, *need_end;           /* first those of room */
+    int64_t wire, sent;                  /* what it gives takes the links so long; until when they are taken */
+    uint32_t lane, index;                /* its place in that */
+    uint64_t turn, key;                  /* of the first piece; of the next */
+    struct need *need, *gift, *need_end; /* first those of room */
     struct slot **wakes, **wakes_far, **wakes_end; /* when it is done; when that comes to other lanes */
 };
 
@@ -226,17 +229,28 @@ arrive(struct theatre *t, struct slot *s)
     for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake(t, *w);
 }
 
+/* Most arrive after all that were sent before. */
+static void
+will_arrive(struct theatre *t, struct slot *s)
+{
+    s->sent = MAX(s->sent, t->now) + s->wire;
+    int64_t at = t->narrival++, due = s->sent + t->p->hop;
+    for (; at > t->arrived && t->arrival[at - 1].at > due; at--) t->arrival[at] = t->arrival[at - 1];
+    t->arrival[at] = (struct event){due, s};
+}
+
 static void
 end(struct theatre *t, struct slot *s)
 {
     struct lane *l = &t->lane[s->lane];
     l->busy = NULL;
+    l->end = t->now;
     stir(t, s->lane);
     s->done++;
     t->left--;
     if (s->act == WEIGHT) l->held--;
     for (struct slot **w = s->wakes; w < s->wakes_far; w++) wake(t, *w);
-    if (s->wakes_far < s->wakes_end) t->arrival[t->narrival++] = (struct event){t->now + t->p->hop, s};
+    if (s->wakes_far < s->wakes_end) will_arrive(t, s);
 }
 
 /* The next moment at which something ends or arrives; NEVER: nothing does. */
@@ -288,7 +302,7 @@ number_slots(struct theatre *t, struct arena *a)
 static bool
 is_far(const struct theatre *t, const struct slot *a, const struct slot *b)
 {
-    return a->lane != b->lane && t->p->hop > 0;
+    return a->lane != b->lane && (t->p->hop > 0 || t->p->wire);
 }
 
 static struct need
@@ -385,7 +399,12 @@ theatre_open(const struct pipeline *p, struct arena *a)
     t->circle = ARENA_ARRAY(a, struct circle, p->n);
     while (t->end_mask < (uint32_t)p->nlane) t->end_mask = 2 * t->end_mask + 1;
     t->end = ARENA_ARRAY(a, struct event, t->end_mask + 1);
-    t->arrival = ARENA_ARRAY(a, struct event, p->hop ? (int64_t)NACT * p->n * p->pieces : 1);
+    t->arrival = ARENA_ARRAY(a, struct event, p->hop || p->wire ? (int64_t)NACT * p->n * p->pieces : 1);
+    struct slot *opening = p->begin ? ARENA_ARRAY(a, struct slot, p->nlane) : NULL;
+    for (int32_t k = 0; k < p->nlane && opening; k++) {
+        opening[k].lane = (uint32_t)k;
+        t->lane[k].opening = &opening[k];
+    }
     number_slots(t, a);
     struct need *need = ARENA_ARRAY(a, struct need, 5 * p->n + 2 * p->nlink);
     for (int32_t q = 0; q < p->n; q++) need = find_needs(t, q, need);
@@ -402,8 +421,12 @@ open_lanes(struct theatre *t)
     memset(t->stirred, 0, sizeof *t->stirred * t->nstirred);
     for (int32_t k = 0; k < t->p->nlane; k++) {
         struct lane *l = &t->lane[k];
-        *l = (struct lane){.slot = l->slot, .ready = l->ready, .nready = l->nready};
+        *l = (struct lane){.slot = l->slot, .ready = l->ready, .nready = l->nready, .opening = l->opening};
         memset(l->ready, 0, sizeof *l->ready * l->nready);
+        if (!l->opening) continue;
+        l->busy = l->opening;
+        t->left++;
+        will_end(t, (struct event){t->p->begin[k], l->busy});
     }
 }
 
@@ -417,6 +440,8 @@ open_stage(struct theatre *t, int32_t q)
     t->out->bytes = MAX(t->out->bytes, l->bytes);
     for (struct slot *s = t->of[q]; s < t->of[q] + NACT; s++) {
         s->begun = s->done = s->there = 0;
+        s->sent = 0;
+        s->wire = p->wire ? p->wire[q][s->act] : 0;
         s->turn = turn_of(t, s);
         for (struct need *n = s->need; n < s->need_end; n++) n->used = n < s->gift;
         if (s->act == FORWARD || p->trained) l->work += p->cost[q][s->act] * p->pieces;
@@ -465,7 +490,8 @@ rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog
     for (int32_t q = 0; q < t->p->n; q++) wake(t, &t->of[q][FORWARD]);
     play(t);
     out->time = t->left == 0 ? t->now : 0;
+    for (int32_t k = 0; k < t->p->nlane && out->end; k++) out->end[k] = t->lane[k].end;
     assert(t->left > 0 || t->now >= t->least);
     if (out->time) tell_peaks(t, out->peak);
-    out->acts = acts - t->left;
+    out->acts = acts - MIN(acts, t->left);
 }

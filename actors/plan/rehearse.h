@@ -23,6 +23,9 @@ struct pipeline {
     int32_t *lane;             /* by stage */
     int64_t (*cost)[NACT];     /* by stage: of an act, nanoseconds */
     int64_t hop;               /* from lane to lane, nanoseconds */
+    int64_t (*wire)[NACT];     /* by stage: besides, what an act gives takes the links to other lanes so long, one piece
+                                  after the other; NULL: no time */
+    int64_t *begin;            /* by lane: when it begins; NULL: at once */
     struct link *link;         /* sorted by from */
     bool trained;              /* there is a backward pass */
     const bool *joint;         /* by stage: all its backward is weight gradients */
@@ -49,6 +52,7 @@ struct rehearsed {
     struct prog_pool *peak; /* by stage: the most that it took of each; belongs to the caller */
     int64_t bytes;          /* that a lane holds with this room: the most */
     int32_t contexts; /* pieces between forward and the end of weight gradients, over the stages of a lane: the most */
+    int64_t *end;     /* by lane: when its last act ended; belongs to the caller; NULL */
     int64_t acts;     /* that it played */
 };
 /* What rehearsals of a pipeline have in common; belongs to the arena, and reads the pipeline. One thread. */

@@ -37,7 +37,8 @@ struct gradient_state {
 struct least_met {
     int naxis;
     int32_t mesh[MAX_AXIS];
-    int64_t bytes; /* a device, scratch memory with it */
+    int64_t bytes;   /* a device, scratch memory with it */
+    int64_t counted; /* as a search counts them: all stages' devices as one, without scratch */
     int32_t *choice, nchoice;
 };
 struct rille_graph {

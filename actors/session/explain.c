@@ -580,15 +580,19 @@ tell_plan(struct teller *t)
     const struct solved *s = &t->planned->solved;
     t->e->planned = true;
     t->e->cost = s->cost;
+    t->e->time = t->planned->time;
     t->e->bound = s->bound;
     t->e->gap = s->cost ? (double)(s->cost - s->bound) / (double)s->cost : 0;
-    t->e->peak = t->planned->held ? t->planned->held : s->peak + t->planned->scratch;
+    t->e->peak = t->planned->held ? t->planned->held : t->planned->peak + t->planned->scratch;
     t->e->scratch = t->planned->scratch;
     t->e->search = (double)t->planned->search_ns * 1e-9;
     if (t->planned->links && t->p->nnode) t->e->naxis = t->p->node[0].layout[0]->place->naxis;
     str_addf(&t->text, "planned: %lld ns a step, bound %lld ns%s", (long long)s->cost, (long long)s->bound,
              s->cost == s->bound ? ": no plan of these operators costs less\n" : "");
     if (s->cost != s->bound) str_addf(&t->text, ": within %.3f %% of the best of these operators\n", 100 * t->e->gap);
+    if (t->e->time != s->cost)
+        str_addf(&t->text, "         in %d pieces, stages at the same time: %lld ns\n", (int)t->p->pieces,
+                 (long long)t->e->time);
     str_addf(&t->text, "         a device holds %lld bytes at most, %lld of them scratch memory of kernels\n",
              (long long)t->e->peak, (long long)t->e->scratch);
 }
@@ -675,7 +679,7 @@ rille_graph_explain(struct rille_graph *g, struct rille_explain **out)
     TRY(face_graph(g, __func__));
     TRY(face_given(out, "out", __func__));
     TRY(planned_regret(g));
-    planned_memory(g);
+    TRY(planned_told(g));
     return explain_program(graph_session(g), graph_program(g), graph_assigned(g), g->origin, out);
 }
 

@@ -3,6 +3,7 @@
 
 #include "actors/plan/bring.h"
 #include "actors/plan/dial.h"
+#include "actors/plan/predict.h"
 #include "actors/plan/rewrite.h"
 #include "actors/plan/zero.h"
 #include "actors/session/face.h"
@@ -311,13 +312,15 @@ planned_regret(struct rille_graph *g)
     return assign_regret(g->assigned, planned_is_late, &clock);
 }
 
-void
-planned_memory(struct rille_graph *g)
+int
+planned_told(struct rille_graph *g)
 {
     const struct plan *p = g->runner ? g->runner->plan : NULL;
+    if (g->assigned && p) TRY(predict(p->program, g->assigned));
     for (int d = 0; g->assigned && p && d < p->ndevice; d++)
         g->assigned->scratch = MAX(g->assigned->scratch, p->device[d].scratch_bytes);
     if (g->assigned && p) g->assigned->held = measure_held(p, NULL);
+    return 0;
 }
 
 struct assigned *

@@ -42,9 +42,9 @@ bool planned_is_late(void *clock);
 int planned_end(const struct planned_clock *c, int status);
 /* Finds how much worse each other candidate would be, once; does nothing for a step without a planner. */
 int planned_regret(struct rille_graph *g);
-/* Tells the planner's record what the plan holds, and its kernels' scratch memory; nothing for a step without a
- * planner. */
-void planned_memory(struct rille_graph *g);
+/* Tells the planner's record what a step takes, what the plan holds, and its kernels' scratch memory; nothing for a
+ * step without a planner. */
+int planned_told(struct rille_graph *g);
 struct assigned *graph_assigned(struct rille_graph *g);
 /* Moves variables whose layout the step may choose to where it wants them, for good; after the trace. */
 int planned_settle(struct rille_graph *g);

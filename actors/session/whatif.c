@@ -1,6 +1,8 @@
 /* whatif.c - a step on a cluster that one does not have: its program on a mesh of meta devices, planned anew. */
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
+
+#include "actors/plan/predict.h"
 #include "runtime/device.h"
 #include "sbp/work.h"
 
@@ -111,6 +113,24 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
+/* The schedule that the step has, if that was searched for: its stages are as many there, unless some share devices. */
+static int
+schedule_for(const struct program *is, struct program *q)
+{
+    struct arena tmp = {0};
+    struct stages s = {0};
+    q->npool = 0;
+    q->rule = is->rule;
+    q->fold = is->fold;
+    int status = is->npool ? stages_find(&s, q, &tmp) : 0;
+    if (is->npool == s.n) {
+        q->npool = is->npool;
+        q->pool = is->pool;
+    }
+    arena_fini(&tmp);
+    return status;
+}
+
 /* What the planner is to know of the cluster; leaf, root and links live as long as k. */
 static void
 options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct assign_options *o)
@@ -129,7 +149,7 @@ options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct 
     const struct compute_rates *r = &k->s->rates;
     double speed = c->flops > 0 ? c->flops * 1e-9 / r->flops_per_ns : 1;
     *o = (struct assign_options){.links = links, .leaf = leaf, .root = root, .stop = planned_is_late};
-    o->searched = g->searched;
+    o->searched = g->searched && !q->npool;
     o->rates = (struct compute_rates){r->flops_per_ns * speed, r->bytes_per_ns * speed, r->act_ns};
     q->cost.gamma_ns_per_byte /= speed;
     q->cost.copy_ns_per_byte /= speed;
@@ -139,7 +159,8 @@ static int
 too_little(const struct cluster *k, const struct assign_least *least, const char *how)
 {
     struct str proved = {0};
-    if (least->floor) str_addf(&proved, "none takes less than %lld, and ", (long long)least->floor);
+    int64_t floor = (least->floor + k->nplace - 1) / k->nplace; /* the search counts all stages' devices as one */
+    if (floor) str_addf(&proved, "none takes less than %lld, and ", (long long)floor);
     int status =
         fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; %sthe least found takes %lld, %s",
              (long long)k->c->memory, k->c->memory == 1 ? "" : "s", str_text(&proved), (long long)least->bytes, how);
@@ -156,10 +177,10 @@ is_met(const struct least_met *m, const struct rille_cluster *c)
 static void
 meet(struct least_met *m, const struct rille_cluster *c, const struct assigned *a)
 {
-    int64_t bytes = a->solved.peak + a->scratch;
+    int64_t bytes = a->peak + a->scratch;
     if (is_met(m, c) && m->bytes <= bytes) return;
     free(m->choice);
-    *m = (struct least_met){.naxis = c->naxis, .bytes = bytes, .nchoice = a->net.nnode};
+    *m = (struct least_met){.naxis = c->naxis, .bytes = bytes, .counted = a->solved.peak, .nchoice = a->net.nnode};
     memcpy(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
     m->choice = must_alloc(sizeof *m->choice * (size_t)m->nchoice);
     memcpy(m->choice, a->solved.choice, sizeof *m->choice * (size_t)m->nchoice);
@@ -174,6 +195,7 @@ lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, e
     struct assign_options o;
     *least = (struct assign_least){0};
     TRY(program_for(k, g->assigned ? g->traced : graph_program(g), q));
+    TRY(schedule_for(graph_program(g), q));
     options_for(k, g, q, &o);
     o.mode = mode;
     o.memory_limit = within;
@@ -185,6 +207,7 @@ lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, e
     }
     TRY(planned_end(clock, assign_layouts(q, k->s->atlas, &o, out)));
     TRY(plan_scratch(q, &(*out)->scratch));
+    TRY(predict(q, *out));
     meet(&g->met, k->c, *out);
     return 0;
 }
@@ -225,13 +248,14 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
         clock->until = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
         TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
-        bool kept = keeps(k, (*out)->solved.peak + (*out)->scratch);
+        bool kept = keeps(k, (*out)->peak + (*out)->scratch);
+        int64_t others = (*out)->solved.peak - (*out)->peak; /* what other stages' devices hold counts for a search */
         if (kept && !open) {
             clock->until = end;
             return 0;
         }
         if (!kept && within && limit <= (*out)->scratch) break;
-        if (!kept) within = within ? MIN(within - 1, limit - (*out)->scratch) : limit;
+        if (!kept) within = within ? MIN(within - 1, limit - (*out)->scratch + others) : limit + others;
         assigned_free(out);
         arena_fini(&q->arena);
     }
@@ -250,7 +274,7 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
     if (!is_met(&g->met, k->c) || !keeps(k, g->met.bytes)) return refuse(k, g, clock, q, out, &known);
     err_clear();
     arena_fini(&q->arena);
-    return lay_out(k, g, clock, SOLVE_GREEDY, k->c->memory, q, out, &again);
+    return lay_out(k, g, clock, SOLVE_GREEDY, MAX(k->c->memory, g->met.counted), q, out, &again);
 }
 
 int

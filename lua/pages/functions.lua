@@ -319,10 +319,13 @@ gradient       yes]],
   whatif = {
     sign = "rille.whatif(step, {mesh = {128, 8}, bandwidth =, latency =, flops =, memory =})",
     text = [[
-The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time, and axis_bytes,
+The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time in seconds, and axis_bytes,
 what goes over the links of each mesh axis: a move counts where its slowest links are. With a list of limits for memory
 a list: a record for each, or false where no plan keeps it - the curve of memory against time. What is not given is
-reckoned as on this machine: rille --calibrate measures it; a latency of 0 is none.]],
+reckoned as on this machine: rille --calibrate measures it; a latency of 0 is none. Each placement of the step is such a mesh
+of other devices. cost is all that is done, one after the other; stages work on pieces at the same time, by the step's
+schedule, and then step_time is what that takes: hops between stages go over the slowest links. memory is what the fullest
+device holds, of its own stages alone.]],
     code = [[
 step = rille.graph(function(x) return x:exp() end)
 step(rille.ones(64))

@@ -481,6 +481,8 @@ step:certify(path)]],
     text = [[
 As rille.explain, of the whole step. Of a planned one also cost and bound (ns), gap, memory (bytes of the fullest device),
 scratch (those of them that kernels take while they run) and search_time (seconds of a core that the search for it took).
+cost is all that is done, one after the other, and what a planner makes least; step_time is what a step takes in seconds: the
+same, but that stages of a pipeline work on pieces at the same time, by its schedule.
 At the first operator of a call that may be made in parts where its axis is cut (softmax, log_softmax, norms, attention, and what is
 made of them) ops[i] has call ("softmax"), in_parts, and parts_ns and piece_ns: what that cost in either way while layouts were
 looked for, with its gradient and all that is nearer to it than to another such call.
