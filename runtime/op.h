@@ -21,7 +21,7 @@
 #include "runtime/layout.h"
 #include "runtime/view.h"
 
-enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 9, OP_OUT = 4, ATTR_LIST = 16 };
+enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 4, ATTR_LIST = 16 };
 
 /* ---- operands ---- */
 

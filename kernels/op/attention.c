@@ -164,8 +164,15 @@ ref(const struct kcall *k)
 struct val *
 b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr)
 {
-    struct val *scores = b_call2(b, &op_matmul, in[ATT_Q], b_transpose_last(b, in[ATT_K]));
+    struct val *scores = b_matmul_wide(b, in[ATT_Q], b_transpose_last(b, in[ATT_K]));
     return scores ? b_call(b, &op_attention_softmax, 2, (struct val *[]){scores, in[ATT_MASK]}, attr) : NULL;
+}
+
+struct val *
+b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr)
+{
+    struct val *weights = b_attention_weights(b, in, attr);
+    return weights ? b_call2(b, &op_matmul, b_narrow(b, weights, &in[ATT_V]->type), in[ATT_V]) : NULL;
 }
 
 /* The gradient of a mask is that of the scores: only then are they wanted as a whole. */
@@ -180,7 +187,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
     if (!b_wants(n, ATT_MASK)) return;
     struct val *weights = b_attention_weights(b, n->in, n->attr);
-    struct val *gradient = b_call2(b, &op_matmul, dout[0], b_transpose_last(b, n->in[ATT_V]));
+    struct val *gradient = b_matmul_wide(b, dout[0], b_transpose_last(b, n->in[ATT_V]));
     din[ATT_MASK] =
         b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
@@ -192,7 +199,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     int keys = c->in[ATT_K].ndim - 2;
     if (keys < 0 || !is_cut(c, ATT_K, keys) || type_numel(&c->in[ATT_K]) == 0) return 0;
     struct val *all[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
-    out[0] = b_call2(b, &op_matmul, b_attention_weights(b, all, c->attr), in[ATT_V]);
+    out[0] = b_attention_parts(b, all, c->attr);
     return b->failed ? (int)err_last() : 0;
 }
 

@@ -65,9 +65,11 @@ struct query {
 struct query query_of(const struct kcall *k, const struct view *scores, int64_t r);
 double query_weight(const struct query *q, int64_t key);
 
-/* Of q, k, v and mask, which are `in`, with these attributes: the softmax of the scores; dq, dk, dv in the batch of the
- * scores, from the result of attention as well. */
+/* Of q, k, v and mask, which are `in`, with these attributes: the softmax of the scores, in f32 of halves; times v, one
+ * operator after the other, where weights of halves are rounded as factors of that product; dq, dk, dv in the batch of
+ * the scores, from the result of attention as well. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr);
+struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,
                       const struct attr *attr, struct val **grad);
 

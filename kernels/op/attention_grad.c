@@ -77,12 +77,6 @@ b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struc
 
 /* ---- the gradient of the gradient ---- */
 
-static struct val *
-product(struct build *b, struct val *x, struct val *y)
-{
-    return b_call2(b, &op_matmul, x, y);
-}
-
 /* x + y, where either may be missing. */
 static struct val *
 both(struct build *b, struct val *x, struct val *y)
@@ -90,7 +84,8 @@ both(struct build *b, struct val *x, struct val *y)
     return x && y ? b_add(b, x, y) : x ? x : y;
 }
 
-/* h, i, j: the gradients of dq, dk, dv. With a that of e: a = h k^T + q i^T, and then through each line above. */
+/* h, i, j: the gradients of dq, dk, dv. With a that of e: a = h k^T + q i^T, and then through each line above. Of
+ * halves all of them are f32 until the end. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -99,30 +94,31 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     const int64_t last = q->type.ndim - 1;
     double scale = n->attr[ATT_SCALE].f;
     struct val *p = b_attention_weights(b, n->in, n->attr);
-    struct val *dp = j ? product(b, g, b_transpose_last(b, j)) : NULL, *dt = NULL, *dmean = NULL, *dq = NULL,
+    struct val *dp = j ? b_matmul_wide(b, g, b_transpose_last(b, j)) : NULL, *dt = NULL, *dmean = NULL, *dq = NULL,
                *dk = NULL;
-    struct val *dg = j ? product(b, p, j) : NULL;
-    struct val *a =
-        both(b, h ? product(b, h, b_transpose_last(b, k)) : NULL, i ? product(b, q, b_transpose_last(b, i)) : NULL);
+    struct val *dg = j ? b_matmul_wide(b, p, j) : NULL;
+    struct val *a = both(b, h ? b_matmul_wide(b, h, b_transpose_last(b, k)) : NULL,
+                         i ? b_matmul_wide(b, q, b_transpose_last(b, i)) : NULL);
     if (a) {
-        struct val *mean = b_sum(b, b_mul(b, g, out), &last, 1, true);
-        struct val *t = b_sub(b, product(b, g, b_transpose_last(b, v)), mean);
+        struct val *mean = b_sum(b, b_mul(b, b_wide(b, g), b_wide(b, out)), &last, 1, true);
+        struct val *t = b_sub(b, b_matmul_wide(b, g, b_transpose_last(b, v)), mean);
         struct val *e = b_scale(b, b_mul(b, p, t), scale);
         a = b_scale(b, a, scale);
         dt = b_mul(b, a, p);
         dmean = b_scale(b, b_sum(b, dt, &last, 1, true), -1);
-        dq = i ? product(b, e, i) : NULL;
-        dk = h ? product(b, b_transpose_last(b, e), h) : NULL;
-        dg = both(b, dg, b_add(b, product(b, dt, v), b_mul(b, dmean, out)));
+        dq = i ? b_matmul_wide(b, e, i) : NULL;
+        dk = h ? b_matmul_wide(b, b_transpose_last(b, e), h) : NULL;
+        dg = both(b, dg, b_add(b, b_matmul_wide(b, dt, v), b_mul(b, dmean, out)));
         dp = both(b, dp, b_mul(b, a, t));
     }
     struct val *ds = b_softmax_grad(b, p, dp, (int)last), *scaled = b_scale(b, ds, scale);
-    if (b_wants(n, ATT_Q)) din[ATT_Q] = b_sum_to(b, both(b, product(b, scaled, k), dq), &q->type);
-    if (b_wants(n, ATT_K)) din[ATT_K] = b_sum_to(b, both(b, product(b, b_transpose_last(b, scaled), q), dk), &k->type);
-    if (b_wants(n, ATT_V) && dt) din[ATT_V] = b_sum_to(b, product(b, b_transpose_last(b, dt), g), &v->type);
+    if (b_wants(n, ATT_Q)) din[ATT_Q] = b_sum_to(b, both(b, b_matmul_wide(b, scaled, k), dq), &q->type);
+    if (b_wants(n, ATT_K))
+        din[ATT_K] = b_sum_to(b, both(b, b_matmul_wide(b, b_transpose_last(b, scaled), q), dk), &k->type);
+    if (b_wants(n, ATT_V) && dt) din[ATT_V] = b_sum_to(b, b_matmul_wide(b, b_transpose_last(b, dt), g), &v->type);
     if (b_wants(n, ATT_MASK)) din[ATT_MASK] = b_sum_to(b, ds, &n->in[ATT_MASK]->type);
-    if (b_wants(n, ATT_OUT_GRAD)) din[ATT_OUT_GRAD] = dg;
-    if (b_wants(n, ATT_OUT) && dmean) din[ATT_OUT] = b_mul(b, dmean, g);
+    if (b_wants(n, ATT_OUT_GRAD)) din[ATT_OUT_GRAD] = b_sum_to(b, dg, &g->type);
+    if (b_wants(n, ATT_OUT) && dmean) din[ATT_OUT] = b_sum_to(b, b_mul(b, dmean, g), &out->type);
 }
 
 static const struct kernel_variant variants[] = {

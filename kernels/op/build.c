@@ -282,6 +282,17 @@ b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool 
 }
 
 struct val *
+b_matmul_wide(struct build *b, struct val *x, struct val *y)
+{
+    struct attr attr[OP_ATTR];
+    if (!x || !y) return NULL;
+    op_attr_defaults(&op_matmul, attr);
+    bool halves = x->type.dtype == y->type.dtype && dtype_is_half(x->type.dtype);
+    if (halves) attr_int(&op_matmul, attr, "dtype", DT_F32);
+    return b_call(b, &op_matmul, 2, (struct val *[]){x, y}, attr);
+}
+
+struct val *
 b_total(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim)
 {
     if (x && x->type.dtype == DT_I64) x = b_cast(b, x, DT_F64);

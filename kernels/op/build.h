@@ -52,9 +52,11 @@ struct val *b_cast(struct build *b, struct val *x, enum dtype d);
 /* The `unrounded` of operators whose attribute dtype says what their sums are rounded to. */
 struct val *b_unrounded(struct build *b, const struct node *n);
 /* Composites accumulate in f32 for f16 and bf16 operands and round once, as a fused kernel would. b_wide widens x at
- * the beginning, b_sum_wide sums on the way, b_narrow rounds at the end: y in the dtype of x, if that is a float. */
+ * the beginning, b_sum_wide and b_matmul_wide sum on the way, b_narrow rounds at the end: y in the dtype of x, if that
+ * is a float. */
 struct val *b_wide(struct build *b, struct val *x);
 struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
+struct val *b_matmul_wide(struct build *b, struct val *x, struct val *y);
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
 /* The sum of x in f64, of i64 too, whose own sum would wrap around. */
 struct val *b_total(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);

@@ -49,16 +49,11 @@ contract_ref(const struct kcall *k)
     return 0;
 }
 
-/* Sums of halves are f32 before they are rounded: that is all the choice there is. */
 static int
 contract_infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    enum dtype d = dtype_promote(c->in[0].dtype, false, c->in[1].dtype, false), to = (enum dtype)c->attr[DTYPE].i;
-    bool good = !c->attr[DTYPE].set || to == d || (dtype_is_half(d) && to == DT_F32);
-    return good ? 0
-                : call_fail(E_DTYPE, c, "the result is %s%s, not %s", dtype_text(d), dtype_is_half(d) ? " or f32" : "",
-                            dtype_text(to));
+    return product_dtype(c, DTYPE);
 }
 
 static const struct kernel_variant variants[] = {

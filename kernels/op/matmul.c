@@ -2,7 +2,8 @@
  *
  * A vector is one row as a, one column as b, and its dimension is not in the
  * result. A split of k leaves partial sums; every other factor is split with the
- * result. Operands of two dtypes are cast to their promotion first. */
+ * result. Operands of two dtypes are cast to their promotion first. Sums of halves may stay f32, as they are before
+ * they are rounded. */
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/gemm_halves.h"
 #include "kernels/cpu/gemm_long.h"
@@ -10,6 +11,8 @@
 #include "kernels/cpu/wide.h"
 #include "kernels/op/op_impl.h"
 #include "runtime/stop.h"
+
+enum { DTYPE };
 
 /* Dimensions of the batch of an operand of ndim dimensions. */
 static int
@@ -53,7 +56,7 @@ matmul_infer(const struct call *c, int64_t *size)
         if (c->in[k].ndim == 0)
             return call_fail(E_SHAPE, c, "%s must have a dimension at least, found a tensor of one element",
                              c->op->in[k].name);
-    return 0;
+    return product_dtype(c, DTYPE);
 }
 
 static int
@@ -72,7 +75,7 @@ matmul_build(struct build *b, const struct call *c, struct val *const *in, struc
 static void
 matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
-    struct val *x = n->in[0], *y = n->in[1], *g = dout[0];
+    struct val *x = n->in[0], *y = n->in[1], *g = b_cast(b, dout[0], n->in[0]->type.dtype);
     if (n->in[1]->type.ndim == 1) y = b_unsqueeze(b, y, 1), g = b_unsqueeze(b, g, g->type.ndim);
     if (n->in[0]->type.ndim == 1) x = b_unsqueeze(b, x, 0), g = g ? b_unsqueeze(b, g, g->type.ndim - 1) : NULL;
     if (!x || !y || !g) return;
@@ -218,9 +221,10 @@ const struct op op_matmul = {
     .name = "matmul",
     .doc = "c[..., m, n] = sum over k of a[..., m, k] b[..., k, n]",
     .in = {{"a", 0}, {"b", 0}},
-    .attr = {TF32_ATTR},
+    .attr = {[DTYPE] = {"dtype", ATTR_DTYPE, ATTR_HIDDEN, .doc = "of the result; default: theirs"}, TF32_ATTR},
     .make_rule = matmul_rule,
     .infer = matmul_infer,
+    .dtype = OUT_ATTR,
     .accepts = "FI",
     .linear = "0|1",
     .reduce = RED_SUM,
@@ -233,5 +237,5 @@ const struct op op_matmul = {
     .flags = OP_NARROW | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6} f32{6,8}", "f16{64,70} f16{70,64}", "f32{8,24} f32{24,24}", "f32{2,3,4} f32{4,16}",
                "f32{2,1,3,4} f32{3,4,2}", "f32{5} f32{5}", "f32{4} f32{2,4,3}", "bf16{8,5} bf16{5,3}",
-               "i64{2,3}<7 i64{3,2}<7"},
+               "f16{2,3,5} f16{2,5,4} dtype=f32", "i64{2,3}<7 i64{3,2}<7"},
 };

@@ -159,6 +159,17 @@ linear_if_tensors(const struct call *c)
     return "01";
 }
 
+/* Sums of halves are f32 before they are rounded: that is all the choice there is. */
+int
+product_dtype(const struct call *c, int at)
+{
+    enum dtype d = dtype_promote(c->in[0].dtype, false, c->in[1].dtype, false), to = (enum dtype)c->attr[at].i;
+    bool good = !c->attr[at].set || to == d || (dtype_is_half(d) && to == DT_F32);
+    return good ? 0
+                : call_fail(E_DTYPE, c, "the result is %s%s, not %s", dtype_text(d), dtype_is_half(d) ? " or f32" : "",
+                            dtype_text(to));
+}
+
 bool
 is_cut(const struct call *c, int k, int d)
 {

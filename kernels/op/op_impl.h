@@ -111,6 +111,9 @@ size_add(int64_t a, int64_t b)
 /* Element-wise operators that pass partial sums when every operand is a tensor: add and sub. */
 const char *linear_if_tensors(const struct call *c);
 
+/* Of a product: does what its attribute `at` says of the result's dtype go with the operands'? */
+int product_dtype(const struct call *c, int at);
+
 /* Is dimension d of operand k cut into parts? */
 bool is_cut(const struct call *c, int k, int d);
 

@@ -45,13 +45,6 @@ is_slow_whole(const struct call *c, enum dtype d)
     return scores <= room;
 }
 
-/* The products and the softmax one after the other, over the whole square of scores. */
-static struct val *
-by_parts(struct build *b, struct val *const *in, const struct attr *attr)
-{
-    return b_call2(b, &op_matmul, b_attention_weights(b, in, attr), in[ATT_V]);
-}
-
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -67,7 +60,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
     for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
     bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64; /* blocks are of floats */
-    out[0] = b->failed ? NULL : parts ? by_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
+    out[0] = b->failed ? NULL : parts ? b_attention_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;
 }
 
