@@ -3,13 +3,13 @@
  * Scores are turned, so that each loop of the softmax runs down columns, a column a query. Of a block of queries and a
  * tile of keys:
  *
- *     s = k q'                 keys x queries; q is scaled
+ *     s = k q'                 keys x queries, scaled: of floats q is, else s, since q would be rounded once more
  *     p = exp(s - max)         not divided by their sum l
  *     out += p' v              divided by l at the end
  *
  *     g = dout / l,  t = v g',  d = row sums of g out
  *     dv += p g
- *     e = p (t - d),  dk += e q,  dq += e' k
+ *     e = p (t - d),  dk += e q,  dq += e' k    scaled at the end, dk of floats by its q
  *
  * Tiles beyond the last key that the block sees are left out, and of a tile that it sees in part, bands of keys or
  * queries leave out what none of them meets. A block's scores are all there before the first is used: 64 x 1024 of
@@ -40,9 +40,9 @@ enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
 
 struct attention {
     bool backward, causal;
-    enum dtype dtype; /* of the products' operands */
-    bool small;       /* that is f32: products are gemm_small's */
-    float scale;
+    enum dtype dtype;         /* of the products' operands */
+    bool small;               /* that is f32: products are gemm_small's */
+    float scale, early, late; /* of scores; early by the packed q, late by what comes of it: one of them is 1 */
     int64_t nhead, nquery, nkey, size, width; /* size of a query and key, width of a value */
     int64_t size_row, width_row;              /* elements from a packed row to the next: whole SMALL_COLS */
     int64_t queries, keys, nblock, ntile;
@@ -236,6 +236,8 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
     a->small = k->in[ATT_Q].dtype != DT_BF16 || !prim_multiplies(DT_BF16);
     a->dtype = a->small ? DT_F32 : DT_BF16;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
+    a->early = a->small ? a->scale : 1;
+    a->late = a->small ? 1 : a->scale;
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];
     a->size = k->in[ATT_Q].dim[last], a->width = k->in[ATT_V].dim[last];
     a->size_row = a->small ? up(a->size) : a->size;
@@ -471,7 +473,7 @@ block_start(struct worker *w, int64_t block)
     w->first = w->job->scores.offset[w->job->scores.ndim - 2] + w->from;
     int64_t seen = a->causal ? MIN(a->nkey, w->first + w->nquery) : a->nkey;
     w->ntile = (seen + a->keys - 1) / a->keys;
-    for (int64_t i = 0; i < a->queries; i++) scale[i] = a->scale;
+    for (int64_t i = 0; i < a->queries; i++) scale[i] = a->early;
     struct matrix q = matrix_of(w, &w->job->k->in[ATT_Q]);
     pack(w, &q, w->from, w->nquery, a->queries, a->size_row, scale, w->r.q, w->r.q_turned);
 }
@@ -568,6 +570,18 @@ add_mask(const struct worker *w, int64_t tile)
 }
 
 static void
+scores(const struct worker *w, int64_t tile, float *s)
+{
+    const struct attention *a = w->a;
+    if (a->small) {
+        by_columns(w, tile, w->k, a->size, w->r.q_turned, s);
+        return;
+    }
+    product(w, SCORES, tile_packed(w, w->r.k, a->size, tile), w->r.q_turned, s);
+    vec_affine(a->keys * a->queries, a->late, s, 0, s);
+}
+
+static void
 exponentials(struct worker *w)
 {
     const struct attention *a = w->a;
@@ -576,10 +590,7 @@ exponentials(struct worker *w)
     for (int64_t c = 0; c < a->queries; c++) w->max[c] = -INFINITY;
     for (int64_t i = 0; i < w->ntile; i++) {
         float *s = tile_scores(w, w->r.score, i);
-        if (a->small)
-            by_columns(w, i, w->k, a->size, w->r.q_turned, s);
-        else
-            product(w, SCORES, tile_packed(w, w->r.k, a->size, i), w->r.q_turned, s);
+        scores(w, i, s);
         if (w->job->k->in[ATT_MASK].dtype != DT_NONE) add_mask(w, i);
         hide(w, i, s, -INFINITY);
         cols_max(a->keys, a->queries, s, w->max);
@@ -724,6 +735,7 @@ backward(struct worker *w, int64_t lo, int64_t hi)
         memset(w->r.sum_k, 0, keys * (size_t)a->size_row);
         memset(w->r.sum_v, 0, keys * (size_t)a->width_row);
         for (int64_t block = 0; block < a->nblock && !stop_now(); block++) backward_block(w, block);
+        if (a->late != 1) vec_affine(a->nkey * a->size_row, a->late, w->r.sum_k, 0, w->r.sum_k);
         unpack(w->r.sum_k, a->size_row, &dk, 0, a->nkey, NULL);
         unpack(w->r.sum_v, a->width_row, &dv, 0, a->nkey, NULL);
     }
