@@ -232,6 +232,12 @@ planned_gather(struct rille_graph *g, struct program *p, const struct rille_grap
     return bring_again(p, variables(g, p), o->prefetch);
 }
 
+void
+planned_land(struct rille_graph *g, struct program *p)
+{
+    rewrite_land(p, root_leaves(g, p));
+}
+
 /* Variables that lie in slices and are asked for whole are gathered twice, which is what zero 3 means: where a planner
  * is to reckon with that they were so before. Then what backward wants goes aside. New versions that come by a move lie
  * over the old. */
@@ -312,14 +318,19 @@ planned_regret(struct rille_graph *g)
     return assign_regret(g->assigned, planned_is_late, &clock);
 }
 
+void
+planned_measure(struct assigned *a, const struct plan *p)
+{
+    for (int d = 0; d < p->ndevice; d++) a->scratch = MAX(a->scratch, p->device[d].scratch_bytes);
+    a->held = measure_held(p, NULL);
+}
+
 int
 planned_told(struct rille_graph *g)
 {
-    const struct plan *p = g->runner ? g->runner->plan : NULL;
-    if (g->assigned && p) TRY(predict(p->program, g->assigned));
-    for (int d = 0; g->assigned && p && d < p->ndevice; d++)
-        g->assigned->scratch = MAX(g->assigned->scratch, p->device[d].scratch_bytes);
-    if (g->assigned && p) g->assigned->held = measure_held(p, NULL);
+    if (!g->assigned || !g->runner) return 0;
+    TRY(predict(g->runner->plan->program, g->assigned));
+    planned_measure(g->assigned, g->runner->plan);
     return 0;
 }
 

@@ -19,6 +19,8 @@ int planned_zero(struct rille_graph *g, struct program *p, int level);
 /* What a step that is to be planned gathers again for the backward pass (bring.h). Returns, by node of p as it was,
  * where it is now. */
 const int32_t *planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
+/* New versions of variables that come by a move lie over the old ones. */
+void planned_land(struct rille_graph *g, struct program *p);
 /* What is brought again, or aside, for the backward pass; where new versions lie. */
 int planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
 /* Says what is free in p, and leaf `also` (-1: none); leaf and root have room for the program's. */
@@ -45,6 +47,8 @@ int planned_regret(struct rille_graph *g);
 /* Tells the planner's record what a step takes, what the plan holds, and its kernels' scratch memory; nothing for a
  * step without a planner. */
 int planned_told(struct rille_graph *g);
+/* What any plan of those layouts holds. */
+void planned_measure(struct assigned *a, const struct plan *p);
 struct assigned *graph_assigned(struct rille_graph *g);
 /* Moves variables whose layout the step may choose to where it wants them, for good; after the trace. */
 int planned_settle(struct rille_graph *g);

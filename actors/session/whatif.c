@@ -2,6 +2,7 @@
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
 
+#include "actors/plan/plan.h"
 #include "actors/plan/predict.h"
 #include "runtime/device.h"
 #include "sbp/work.h"
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counted (work.h), together less than a prompt may take: for a plan, and for how much worse others are. */
+/* Counted (work.h), together less than a prompt may take: for a plan, and for how much worse others are. On the step's
+ * own mesh a plan has the time that the step had. */
 enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
 enum { SLOWEST = 1000 }; /* bytes or operations a second: what is below is no machine, as in files of costs */
 
@@ -21,6 +23,7 @@ struct cluster {
     int32_t nplace;
     const struct place **from, **to;
     bool free; /* another number of axes: nothing lies as it did */
+    bool own;  /* the step's mesh */
 };
 
 static int
@@ -51,6 +54,7 @@ place_for(struct cluster *k, const struct place *p, const struct place **out)
             *out = k->to[i];
             return 0;
         }
+    if (k->own) return *out = p, 0;
     int32_t n = 1;
     for (int a = 0; a < k->c->naxis; a++) n *= k->c->mesh[a];
     int32_t *rank = must_alloc(sizeof *rank * (size_t)n);
@@ -174,16 +178,68 @@ is_met(const struct least_met *m, const struct rille_cluster *c)
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
 
+/* What a plan holds beside what is counted of it: scratch memory or, where the plan is there, all of that, which is
+ * less than nothing where too much is counted. */
+static int64_t
+beside(const struct assigned *a)
+{
+    return a->held ? a->held - a->peak : a->scratch;
+}
+
 static void
 meet(struct least_met *m, const struct rille_cluster *c, const struct assigned *a)
 {
-    int64_t bytes = a->peak + a->scratch;
+    int64_t bytes = a->peak + beside(a);
     if (is_met(m, c) && m->bytes <= bytes) return;
     free(m->choice);
     *m = (struct least_met){.naxis = c->naxis, .bytes = bytes, .counted = a->solved.peak, .nchoice = a->net.nnode};
     memcpy(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
     m->choice = must_alloc(sizeof *m->choice * (size_t)m->nchoice);
     memcpy(m->choice, a->solved.choice, sizeof *m->choice * (size_t)m->nchoice);
+}
+
+static const struct program *
+traced(const struct rille_graph *g)
+{
+    return g->assigned ? g->traced : graph_program(g);
+}
+
+/* Is it the mesh of all that the step has, and no schedule to be searched for? */
+static bool
+is_own(const struct rille_graph *g, const struct rille_cluster *c)
+{
+    const struct program *p = traced(g);
+    bool same = !g->searched;
+    for (int32_t i = 0; i < p->nnode && same; i++) {
+        const struct place *at = p->node[i].layout[0]->place;
+        same = at->naxis == c->naxis && !memcmp(at->axis, c->mesh, sizeof c->mesh[0] * (size_t)c->naxis);
+    }
+    return same;
+}
+
+/* A choice to begin with: the least that was met, within a limit, or the step's own. */
+static void
+begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
+{
+    bool met = within && is_met(&g->met, k->c);
+    if (met || (k->own && g->assigned)) {
+        o->known = met ? g->met.choice : g->assigned->solved.choice;
+        o->nknown = met ? g->met.nchoice : g->assigned->net.nnode;
+    }
+}
+
+/* On the step's own mesh there is a plan, and what that holds is known. */
+static int
+measure(struct cluster *k, struct rille_graph *g, const struct program *q, struct assigned *a)
+{
+    struct plan *plan;
+    struct program *p = program_copy(q);
+    p->dry_run = traced(g)->dry_run;
+    planned_land(g, p);
+    TRY(plan_compile(p, k->s->atlas, &plan));
+    planned_measure(a, plan);
+    plan_free(&plan);
+    return 0;
 }
 
 /* One search, of what beside scratch memory takes no more than `within` bytes (0: any). E_PLAN: nothing was found;
@@ -194,44 +250,42 @@ lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, e
 {
     struct assign_options o;
     *least = (struct assign_least){0};
-    TRY(program_for(k, g->assigned ? g->traced : graph_program(g), q));
+    TRY(program_for(k, traced(g), q));
     TRY(schedule_for(graph_program(g), q));
     options_for(k, g, q, &o);
     o.mode = mode;
     o.memory_limit = within;
     o.least = least;
     o.arg = clock;
-    if (within && is_met(&g->met, k->c)) {
-        o.known = g->met.choice;
-        o.nknown = g->met.nchoice;
-    }
+    begin_with(k, g, within, &o);
     TRY(planned_end(clock, assign_layouts(q, k->s->atlas, &o, out)));
-    TRY(plan_scratch(q, &(*out)->scratch));
+    TRY(k->own ? measure(k, g, q, *out) : plan_scratch(q, &(*out)->scratch));
     TRY(predict(q, *out));
     meet(&g->met, k->c, *out);
     return 0;
-}
-
-/* Nothing keeps within the limit: the least that was ever met or, if that knows no scratch memory, what takes as little
- * with it, for which there is a time of its own. */
-static int
-refuse(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q, struct assigned **out,
-       const struct assign_least *least)
-{
-    struct assign_least again, all = *least;
-    err_clear();
-    arena_fini(&q->arena);
-    *clock = planned_clock(k->s, SEARCH_NS);
-    if (least->bytes && lay_out(k, g, clock, SOLVE_OPTIMAL, least->bytes, q, out, &again)) err_clear();
-    if (!is_met(&g->met, k->c)) return too_little(k, least, "without scratch of kernels");
-    all.bytes = g->met.bytes;
-    return too_little(k, &all, "scratch of kernels with it");
 }
 
 static bool
 keeps(const struct cluster *k, int64_t bytes)
 {
     return !k->c->memory || bytes <= k->c->memory;
+}
+
+static bool
+is_kept(const struct cluster *k, const struct rille_graph *g)
+{
+    return is_met(&g->met, k->c) && keeps(k, g->met.bytes);
+}
+
+/* No plan within the limit was found: the least that was ever met is told or, if that knows no scratch memory, what
+ * takes as little with it. */
+static int
+refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
+{
+    struct assign_least all = *least;
+    if (!is_met(&g->met, k->c)) return too_little(k, least, "without scratch of kernels");
+    all.bytes = g->met.bytes;
+    return too_little(k, &all, "scratch of kernels with it");
 }
 
 /* A limit that the best plan of all keeps is none: that is looked for first, with all the time if it seems so. Scratch
@@ -248,14 +302,14 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
         clock->until = turn == 1 && within == 0 ? end : end - (turn ? left / 2 : limit ? left * 3 / 4 : 0);
         TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
-        bool kept = keeps(k, (*out)->peak + (*out)->scratch);
+        bool kept = keeps(k, (*out)->peak + beside(*out));
         int64_t others = (*out)->solved.peak - (*out)->peak; /* what other stages' devices hold counts for a search */
         if (kept && !open) {
             clock->until = end;
             return 0;
         }
-        if (!kept && within && limit <= (*out)->scratch) break;
-        if (!kept) within = within ? MIN(within - 1, limit - (*out)->scratch + others) : limit + others;
+        if (!kept && within && limit <= beside(*out)) break;
+        if (!kept) within = within ? MIN(within - 1, limit - beside(*out) + others) : limit + others;
         assigned_free(out);
         arena_fini(&q->arena);
     }
@@ -263,6 +317,8 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
     return E_PLAN;
 }
 
+/* Where a search ends in vain what holds least is looked for, for which there is a time of its own. What was met then,
+ * or by an earlier search, may keep the limit. */
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)
@@ -270,11 +326,17 @@ lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock
     struct assign_least known, again;
     int status = search_within(k, g, clock, q, out, &known);
     if (status != E_PLAN || !(known.bytes || is_met(&g->met, k->c))) return status;
-    assigned_free(out);
-    if (!is_met(&g->met, k->c) || !keeps(k, g->met.bytes)) return refuse(k, g, clock, q, out, &known);
-    err_clear();
-    arena_fini(&q->arena);
-    return lay_out(k, g, clock, SOLVE_GREEDY, MAX(k->c->memory, g->met.counted), q, out, &again);
+    for (int turn = 0; turn < 2; turn++) {
+        err_clear();
+        assigned_free(out);
+        arena_fini(&q->arena);
+        if (is_kept(k, g)) return lay_out(k, g, clock, SOLVE_GREEDY, g->met.counted, q, out, &again);
+        if (turn || !known.bytes) break;
+        *clock = planned_clock(k->s, SEARCH_NS);
+        status = lay_out(k, g, clock, SOLVE_OPTIMAL, known.bytes, q, out, &again);
+        if (status == E_CANCEL) return status;
+    }
+    return refuse(k, g, &known);
 }
 
 int
@@ -288,7 +350,8 @@ rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct 
     struct program q = {0};
     struct assigned *a = NULL;
     struct box_cost was = g->s->cost;
-    struct planned_clock clock = planned_clock(g->s, SEARCH_NS);
+    k.own = is_own(g, c);
+    struct planned_clock clock = planned_clock(g->s, k.own ? MAX(SEARCH_NS, g->search_ns) : SEARCH_NS);
     planned_call(g->s);
     int status = lay_within(&k, g, &clock, &q, &a);
     clock.until = MIN(clock.until, work_done() + REGRET_NS);

@@ -142,14 +142,16 @@ step alone, where a recipe's zero holds in eager lines too; of parameters that a
 offload = placement: what backward reads, and optimisers' state, lies there meanwhile; a device for each of a value's.
 prefetch = 2: so many values are back, or gathered again (zero = 3), before they are read, beside the one that is; 1 of none is said.
 memory_limit = bytes a device of all that it holds: a schedule that is searched for keeps to it; a plan that would hold
-more is refused, with what has most of it.
+more is refused, with what has most of it. What a script holds beside the step is not of it: where that still reads the
+value of a variable that the step updates, by a view or a move not computed yet, the new value lies beside the old one.
 recompute = true computes again what backward reads, each stage as one, a step of one stage in eight parts; "auto": parts of
 stages, where memory is too little, or better spent so.
 auto_parallel = true lays the step out ("propagate": outward from what lies somewhere, in linear time); e = step:explain() has e.cost
 and e.bound, in ns, and e.gap, and of "propagate" e.meetings, where hints meet; with memory_limit =, in bytes a device, and
 time_limit =, in seconds of a core (1, or 0.1 for the bound of "propagate" and "greedy"): where they end in vain the least that it needs is
 looked for, 5 s for a large step, and what is proved of it told. step:certify(file) writes what proves a plan. A call that may be written as
-several operators, a softmax over a cut axis, is tried both ways, in four rounds at most; the bound is of the operators of the best.
+several operators, a softmax over a cut axis, is tried both ways, in four rounds at most, of a small step as "propagate" and
+"recursive" write it too; the bound is of the operators of the best.
 zero, offload and recompute = "auto" choose what a plan chooses, too: beside auto_parallel each is an error.]],
     code = "step = rille.graph(function(x) return x + 1 end)",
     shows = "step(rille.ones(2)):sum():item()",
@@ -321,11 +323,14 @@ gradient       yes]],
     text = [[
 The step, planned for a cluster that one does not have: a record as step:explain() gives, with step_time in seconds, and axis_bytes,
 what goes over the links of each mesh axis: a move counts where its slowest links are. With a list of limits for memory
-a list: a record for each, or false where no plan keeps it - the curve of memory against time. What is not given is
-reckoned as on this machine: rille --calibrate measures it; a latency of 0 is none. Each placement of the step is such a mesh
-of other devices. cost is all that is done, one after the other; stages work on pieces at the same time, by the step's
-schedule, and then step_time is what that takes: hops between stages go over the slowest links. memory is what the fullest
-device holds, of its own stages alone.]],
+a list: a record for each, or false where none was found that keeps it - the curve of memory against time. On the step's own
+mesh the search begins with the step's plan and has its time_limit, else 0.3 s: a step with that memory_limit may find a
+plan where this says false. Operators are as the step was traced. Each placement of the step is such a mesh of other devices.
+cost is all that is done, one after the other; stages work on pieces at the same time, by the step's schedule, and then
+step_time is what that takes: hops between stages go over the slowest links. memory is what the fullest device holds, of its own
+stages alone: on the step's own mesh what the plan does; elsewhere, and of a schedule that is searched for, the planner's count
+and the scratch of one device's kernels, an eighth more than is held at most, in pieces 5 % less to a fifth more. What is not
+given is reckoned as on this machine: rille --calibrate measures it; a latency of 0 is none.]],
     code = [[
 step = rille.graph(function(x) return x:exp() end)
 step(rille.ones(64))
