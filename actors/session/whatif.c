@@ -45,7 +45,20 @@ check_cluster(const struct rille_cluster *c)
     return 0;
 }
 
-/* The mesh that stands for a placement: each of the step's has devices of its own. */
+/* A mesh of meta devices of their own. */
+static int
+place_aside(const struct cluster *k, const struct place **out)
+{
+    int32_t n = 1;
+    for (int a = 0; a < k->c->naxis; a++) n *= k->c->mesh[a];
+    int32_t *rank = must_alloc(sizeof *rank * (size_t)n);
+    for (int32_t i = 0; i < n; i++) rank[i] = k->nplace * n + i;
+    int status = place_new(k->s->atlas, DEV_META, k->c->naxis, k->c->mesh, rank, out);
+    free(rank);
+    return status;
+}
+
+/* The mesh that stands for a placement: each of the step's has devices of its own, or is itself. */
 static int
 place_for(struct cluster *k, const struct place *p, const struct place **out)
 {
@@ -54,14 +67,8 @@ place_for(struct cluster *k, const struct place *p, const struct place **out)
             *out = k->to[i];
             return 0;
         }
-    if (k->own) return *out = p, 0;
-    int32_t n = 1;
-    for (int a = 0; a < k->c->naxis; a++) n *= k->c->mesh[a];
-    int32_t *rank = must_alloc(sizeof *rank * (size_t)n);
-    for (int32_t i = 0; i < n; i++) rank[i] = k->nplace * n + i;
-    int status = place_new(k->s->atlas, DEV_META, k->c->naxis, k->c->mesh, rank, out);
-    free(rank);
-    if (status) return status;
+    *out = p;
+    if (!k->own) TRY(place_aside(k, out));
     const struct place **more = ARENA_ARRAY(&k->arena, const struct place *, 2 * (k->nplace + 1));
     for (int32_t i = 0; i < k->nplace; i++) {
         more[i] = k->from[i];
