@@ -627,7 +627,7 @@ rewrite_node(struct planner *w, int32_t i)
 }
 
 static void
-rewrite_root(struct planner *w, int32_t k, const struct layout *was)
+rewrite_root(struct planner *w, int32_t k, const struct layout *was, int32_t *room)
 {
     struct prog_root *r = &w->p->root[k];
     const struct assign_root *o = &w->o->root[k];
@@ -636,7 +636,7 @@ rewrite_root(struct planner *w, int32_t k, const struct layout *was)
     const struct layout *is = ref_layout(w->p, source);
     r->overwrites_leaf = -1;
     if (must && is != must) {
-        r->ref = rewrite_move(w->p, source, must);
+        r->ref = rewrite_move(w->p, room, source, must);
     } else if (must) {
         if (source.kind == REF_NODE) r->ref = source;
         r->overwrites_leaf = rewrite_over(w->p, source, o->leaf);
@@ -647,12 +647,12 @@ static void
 rewrite(struct planner *w)
 {
     struct program *p = w->p;
-    int32_t nnode = p->nnode;
+    int32_t nnode = p->nnode, room = nnode;
     const struct layout **was = ARENA_ARRAY(&w->a->arena, const struct layout *, p->nroot + 1);
     for (int32_t k = 0; k < p->nroot; k++) was[k] = ref_layout(p, p->root[k].ref);
     for (int32_t i = 0; i < p->nleaf; i++) p->leaf[i].layout = chosen(w, &w->value[p->nnode * OP_OUT + i]);
     for (int32_t i = 0; i < nnode; i++) rewrite_node(w, i);
-    for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k]);
+    for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k], &room);
 }
 
 /* The choice that a caller knows, if it is one of this net; NULL. */

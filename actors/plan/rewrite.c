@@ -20,15 +20,13 @@ rewrite_source(const struct program *p, struct ref r)
 }
 
 struct ref
-rewrite_move(struct program *p, struct ref r, const struct layout *to)
+rewrite_move(struct program *p, int32_t *room, struct ref r, const struct layout *to)
 {
-    struct prog_node *more = ARENA_ARRAY(&p->arena, struct prog_node, p->nnode + 1);
+    ARENA_GROW(&p->arena, p->node, p->nnode + 1, *room);
     struct type *t = ARENA_NEW(&p->arena, struct type);
-    memcpy(more, p->node, sizeof *more * (size_t)p->nnode);
-    p->node = more;
     *t = ref_type(p, r);
     struct prog_node *n = &p->node[p->nnode];
-    if (r.kind == REF_NODE) *n = p->node[r.index];
+    *n = r.kind == REF_NODE ? p->node[r.index] : (struct prog_node){0};
     n->op = op_find("to_global");
     n->attr = NULL;
     n->nin = n->nout = 1;

@@ -7,8 +7,9 @@
 
 /* Returns r, or what it was before moves that nobody asked for, on its placement. */
 struct ref rewrite_source(const struct program *p, struct ref r);
-/* Adds a move of r at the program's end. */
-struct ref rewrite_move(struct program *p, struct ref r, const struct layout *to);
+/* Adds a move of r at the program's end. *room: nodes for which p->node has room, which is p->nnode before the first.
+ */
+struct ref rewrite_move(struct program *p, int32_t *room, struct ref r, const struct layout *to);
 /* Lets node i read r as its k-th operand. */
 void rewrite_operand(struct program *p, int32_t i, int32_t k, struct ref r);
 /* A node to be put in before another. The k-th of a list is named p->nnode + k, by those of the list and by the

@@ -74,6 +74,7 @@ slice_update(struct program *p, struct atlas *at, int32_t i, int level, const in
 static void
 bring_back(struct program *p, const int32_t *root_leaf)
 {
+    int32_t room = p->nnode;
     for (int32_t k = 0; k < p->nroot; k++) {
         if (root_leaf[k] < 0) continue;
         struct ref source = rewrite_source(p, p->root[k].ref);
@@ -82,7 +83,7 @@ bring_back(struct program *p, const int32_t *root_leaf)
             p->root[k].ref = source;
             p->root[k].overwrites_leaf = rewrite_over(p, source, root_leaf[k]);
         } else {
-            p->root[k].ref = rewrite_move(p, source, must);
+            p->root[k].ref = rewrite_move(p, &room, source, must);
             p->root[k].overwrites_leaf = -1;
         }
     }
