@@ -157,8 +157,8 @@ local function part(name) return not arg[1] or arg[1] == name end
 if part("large") then
   print(("\n%-24s %8s %8s %12s %8s  %s"):format("on devices that are not there", "ops", "plan", "ms of a step", "gap",
     "whatif and ms of a step on 64, 98,304 and 100,000"))
-  large("GPT-2 124M on 8", gpt2, line, "S(0)", 0.65)
-  large("GPT-2 124M on 2 x 4", gpt2, grid, {"S(0)", "B"}, 0.65)
+  large("GPT-2 124M on 8", gpt2, line, "S(0)", 0.75)
+  large("GPT-2 124M on 2 x 4", gpt2, grid, {"S(0)", "B"}, 0.75)
   large("Llama 8B on 8", llama, line, "S(0)", 0.5)
   large("Llama 8B on 2 x 4", llama, grid, {"S(0)", "B"}, 0.5)
   local steps = {}
