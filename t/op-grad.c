@@ -24,6 +24,19 @@ uniform(uint64_t *random) /* -1 .. 1 */
     return (double)(next_random(random) >> 11) * 0x1p-52 - 1;
 }
 
+/* Of value i of operand k, which is v, and those before it. */
+static bool
+is_apart(const struct trial *t, int k, int64_t i, double v)
+{
+    for (int o = 0; o <= k; o++) {
+        const struct type *type = &t->sample.in[o];
+        int64_t n = o < k ? type_numel(type) : i;
+        for (int64_t j = 0; j < n && dtype_is_float((enum dtype)type->dtype) && !type->weak; j++)
+            if (fabs(((const double *)t->value[o])[j] - v) < 4 * STEP) return false;
+    }
+    return true;
+}
+
 /* Away from zero and from each other, so that no kink is within a step. */
 static void
 choose_values(struct trial *t)
@@ -35,8 +48,11 @@ choose_values(struct trial *t)
         double above = t->sample.above[k];
         t->value[k] = must_alloc((size_t)n * sizeof(double) + 1);
         for (int64_t i = 0; i < n; i++) {
-            double u = uniform(&random), v = above != 0 ? above + fabs(u) : u * 2;
-            if (fabs(v) < 0.05) v += 0.1;
+            double u, v;
+            do {
+                u = uniform(&random), v = above != 0 ? above + fabs(u) : u * 2;
+                if (fabs(v) < 0.05) v += 0.1;
+            } while (!is_apart(t, k, i, v));
             int64_t whole = (int64_t)above + (int64_t)(next_random(&random) % (uint64_t)(below ? below : 5));
             if (type->weak) v = t->sample.number[k], whole = (int64_t)v;
             if (dtype_is_float((enum dtype)type->dtype))
