@@ -210,6 +210,13 @@ fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, doub
     (machine_takes_wide() ? rows_8 : rows_4)(x, apart, rows, n, far, a);
 }
 
+VECTOR void
+fold_add(const float *x, int64_t n, double *sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += (double)x[i];
+}
+EXPORTED(fold_add)
+
 /* Columns of 64 stay in registers on the way down. */
 VECTOR bool
 fold_bf16(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)

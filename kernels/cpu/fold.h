@@ -1,7 +1,7 @@
 /* fold.h - sums, products and sums of squares of floats that lie one after the other.
  *
- * They accumulate in f64, in lanes fixed by position: the same bits every run, on every level of machine. Any thread:
- * calls keep nothing. */
+ * They accumulate in f64, but for a few halves, in lanes fixed by position: the same bits every run, on every level of
+ * machine. Any thread: calls keep nothing. */
 #ifndef RILLE_KERNELS_CPU_FOLD_H
 #define RILLE_KERNELS_CPU_FOLD_H
 
@@ -17,6 +17,8 @@ void fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *s
 /* Adds 1 to FOLD_ROWS rows of n elements, `apart`, to n sums, which are aligned to 64 bytes. far: rows lie in memory,
  * not in a cache. */
 void fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *sum);
+/* Adds n floats each to its sum, wherever these lie. */
+void fold_add(const float *x, int64_t n, double *sum);
 /* n sums of up to FOLD_ROWS rows of bf16, as floats, which have their digits; false: one is none, nor would it be told
  * from what floats do not hold. */
 bool fold_bf16(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum);

@@ -1,12 +1,11 @@
 /* gemm_long.c - products whose result is small and whose sums are long: parts of k by one thread each, added in f64. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm_long.h"
 
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/fold.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/team.h"
 #include "runtime/arena.h"
-#include "runtime/simd.h"
 #include "runtime/stop.h"
 
 #include <stdlib.h>
@@ -133,12 +132,6 @@ struct long_run {
     int64_t entries;
 };
 
-VECTOR static void
-add_floats(int64_t n, const float *x, double *sum)
-{
-    for (int64_t i = 0; i < n; i++) sum[i] += (double)x[i];
-}
-
 static void
 run_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -155,7 +148,7 @@ run_groups(void *arg, int64_t share, int64_t lo, int64_t hi)
             int64_t from = i ? l->first + (i - 1) * l->part : 0;
             void *const at[NMATRIX] = {r->data[A] + from * a->col * bytes, r->data[B] + from * b->row * bytes, product};
             if (prim_at(l->product[share * NPRODUCT + (i ? MORE : FIRST)], at, scratch, "long")) return;
-            add_floats(r->entries, product, sum);
+            fold_add(product, r->entries, sum);
         }
     }
 }

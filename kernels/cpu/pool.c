@@ -12,6 +12,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/pool.h"
 
+#include "kernels/cpu/fold.h"
 #include "runtime/simd.h"
 #include "runtime/stop.h"
 
@@ -110,12 +111,6 @@ plane_mean_back_is_long(const struct plane *p)
 }
 
 VECTOR static void
-add_floats(int64_t n, const float *x, double *sum)
-{
-    for (int64_t i = 0; i < n; i++) sum[i] += (double)x[i];
-}
-
-VECTOR static void
 add_quotients(int64_t n, const float *x, double by, double *sum)
 {
     for (int64_t i = 0; i < n; i++) sum[i] += (double)x[i] / by;
@@ -142,7 +137,7 @@ mean_long(const struct plane *p, const void *const *operand, void *result, void 
     for (int64_t u = 0; u < p->m[0] && !stop_now(); u++) {
         struct span h = plane_span(p, 0, u);
         memset(row, 0, (size_t)p->n[1] * sizeof *row);
-        for (int64_t i = h.lo; i < h.hi; i++) add_floats(p->n[1], x + i * p->n[1], row);
+        for (int64_t i = h.lo; i < h.hi; i++) fold_add(x + i * p->n[1], p->n[1], row);
         for (int64_t v = 0; v < p->m[1]; v++) {
             struct span w = plane_span(p, 1, v);
             *y++ = (float)(sum_of(w.hi - w.lo, row + w.lo) / (double)(h.count * w.count));
