@@ -1,6 +1,7 @@
 --- predict.lua - what planned steps take here, beside what whatif predicts of them.
 ---
 ---   rille -d cpu:4 --calibrate && rille -d cpu:2 bench/predict.lua
+---   RILLE_THREADS=1 rille -d cpu:2 bench/predict.lua          what one stage takes: one core, as costs are
 ---
 --- A prediction is as good as the costs: the first command measures those of this machine and keeps them.
 local rille = require "rille"
