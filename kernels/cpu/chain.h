@@ -31,15 +31,16 @@ enum { IN_SCRATCH = -1, NOWHERE = -2 };
 struct site {
     int lane, area;
 };
+enum area_holds {
+    AREA_BLOCK,
+    AREA_TILE,   /* a number, for tile.c */
+    AREA_COLUMN, /* a number for each row of a block, likewise */
+    AREA_NOTHING /* nobody reads it */
+};
 struct area {
     size_t at; /* bytes from the start of scratch */
     int unit;  /* bytes of an element of a block */
-    enum {
-        AREA_BLOCK,
-        AREA_TILE,
-        AREA_COLUMN,
-        AREA_NOTHING
-    } holds; /* a number for tile.c; one for each row of a block */
+    enum area_holds holds;
 };
 
 enum slot_kind {
