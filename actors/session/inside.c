@@ -71,6 +71,11 @@ inside_operator(const struct inside *w, struct arena *a, struct call *c, struct 
         for (int d = 0; pieces && !r.operand[i].ignored && d < c->in[i].ndim; d++)
             cut_letters(&r, &r.operand[i].dim[d], pieces[d], cut);
     }
+    for (int f = 0; f < r.nfactor; f++)
+        if (cut[f] > 1 && r.factor[f].unsplit && !c->op->split_form) { /* it puts together what is cut */
+            out->known = false;
+            return;
+        }
     out->own.group = w->group;
     for (int i = 0; i < c->nin; i++) {
         if (!c->layout[i]) continue;

@@ -2,7 +2,8 @@
  *
  * A strategy cuts the operands of its call. An operator that takes part in it cuts each letter of its rule into as many
  * pieces as its operands cut it, the most if they differ, and its results so. Thus two products and a softmax between
- * them are cut as attention's operands say, whatever shapes are equal by chance.
+ * them are cut as attention's operands say, whatever shapes are equal by chance. One that needs whole what its operands
+ * cut chooses for itself.
  *
  * It lives while the call is made, in the session's scratch arena; on its thread. */
 #ifndef RILLE_SESSION_INSIDE_H

@@ -210,24 +210,73 @@ line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
     return b_sub(b, y, line_mean(b, y, axes, naxes, DT_F64));
 }
 
+/* Is the first of the normalised dimensions, and no other, cut into parts of one size? So many. */
+static bool
+in_even_parts(const struct call *c, int naxes, int64_t *parts)
+{
+    const struct type *x = &c->in[X];
+    int first = x->ndim - naxes;
+    *parts = cut_parts(c, X, first);
+    for (int d = first + 1; d < x->ndim; d++)
+        if (is_cut(c, X, d)) return false;
+    return *parts > 1 && x->dim[first] % *parts == 0 && x->ndim + 1 < MAX_DIM;
+}
+
+/* Floats, whose mean and deviation the parts tell each other (moments.h): (x - mean) rstd with the cut dimension as
+ * two, of which the first is that of the parts. Ranks compute with each row's moments what they hold parts of; nobody
+ * else needs them. */
+static struct val *
+norm_by_moments(struct build *b, struct val *x, int naxes, double eps)
+{
+    int64_t axes[MAX_DIM];
+    int n = x ? x->type.ndim : 0;
+    struct attr attr[OP_ATTR];
+    struct val *moments[OP_OUT] = {0};
+    for (int i = 0; i < naxes; i++) axes[i] = n - naxes + i;
+    struct val *own = line_mean(b, x, axes, naxes, DT_F64), *d = b_cast(b, b_sub(b, x, own), DT_F32);
+    struct val *variance = line_mean(b, b_mul(b, d, d), axes, naxes, DT_F32);
+    struct val *told =
+        b_call2(b, &op_moments_told, b_squeeze(b, own, axes, naxes), b_squeeze(b, variance, axes, naxes));
+    struct val *joined = b_call1(b, &op_moments_joined, told);
+    op_attr_defaults(&op_moments_of, attr);
+    attr_int(&op_moments_of, attr, "dims", naxes);
+    attr_float(&op_moments_of, attr, "eps", eps);
+    if (joined) b->add(b, &op_moments_of, 3, (struct val *[]){x, told, joined}, attr, moments);
+    return b_mul(b, b_cast(b, b_sub(b, x, moments[0]), DT_F32), moments[1]);
+}
+
 int
 norm_parts(struct build *b, const struct call *c, struct val *const *in, struct val **out, bool center)
 {
-    int64_t axes[MAX_DIM];
-    int naxes = norm_dims(c);
+    const struct type *x = &c->in[X];
+    int64_t axes[MAX_DIM], size[MAX_DIM + 2], parts;
+    int naxes = norm_dims(c), n = 0;
     bool cut = false;
     for (int i = 0; i < naxes; i++) {
-        axes[i] = c->in[X].ndim - naxes + i;
+        axes[i] = x->ndim - naxes + i;
         cut = cut || is_cut(c, X, (int)axes[i]);
     }
-    if (!cut || type_numel(&c->in[X]) == 0) return 0;
-    struct val *d = b_wide(b, in[X]);
+    if (!cut || type_numel(x) == 0) return 0;
+    struct val *d = b_wide(b, in[X]), *weight = in[WEIGHT], *bias = c->nin > BIAS ? in[BIAS] : NULL, *y;
     enum dtype wide = d ? d->type.dtype : DT_F32;
-    if (center) d = line_center(b, d, axes, naxes);
-    struct val *variance = line_mean(b, b_mul(b, d, d), axes, naxes, wide);
-    struct val *y = b_mul(b, d, b_call1(b, &op_rsqrt, b_shift(b, variance, c->attr[EPS].f)));
-    if (!absent(&c->in[WEIGHT])) y = b_mul(b, y, in[WEIGHT]);
-    if (c->nin > BIAS && !absent(&c->in[BIAS])) y = b_add(b, y, in[BIAS]);
-    out[0] = b_narrow(b, y, &c->in[X]);
+    if (center && wide == DT_F32 && in_even_parts(c, naxes, &parts)) {
+        const int64_t *last;
+        if (axes[0] == 0) size[n++] = 1; /* a row, which somebody joins */
+        for (int i = 0; i < axes[0]; i++) size[n++] = x->dim[i];
+        last = size + n;
+        size[n++] = parts;
+        size[n++] = x->dim[axes[0]] / parts;
+        for (int i = (int)axes[0] + 1; i < x->ndim; i++) size[n++] = x->dim[i];
+        y = norm_by_moments(b, b_reshape(b, d, n, size), naxes, c->attr[EPS].f);
+        if (!absent(&c->in[WEIGHT])) weight = b_reshape(b, weight, naxes + 1, last);
+        if (c->nin > BIAS && !absent(&c->in[BIAS])) bias = b_reshape(b, bias, naxes + 1, last);
+    } else {
+        if (center) d = line_center(b, d, axes, naxes);
+        struct val *variance = line_mean(b, b_mul(b, d, d), axes, naxes, wide);
+        y = b_mul(b, d, b_call1(b, &op_rsqrt, b_shift(b, variance, c->attr[EPS].f)));
+    }
+    if (!absent(&c->in[WEIGHT])) y = b_mul(b, y, weight);
+    if (c->nin > BIAS && !absent(&c->in[BIAS])) y = b_add(b, y, bias);
+    out[0] = b_reshape(b, b_narrow(b, y, x), x->ndim, x->dim);
     return b->failed ? (int)err_last() : 0;
 }

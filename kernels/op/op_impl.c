@@ -170,13 +170,20 @@ product_dtype(const struct call *c, int at)
                             dtype_text(to));
 }
 
+int64_t
+cut_parts(const struct call *c, int k, int d)
+{
+    const struct layout *l = c->layout ? c->layout[k] : NULL;
+    int64_t parts = 1;
+    for (int a = 0; l && a < l->place->naxis; a++)
+        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == d) parts *= l->place->axis[a];
+    return parts;
+}
+
 bool
 is_cut(const struct call *c, int k, int d)
 {
-    const struct layout *l = c->layout ? c->layout[k] : NULL;
-    for (int a = 0; l && a < l->place->naxis; a++)
-        if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == d && l->place->axis[a] > 1) return true;
-    return false;
+    return cut_parts(c, k, d) > 1;
 }
 
 int

@@ -114,7 +114,8 @@ const char *linear_if_tensors(const struct call *c);
 /* Of a product: does what its attribute `at` says of the result's dtype go with the operands'? */
 int product_dtype(const struct call *c, int at);
 
-/* Is dimension d of operand k cut into parts? */
+/* Into how many parts is dimension d of operand k cut? is_cut: into several? */
+int64_t cut_parts(const struct call *c, int k, int d);
 bool is_cut(const struct call *c, int k, int d);
 
 /* Sets every element of a view, whatever its strides, to `value`. */

@@ -1,0 +1,110 @@
+/* moments.h - the mean and the deviation of a row that ranks hold parts of, in as few bytes as keep their digits.
+ *
+ * A part tells its own mean and deviation in 9 bytes (moments_told); whoever has those of all parts of a row gives each
+ * in 7 how far the row's mean is from the part's, and the row's deviation (moments_joined); the part makes of that what
+ * it normalises by (moments_of). A row far from 0 loses no digit to it up to 10^5 deviations away, and beyond that
+ * one for each doubling; three floats, which say no more, would be 12 bytes, and come back as 12.
+ *
+ * A code is a number and a scale that is not negative, both in units of a power of two, 2^e, that neither reaches:
+ * number / 2^range and scale. Its first byte is e, or says that one of the two is no number; of the word behind it the
+ * lowest bits are the scale, all others the number. Pure; any thread. */
+#ifndef RILLE_KERNELS_OP_MOMENTS_H
+#define RILLE_KERNELS_OP_MOMENTS_H
+
+#include "kernels/op/op_impl.h"
+
+#include <math.h>
+
+enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
+
+/* One text for every machine. A scale has 23 bits; e is -126 at least; a first byte of 255 says "no number". */
+#define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
+#define MOMENTS_TEXT_(...) #__VA_ARGS__
+
+/* Byte k of the code of a number and a scale in so many bytes. */
+#define MOMENTS_BYTE                                                                                                   \
+    {                                                                                                                  \
+        const int digits = 8 * (bytes - 1) - 23;                                                                       \
+        const int64_t half = (int64_t)1 << (digits - 1), most = ((int64_t)1 << 23) - 1;                                \
+        int e = -126, of_number = -126;                                                                                \
+        if (!(number - number == 0 && scale - scale == 0)) return k == 0 ? 255 : 0;                                    \
+        if (scale > 0) frexp(scale, &e);                                                                               \
+        if (number != 0) frexp(number, &of_number);                                                                    \
+        e = e > of_number - range ? e : of_number - range;                                                             \
+        e = e > -126 ? e : -126;                                                                                       \
+        if (e > 128) return k == 0 ? 255 : 0;                                                                          \
+        if (k == 0) return e + 126;                                                                                    \
+        int64_t s = (int64_t)rint(ldexp(scale, 23 - e)), n = (int64_t)rint(ldexp(number, digits - 1 - range - e));     \
+        s = s < most ? s : most;                                                                                       \
+        n = n < half ? n : half - 1;                                                                                   \
+        return (int64_t)(((uint64_t)s | (uint64_t)(n + half) << 23) >> (8 * (k - 1)) & 255);                           \
+    }
+
+/* The number that a code of so many bytes says. */
+#define MOMENTS_NUMBER                                                                                                 \
+    {                                                                                                                  \
+        const int digits = 8 * (bytes - 1) - 23;                                                                       \
+        uint64_t word = 0;                                                                                             \
+        for (int k = 1; k < bytes; k++) word |= (uint64_t)code[k] << (8 * (k - 1));                                    \
+        const int64_t n = (int64_t)(word >> 23) - ((int64_t)1 << (digits - 1));                                        \
+        return code[0] == 255 ? sqrt(-1.0) : ldexp((double)n, code[0] - 126 + range + 1 - digits);                     \
+    }
+
+/* Its scale. */
+#define MOMENTS_SCALE                                                                                                  \
+    {                                                                                                                  \
+        const int s = code[1] | code[2] << 8 | (code[3] & 127) << 16;                                                  \
+        return code[0] == 255 ? sqrt(-1.0) : ldexp((double)s, code[0] - 126 - 23);                                     \
+    }
+
+/* The mean of one of so many equal parts of a row is at most their square root of its deviations from the row's: as a
+ * power of two. */
+#define MOMENTS_RANGE                                                                                                  \
+    {                                                                                                                  \
+        int range = 0;                                                                                                 \
+        while ((int64_t)1 << 2 * range < parts) range++;                                                               \
+        return range;                                                                                                  \
+    }
+
+static inline int64_t
+moments_byte(double number, double scale, int bytes, int range, int64_t k) MOMENTS_BYTE
+
+    static inline double moments_number(const uint8_t *code, int bytes, int range) MOMENTS_NUMBER
+
+    static inline double moments_scale(const uint8_t *code) MOMENTS_SCALE
+
+    static inline int moments_range(int64_t parts) MOMENTS_RANGE
+
+/* The same for bodies of machines that compile texts. */
+#define MOMENTS_BODY                                                                                                   \
+    "const auto moments_byte = [](double number, double scale, int bytes, int range, int64_t k) -> "                   \
+    "int64_t " MOMENTS_TEXT(                                                                                           \
+        MOMENTS_BYTE) ";\n"                                                                                            \
+                      "const auto moments_number = [](const uint8_t *code, int bytes, int range) -> "                  \
+                      "double " MOMENTS_TEXT(                                                                          \
+                          MOMENTS_NUMBER) ";\n"                                                                        \
+                                          "const auto moments_scale = [](const uint8_t *code) -> "                     \
+                                          "double " MOMENTS_TEXT(                                                      \
+                                              MOMENTS_SCALE) ";\n"                                                     \
+                                                             "const auto moments_range = [](int64_t parts) -> "        \
+                                                             "int " MOMENTS_TEXT(                                      \
+                                                                 MOMENTS_RANGE) ";\n"                                  \
+                                                                                "(void)moments_byte, "                 \
+                                                                                "(void)moments_number, "               \
+                                                                                "(void)moments_scale, "                \
+                                                                                "(void)moments_range;\n"
+
+    /* Code i of a dense tensor of codes. */
+    static inline void moments_get(const struct view *codes, int64_t i, int bytes, uint8_t *code)
+{
+    for (int k = 0; k < bytes; k++) code[k] = (uint8_t)elem_get_i((enum dtype)codes->dtype, codes->data, i * bytes + k);
+}
+
+static inline void
+moments_put(const struct view *codes, int64_t i, double number, double scale, int bytes, int range)
+{
+    for (int k = 0; k < bytes; k++)
+        elem_set_i((enum dtype)codes->dtype, codes->data, i * bytes + k, moments_byte(number, scale, bytes, range, k));
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* moments_joined.c - what the parts of a row are told when all have told theirs: how far its mean is from the part's,
+ * and its deviation, 7 bytes.
+ *
+ *   mean = mean of the parts' means,   variance = mean of (deviation^2 + (the part's mean - mean)^2)
+ *
+ * The parts are of one size. Parts, and bytes, are the last two dimensions, and these stay unsplit. */
+#include "kernels/op/moments.h"
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    int lead = c->in[0].ndim - 2;
+    if (lead < 0) return call_fail(E_SHAPE, c, "told must have two dimensions at least, found %d", c->in[0].ndim);
+    for (int d = 0; d < lead; d++) str_addf(rule, "%c", letter(d));
+    str_add(rule, "[Y][Z]->");
+    for (int d = 0; d < lead; d++) str_addf(rule, "%c", letter(d));
+    str_add(rule, "[Y]N");
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    const struct type *told = &c->in[0];
+    if (told->dtype != DT_U8 || told->dim[told->ndim - 1] != TOLD_BYTES)
+        return call_fail(E_DTYPE, c, "told must be u8 {.., parts, %d}", TOLD_BYTES);
+    size[0] = JOINED_BYTES;
+    return 0;
+}
+
+/* The codes of one row, from `first` on. */
+static void
+join(const struct kcall *k, int64_t first, int64_t parts)
+{
+    const struct view *told = &k->in[0];
+    uint8_t code[TOLD_BYTES];
+    double mean = 0, squares = 0;
+    for (int64_t i = first; i < first + parts; i++) {
+        moments_get(told, i, TOLD_BYTES, code);
+        mean += moments_number(code, TOLD_BYTES, TOLD_RANGE);
+    }
+    mean /= (double)parts;
+    for (int64_t i = first; i < first + parts; i++) {
+        moments_get(told, i, TOLD_BYTES, code);
+        double deviation = moments_scale(code), d = moments_number(code, TOLD_BYTES, TOLD_RANGE) - mean;
+        squares += deviation * deviation + d * d;
+    }
+    double all = sqrt(squares / (double)parts);
+    for (int64_t i = first; i < first + parts; i++) {
+        moments_get(told, i, TOLD_BYTES, code);
+        moments_put(&k->out[0], i, mean - moments_number(code, TOLD_BYTES, TOLD_RANGE), all, JOINED_BYTES,
+                    moments_range(parts));
+    }
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    const struct view *told = &k->in[0];
+    int64_t parts = told->dim[told->ndim - 2], codes = view_numel(told) / TOLD_BYTES;
+    for (int64_t i = 0, since = 0; i < codes && !stop_after(&since, 64); i += parts) join(k, i, parts);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return run(k, NULL);
+}
+
+static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run},
+                                                 {NULL}};
+
+static const char element[] = "{" MOMENTS_BODY BODY(
+    const int64_t parts = dim0(NDIM - 2); int64_t from[8]; uint8_t code[9];
+    for (int d = 0; d < NDIM; d++) from[d] = at[d]; const auto told =
+                                                        [&](int64_t i) {
+                                                            from[NDIM - 2] = i;
+                                                            for (int k = 0; k < 9; k++) {
+                                                                from[NDIM - 1] = k;
+                                                                code[k] = (uint8_t)x0(from);
+                                                            }
+                                                            return moments_number(code, 9, 17);
+                                                        };
+    double mean = 0, squares = 0; for (int64_t i = 0; i < parts; i++) mean += told(i); mean /= (double)parts;
+    for (int64_t i = 0; i < parts; i++) {
+        const double d = told(i) - mean, deviation = moments_scale(code);
+        squares += deviation * deviation + d * d;
+    } const double all = sqrt(squares / (double)parts);
+    return moments_byte(mean - told(at[NDIM - 2]), all, 7, moments_range(parts), at[NDIM - 1]);) "}";
+
+const struct op op_moments_joined = {
+    .name = "moments_joined",
+    .doc = "of each part's code: that of how far the mean of the row is from its own, and of the row's deviation",
+    .in = {{"told"}},
+    .make_rule = rule,
+    .infer = infer,
+    .dtype = OUT_IN0,
+    .ref = ref,
+    .element = element,
+    .kernel = variants,
+    .flags = OP_HIDDEN | OP_UNPLACED,
+    .sample = {"u8{4,2,9}", "u8{3,9}", "u8{2,3,5,9}"},
+};

@@ -1,0 +1,60 @@
+/* moments_told.c - what a part of a row tells of itself: its mean and its deviation, 9 bytes of one last dimension. */
+#include "kernels/op/moments.h"
+
+enum { MEAN, VARIANCE };
+
+static int
+rule(const struct call *c, struct str *rule)
+{
+    for (int i = 0; i < 3; i++) {
+        str_add(rule, i == 0 ? "" : i == 1 ? "," : "->");
+        for (int d = 0; d < c->in[MEAN].ndim; d++) str_addf(rule, "%c", letter(d));
+    }
+    str_add(rule, "N");
+    return 0;
+}
+
+static int
+infer(const struct call *c, int64_t *size)
+{
+    TRY(infer_one_more(c, size));
+    size[0] = TOLD_BYTES;
+    c->out[0].dtype = DT_U8;
+    return 0;
+}
+
+static int
+run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    const struct view *mean = &k->in[MEAN], *variance = &k->in[VARIANCE];
+    for (int64_t i = 0, since = 0; i < view_numel(mean) && !stop_after(&since, 64); i++)
+        moments_put(&k->out[0], i, elem_get_f((enum dtype)mean->dtype, mean->data, i),
+                    sqrt(elem_get_f((enum dtype)variance->dtype, variance->data, i)), TOLD_BYTES, TOLD_RANGE);
+    return 0;
+}
+
+static int
+ref(const struct kcall *k)
+{
+    return run(k, NULL);
+}
+
+static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run},
+                                                 {NULL}};
+
+static const char element[] =
+    "{" MOMENTS_BODY BODY(return moments_byte(x0(at), sqrt((double)x1(at)), 9, 17, at[NDIM - 1]);) "}";
+
+const struct op op_moments_told = {
+    .name = "moments_told",
+    .doc = "a code of the mean and the deviation of a part of each row",
+    .in = {[MEAN] = {"mean", IN_FLOAT}, [VARIANCE] = {"variance", IN_FLOAT}},
+    .make_rule = rule,
+    .infer = infer,
+    .ref = ref,
+    .element = element,
+    .kernel = variants,
+    .flags = OP_HIDDEN | OP_UNPLACED,
+    .sample = {"f64{4} f32{4}>0.01", "f64{3,5} f32{3,5}>0", "f64{2,3,1} f32{2,3,1}>0.5"},
+};
