@@ -118,4 +118,13 @@ for _, p in ipairs{2, 4, 8} do
     tap.is(rille.explain(rille.rms_norm(x)).bytes, 8 * (p - 1) * rows, ("rms_norm of %d rows on %d"):format(rows, p))
   end
 end
+
+-- A gradient needs two sums of floats a row, whose parts go there and back.
+for _, p in ipairs{2, 4, 8} do
+  local x = rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)", requires_grad = true})
+  local w = rille.ones({1024}, {placement = line(p), sbp = "S(0)", requires_grad = true})
+  local step = rille.graph(function(s) rille.layer_norm(x * s, w, w):square():sum():backward() return x.grad, w.grad end)
+  step(rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)"}))
+  tap.is(step:explain().bytes, 32 * (p - 1) * 64, ("layer_norm and its gradient on %d"):format(p))
+end
 tap.done()

@@ -213,6 +213,12 @@ b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum 
     return x ? b_call(b, &op_line_sum, 1, &x, attr) : NULL;
 }
 
+struct val *
+b_along(struct build *b, struct val *x, struct val *y)
+{
+    return x && y ? b_mul(b, b_cast(b, b_call2(b, &op_eq, x, x), x->type.dtype), y) : NULL;
+}
+
 /* Does n show all of its operand, which it does not move? For parts of a sum all of it would be computed once more. */
 static bool
 shows_all(const struct node *n)

@@ -86,6 +86,8 @@ struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
+/* y, in x's dtype, repeated to x's shape where x lies; what b_expand repeats lies as y does, and would all move. */
+struct val *b_along(struct build *b, struct val *x, struct val *y);
 
 /* Along one axis: the gradient of softmax from its result; the sums of src's entries in a tensor of like's shape. */
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);

@@ -11,9 +11,7 @@ static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *x = n->in[0];
-    if (!b_wants(n, 0)) return;
-    struct val *ones = b_cast(b, b_call2(b, &op_eq, x, x), x->type.dtype);
-    din[0] = b_mul(b, ones, b_cast(b, b_keepdim(b, n, dout[0]), x->type.dtype));
+    if (b_wants(n, 0)) din[0] = b_along(b, x, b_cast(b, b_keepdim(b, n, dout[0]), x->type.dtype));
 }
 
 static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};

@@ -91,12 +91,12 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     double size = 1;
     if (!b_wants(n, X)) return;
     for (int d = x->type.ndim - 1 - (int)n->attr[DIMS].i; d < x->type.ndim; d++) size *= (double)x->type.dim[d];
-    if (dout[MEAN]) by_mean = b_expand(b, b_scale(b, of_parts(b, n, dout[MEAN]), 1 / size), x->type.ndim, x->type.dim);
+    if (dout[MEAN]) by_mean = b_scale(b, of_parts(b, n, dout[MEAN]), 1 / size);
     if (dout[RSTD]) { /* a factor at a time: of numbers far from 1 the cube is more or less than floats hold */
         struct val *xhat = b_mul(b, b_cast(b, b_sub(b, x, mean), DT_F32), r);
         by_rstd = b_mul(b, xhat, b_mul(b, r, b_mul(b, r, b_scale(b, of_parts(b, n, dout[RSTD]), -1 / size))));
     }
-    din[X] = by_mean && by_rstd ? b_add(b, by_mean, by_rstd) : by_mean ? by_mean : by_rstd;
+    din[X] = !by_mean ? by_rstd : by_rstd ? b_add(b, by_rstd, by_mean) : b_along(b, x, by_mean);
 }
 
 static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run},
