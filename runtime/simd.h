@@ -55,8 +55,9 @@
  * pick one when they run. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define X86_LEVELS
-#define X86_V3 __attribute__((target("arch=x86-64-v3")))
-#define X86_V4 __attribute__((target("arch=x86-64-v4")))
+#define X86_V3      __attribute__((target("arch=x86-64-v3")))
+#define X86_V4      __attribute__((target("arch=x86-64-v4")))
+#define X86_V4_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16"))) /* where machine_rounds_bf16() */
 #endif
 enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };
 INLINE int
@@ -79,6 +80,17 @@ machine_fetches_ahead(void)
 {
 #ifdef X86_LEVELS
     return __builtin_cpu_is("amd") != 0;
+#else
+    return 0;
+#endif
+}
+
+/* Has it an instruction that rounds floats to bf16? */
+INLINE int
+machine_rounds_bf16(void)
+{
+#ifdef X86_LEVELS
+    return machine_level() == LEVEL_V4 && __builtin_cpu_supports("avx512bf16");
 #else
     return 0;
 #endif

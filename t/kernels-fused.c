@@ -65,7 +65,7 @@ fill_operand(struct chain *c, struct input *o, int64_t gap)
 static void
 make_operand(struct chain *c, struct input *o)
 {
-    static const enum dtype dtypes[] = {DT_F32, DT_F32, DT_F32, DT_BF16, DT_F64, DT_I64, DT_I32, DT_BOOL};
+    static const enum dtype dtypes[] = {DT_F32, DT_F32, DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_BOOL};
     const int64_t *mask = shapes[draw(c, countof(shapes))];
     int64_t dim[3];
     for (int d = 0; d < 3; d++) dim[d] = mask[d] == 1 ? 1 : c->full[d];
@@ -333,7 +333,7 @@ try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool turned, bo
 static void
 try_each_row(void)
 {
-    static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F64, DT_I32};
+    static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32};
     static const int64_t rows[] = {2, 255, 256, 257, 1100}, row[] = {1, 2, 3, 7, 8, 16, 17, 40};
     static const int64_t longer[] = {31, 32, 49, 64, 127, 128, 130, 200, 500, 1500};
     for (size_t d = 0; d < countof(dtypes); d++)

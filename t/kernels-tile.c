@@ -1,12 +1,12 @@
 /* kernels-tile.c - every step of tile.c gives the bits that the operator's record means, for each type, on every level
  * of machine that this one has, for every operand that the value may be, whether the others walk, repeat with rows or
- * are numbers, of all or of a row, or of bf16, and for every length of a row up to two and a half tiles. */
+ * are numbers, of all or of a row, or halves, and for every length of a row up to two and a half tiles. */
 #include "kernels/cpu/tile.c"
 #include "kernels/op/table.h"
 #include "runtime/op.h"
 #include "t/tap.h"
 
-enum { UNTOUCHED = 12288 }; /* a number of bf16 */
+enum { UNTOUCHED = 12288 }; /* a number of halves */
 enum { LENGTH = 2 * TILE_LONGEST + 64, ROWS = 2, COUNT = LENGTH * ROWS, GUARD = 64 };
 
 static const double special[] = {0,   -0.0,  1,      -1, 0.5,  -2.5,  3,     INFINITY, -INFINITY,
@@ -16,8 +16,8 @@ static const int64_t whole[] = {0,     1,  -1,  2,         -7,           INT64_M
 /* Of any type; read and written by its dtype. */
 static _Alignas(64) char memory[3][(COUNT + GUARD) * sizeof(double)], result[(COUNT + GUARD) * sizeof(double)];
 
-/* The same floats as bf16, to which fill_bf16 rounds them. */
-static uint16_t of_bf16[3][COUNT + GUARD];
+/* The same floats as halves, to which fill_halves rounds them. */
+static uint16_t of_halves[3][COUNT + GUARD];
 
 static const struct op *
 op_with(int tile)
@@ -42,13 +42,13 @@ fill(enum dtype d)
 }
 
 static void
-fill_bf16(void)
+fill_halves(enum dtype d)
 {
     fill(DT_F32);
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < COUNT + GUARD; i++) {
-            of_bf16[k][i] = to_bf16((float)elem_get_f(DT_F32, memory[k], i));
-            elem_set_f(DT_F32, memory[k], i, from_bf16(of_bf16[k][i]));
+            elem_set_f(d, of_halves[k], i, elem_get_f(DT_F32, memory[k], i));
+            elem_set_f(DT_F32, memory[k], i, elem_get_f(d, of_halves[k], i));
         }
 }
 
@@ -58,13 +58,13 @@ struct trial {
     int narg, value;
     int way[3]; /* of each operand */
     int64_t n;
-    bool bf16; /* memory is; what goes along with the elements */
+    enum dtype dtype; /* of memory: the type's, or halves; what goes along with the elements */
 };
 
-static enum dtype
-memory_dtype(const struct trial *t)
+static bool
+is_halves(const struct trial *t)
 {
-    return t->bf16 ? DT_BF16 : compute_dtype(t->type);
+    return t->dtype != compute_dtype(t->type);
 }
 
 /* What the record's function gives for element i of this row. */
@@ -90,11 +90,11 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
 static bool
 same(const struct trial *t, int64_t row, int64_t i)
 {
-    enum dtype d = memory_dtype(t);
+    enum dtype d = t->dtype;
     _Alignas(8) char want[8];
     const char *got = result + (size_t)(row * t->n + i) * dtype_bytes(d);
     meant(t, row, i, want);
-    if (t->bf16) elem_set_f(d, want, 0, elem_get_f(DT_F32, want, 0));
+    if (is_halves(t)) elem_set_f(d, want, 0, elem_get_f(DT_F32, want, 0));
     double a = elem_get_f(d, got, 0), b = elem_get_f(d, want, 0);
     if ((a != a && b != b) || !memcmp(got, want, dtype_bytes(d))) return true;
     diag("n %lld, ways %d %d %d: element %lld of row %lld is %g, not %g", (long long)t->n, t->way[0], t->way[1],
@@ -105,8 +105,9 @@ same(const struct trial *t, int64_t row, int64_t i)
 static int
 way_of(const struct trial *t, int k)
 {
-    if (!t->bf16 || t->way[k] == TILE_STAYS) return t->way[k];
-    return t->way[k] == TILE_WALKS ? TILE_WALKS_BF16 : TILE_REPEATS_BF16;
+    if (!is_halves(t) || t->way[k] == TILE_STAYS) return t->way[k];
+    int way = t->way[k] == TILE_WALKS ? TILE_WALKS_BF16 : TILE_REPEATS_BF16;
+    return t->dtype == DT_BF16 ? way : way + TILE_WALKS_F16 - TILE_WALKS_BF16;
 }
 
 /* The program of one operation; `busy`: with a second load, which keeps it from being done alone. */
@@ -118,7 +119,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     for (int k = 0; k < t->narg; k++) {
         size_t bytes = compute_bytes(t->type);
         for (size_t i = 0; i < TILE_LONGEST; i++) memcpy((char *)number[k] + i * bytes, memory[k], bytes);
-        operand[k] = t->way[k] == TILE_STAYS ? (char *)number[k] : t->bf16 ? (char *)of_bf16[k] : memory[k];
+        operand[k] = t->way[k] == TILE_STAYS ? (char *)number[k] : is_halves(t) ? (char *)of_halves[k] : memory[k];
     }
     struct tile_step load = {TILE_LOAD, {way_of(t, t->value)}, {operand[t->value]}};
     if (busy) s[n++] = load;
@@ -131,8 +132,10 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
         s[n].way[at] = way_of(t, k);
         s[n].memory[at++] = operand[k];
     }
-    if (t->bf16) s[++n] = (struct tile_step){.code = TILE_ROUND};
-    s[++n] = (struct tile_step){last, {t->bf16 ? TILE_WALKS_BF16 : TILE_WALKS}, {result}};
+    bool rounds = is_halves(t) && (busy || last == TILE_CUT);
+    if (rounds) s[++n] = (struct tile_step){.code = t->dtype == DT_BF16 ? TILE_ROUND_BF16 : TILE_ROUND_F16};
+    const int to[NDTYPE] = {[DT_BF16] = TILE_WALKS_BF16, [DT_F16] = TILE_WALKS_F16};
+    s[++n] = (struct tile_step){last, {is_halves(t) ? to[t->dtype] : TILE_WALKS}, {result}};
     s[++n] = (struct tile_step){.code = TILE_END};
     return n;
 }
@@ -142,7 +145,7 @@ static bool
 right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
     static _Alignas(64) double number[3][TILE_LONGEST];
-    enum dtype d = memory_dtype(t);
+    enum dtype d = t->dtype;
     struct tile_step s[8];
     program(t, number, busy, last, s);
     for (int i = 0; i < COUNT + GUARD; i++) elem_set_f(d, result, i, UNTOUCHED);
@@ -165,42 +168,43 @@ right(const struct trial *t, const struct level *l, bool busy, int last, bool ha
 
 /* Lengths 1 to LENGTH; all ways of the operands. */
 static void
-try_operation(const struct op *op, enum compute type, int value, int level, bool bf16)
+try_operation(const struct op *op, enum compute type, int value, int level, enum dtype d)
 {
-    struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value, .bf16 = bf16};
+    struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value, .dtype = d};
+    int second = d == DT_BF16 ? TILE_CUT : TILE_STREAM;
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
         bool by_row = false; /* an operand that is no number for the step */
         for (int k = 0; k < t.narg; k++) {
             t.way[k] = w >> 2 * k & 3;
-            by_row |= t.way[k] == TILE_BY_ROW && (t.narg != 2 || k == value || bf16);
+            by_row |= t.way[k] == TILE_BY_ROW && (t.narg != 2 || k == value || is_halves(&t));
         }
         if (by_row) continue;
         for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {
             int how = (w + tried / 2) % 4; /* TILE_BACK, TILE_OVER */
             wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0, how);
-            wrong += !right(&t, &levels[level], true, t.n % 2 && !bf16 ? TILE_STREAM : TILE_STORE, t.n % 3 == 0,
+            wrong += !right(&t, &levels[level], true, t.n % 2 && d != DT_F16 ? second : TILE_STORE, t.n % 3 == 0,
                             how ^ TILE_BACK);
             tried += 2;
         }
     }
-    ok(wrong == 0 && tried > 100, "%s of %s, value %d, level %d: %d programs", op->name, dtype_text(memory_dtype(&t)),
-       value, level, tried);
+    ok(wrong == 0 && tried > 100, "%s of %s, value %d, level %d: %d programs", op->name, dtype_text(d), value, level,
+       tried);
 }
 
 static void
-try_type(enum compute type, bool bf16)
+try_type(enum compute type, enum dtype d)
 {
-    if (bf16)
-        fill_bf16();
+    if (d == compute_dtype(type))
+        fill(d);
     else
-        fill(compute_dtype(type));
+        fill_halves(d);
     for (int tile = TILE_NONE + 1; tile < NTILE_OP; tile++) {
         const struct op *op = op_with(tile);
         if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
         if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as reals */
-        for (int level = LEVEL_ANY; level <= machine_level(); level++)
-            for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level, bf16);
+        for (int level = LEVEL_ANY; level <= level_here(); level++)
+            for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level, d);
     }
 }
 
@@ -243,8 +247,9 @@ repeats_itself(void)
 int
 main(void)
 {
-    for (enum compute type = 0; type < NCOMPUTE; type++) try_type(type, false);
-    try_type(COMP_F32, true);
+    for (enum compute type = 0; type < NCOMPUTE; type++) try_type(type, compute_dtype(type));
+    try_type(COMP_F32, DT_BF16);
+    try_type(COMP_F32, DT_F16);
     meets();
     repeats_itself();
     return done();

@@ -195,11 +195,11 @@ is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
     return other->step || (other->index >= 0 && e->lane[other->index].stride[e->nloop - 1] != 0);
 }
 
-/* Is memory bf16, which tile.c reads and writes for this step? */
+/* Is memory halves, which tile.c reads and writes for this step? */
 static bool
-is_bf16(enum dtype d, const struct step *s)
+is_halves(enum dtype d, const struct step *s)
 {
-    return d == DT_BF16 && s->tile && s->type == COMP_F32;
+    return (d == DT_BF16 || d == DT_F16) && s->tile && s->type == COMP_F32;
 }
 
 /* Of argument k of the step, an operand. */
@@ -215,19 +215,30 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
         s.kind = SLOT_ABSENT;
     else if (lane_constant(e, l) && (e->numel > 1 || l->dtype != compute_dtype(type)))
         s.kind = by->tile ? SLOT_NUMBER : SLOT_CONSTANT;
-    else if ((l->dtype == compute_dtype(type) || is_bf16(l->dtype, by)) && lane_runs(e, l))
+    else if ((l->dtype == compute_dtype(type) || is_halves(l->dtype, by)) && lane_runs(e, l))
         s.kind = SLOT_DIRECT;
     else if (lane_by_row(e, l) && is_beside_elements(e, step, k))
         s.kind = SLOT_COLUMN;
     return slot_of(e, s);
 }
 
-/* Does the block of the step's results hold what memory of their dtype would? Truth values do: 0 and 1. */
+/* Are the values of the step, which are to be d, those of operands that are d, or truth? */
+static bool
+chooses(const struct step *s, enum dtype d)
+{
+    int chosen = s->tile ? tile_chooses(s->call->op->eltwise.tile) : TILE_COMPUTES;
+    for (int k = 0; k < s->narg; k++)
+        if (chosen >> k & 1 && (s->call->in[k].dtype != d || s->call->in[k].weak)) return false;
+    return chosen != TILE_COMPUTES;
+}
+
+/* Does the block of the step's results hold what memory of their dtype would? */
 static bool
 exact(const struct step *s)
 {
     enum dtype d = s->call->out[0].dtype;
-    return d == compute_dtype(s->type) || (d == DT_BOOL && tile_gives_truth(s->call->op->eltwise.tile));
+    if (d == DT_BOOL) return tile_gives_truth(s->call->op->eltwise.tile);
+    return d == compute_dtype(s->type) || (is_halves(d, s) && chooses(s, d));
 }
 
 static int
@@ -289,7 +300,7 @@ takes_value(const struct elt *e, int i, int k)
     if (source(e, i, k) != i - 1) return false;
     const struct slot *s = &e->slot[e->step[i].arg[k]];
     const struct step *from = &e->step[i - 1];
-    return s->kind == SLOT_RESULT || (s->type == COMP_F32 && is_bf16((enum dtype)from->call->out[0].dtype, from));
+    return s->kind == SLOT_RESULT || (s->type == COMP_F32 && is_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
 /* Conversions are made after a part, but for that of one value on its way to the next step. */
@@ -346,12 +357,13 @@ find_readers(struct elt *e)
         if (e->slot[s].kind == SLOT_CONVERTED && !e->slot[s].read) e->area[e->slot[s].at.area].holds = AREA_NOTHING;
 }
 
-/* Does somebody read it as if it had gone through memory? */
+/* Does a later step read it other than as a value? */
 static bool
-is_converted(const struct elt *e, const struct step *s)
+is_read(const struct elt *e, int index)
 {
-    for (int k = s->converted; k >= 0; k = e->slot[k].sibling)
-        if (e->slot[k].read) return true;
+    for (int i = index + 1; i < e->nstep; i++)
+        for (int k = 0; k < e->step[i].narg; k++)
+            if (k != e->step[i].value && source(e, i, k) == index) return true;
     return false;
 }
 
@@ -379,8 +391,8 @@ place_results(struct elt *e)
         if (!s->stored) continue;
         if (s->out >= 0) {
             const struct lane *l = &e->lane[e->nin + s->out];
-            bool as_bf16 = is_bf16(l->dtype, s) && !is_converted(e, s);
-            s->in_place = (l->dtype == compute_dtype(s->type) || as_bf16) && lane_runs(e, l);
+            bool as_halves = is_halves(l->dtype, s) && !is_read(e, i);
+            s->in_place = (l->dtype == compute_dtype(s->type) || as_halves) && lane_runs(e, l);
         }
         s->at = s->in_place ? (struct site){e->nin + s->out, 0} : result_area(e, i);
     }
@@ -465,8 +477,10 @@ emit_operand(struct elt *e, struct instruction *to, int slot)
 {
     struct site at = chain_site(e, slot);
     bool repeats = e->rows && at.lane >= 0 && !e->lane[at.lane].linear;
+    enum dtype d = at.lane >= 0 ? e->lane[at.lane].dtype : DT_NONE;
     enum tile_way way = repeats ? TILE_REPEATS : TILE_WALKS;
-    if (at.lane >= 0 && e->lane[at.lane].dtype == DT_BF16) way = repeats ? TILE_REPEATS_BF16 : TILE_WALKS_BF16;
+    if (d == DT_BF16) way = repeats ? TILE_REPEATS_BF16 : TILE_WALKS_BF16;
+    if (d == DT_F16) way = repeats ? TILE_REPEATS_F16 : TILE_WALKS_F16;
     if (is_number(e, slot)) way = e->rows && e->slot[slot].kind == SLOT_COLUMN ? TILE_BY_ROW : TILE_STAYS;
     to->way[to->nat] = way;
     to->at[to->nat++] = at;
@@ -491,6 +505,18 @@ first_value(const struct elt *e, const struct step *s)
 }
 
 static void
+emit_store(struct elt *e, const struct step *s)
+{
+    const struct lane *l = s->at.lane >= 0 ? &e->lane[s->at.lane] : NULL;
+    enum dtype d = l ? l->dtype : compute_dtype(s->type);
+    bool past = s->in_place && l->passes && d == compute_dtype(s->type);
+    struct instruction *it = emit(e, past ? TILE_STREAM : d == DT_BF16 && exact(s) ? TILE_CUT : TILE_STORE);
+    it->way[0] = d == DT_BF16 ? TILE_WALKS_BF16 : d == DT_F16 ? TILE_WALKS_F16 : TILE_WALKS;
+    it->at[it->nat++] = s->at;
+    e->streams = e->streams || past;
+}
+
+static void
 emit_step(struct elt *e, int i)
 {
     const struct step *s = &e->step[i];
@@ -507,12 +533,7 @@ emit_step(struct elt *e, int i)
         emit_operand(e, it, s->arg[k]);
         e->slot[s->arg[k]].wide |= !number;
     }
-    if (!s->stored) return;
-    bool past = s->in_place && e->lane[s->at.lane].passes && e->lane[s->at.lane].dtype != DT_BF16;
-    it = emit(e, past ? TILE_STREAM : TILE_STORE);
-    it->way[0] = past || s->at.lane < 0 || e->lane[s->at.lane].dtype != DT_BF16 ? TILE_WALKS : TILE_WALKS_BF16;
-    it->at[it->nat++] = s->at;
-    e->streams = e->streams || past;
+    if (s->stored) emit_store(e, s);
 }
 
 /* What step i hands to the next one of its part as a value, as memory would have it. */
@@ -520,7 +541,8 @@ static void
 emit_rounding(struct elt *e, int i)
 {
     int k = e->step[i + 1].value;
-    if (k >= 0 && e->slot[e->step[i + 1].arg[k]].kind == SLOT_CONVERTED) emit(e, TILE_ROUND);
+    if (k < 0 || e->slot[e->step[i + 1].arg[k]].kind != SLOT_CONVERTED) return;
+    emit(e, e->step[i].call->out[0].dtype == DT_F16 ? TILE_ROUND_F16 : TILE_ROUND_BF16);
 }
 
 static void
@@ -538,7 +560,7 @@ emit_parts(struct elt *e)
         part->ncode = e->ncode - part->code;
         for (int i = part->code; i < e->ncode; i++)
             for (int k = 0; k < e->code[i].nat; k++)
-                part->by_rows |= e->code[i].way[k] >= TILE_BY_ROW && e->code[i].way[k] != TILE_WALKS_BF16;
+                part->by_rows |= e->code[i].way[k] == TILE_BY_ROW || tile_repeats(e->code[i].way[k]);
     }
 }
 

@@ -11,11 +11,11 @@
  * last write goes to memory directly when there is nothing to convert.
  *
  * Steps in a row that are plain arithmetic in one type are one part, a program for tile.c: what one step hands to the
- * next stays in registers, rounded there to bf16 where it is that, and goes to memory only where somebody else reads
- * it. It reads and writes bf16 as it lies. Any other step is a part of its own. A chain that is nothing but such
- * arithmetic on operands as they lie needs no scratch, and its blocks are long. A run fetches ahead what will not stay
- * in the caches, and its result goes to memory past them. An exec owns its chain; any thread with scratch of its own
- * runs it, and changes nothing of it. */
+ * next stays in registers, rounded there where it is halves, and goes to memory only where somebody else reads it. It
+ * reads and writes halves as they lie; what only chooses among halves rounds nothing. Any other step is a part of its
+ * own. A chain that is nothing but such arithmetic on operands as they lie needs no scratch, and its blocks are long. A
+ * run fetches ahead what will not stay in the caches, and its result goes to memory past them. An exec owns its chain;
+ * any thread with scratch of its own runs it, and changes nothing of it. */
 #ifndef RILLE_KERNELS_CPU_CHAIN_H
 #define RILLE_KERNELS_CPU_CHAIN_H
 

@@ -161,6 +161,15 @@ STORE(store_i32_u8, int32_t, uint8_t, x)
 STORE(store_i32_bool, int32_t, uint8_t, x != 0)
 
 static void
+store_f32_bf16_row(const void *block, int64_t n, void *memory, int64_t stride)
+{
+    if (stride == 1)
+        half_round(DT_BF16, memory, block, n);
+    else
+        store_f32_bf16(block, n, memory, stride);
+}
+
+static void
 store_f32_f16_row(const void *block, int64_t n, void *memory, int64_t stride)
 {
     if (stride == 1)
@@ -172,7 +181,7 @@ store_f32_f16_row(const void *block, int64_t n, void *memory, int64_t stride)
 static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int64_t) = {
     [COMP_F32] = {[DT_F32] = store_f32_f32,
                   [DT_F64] = store_f32_f64,
-                  [DT_BF16] = store_f32_bf16,
+                  [DT_BF16] = store_f32_bf16_row,
                   [DT_F16] = store_f32_f16_row,
                   [DT_BOOL] = store_f32_bool,
                   [DT_U8] = store_f32_u8,

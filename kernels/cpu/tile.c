@@ -75,22 +75,45 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #ifdef X86_LEVELS
 #include <immintrin.h>
 
-#define TILE_SUFFIX       v4
-#define TILE_LEVEL        X86_V4
-#define TILE_WIDTH        64
-#define TILE_PUT(p, v)    _mm512_stream_si512((void *)(p), (__m512i)(v))
-#define TILE_WIDEN(p)     _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
-#define TILE_NARROW(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtepi32_epi16((__m512i)(v)))
+typedef int16_t places __attribute__((vector_size(64)));
+#define UPPER                                                                                                          \
+    ((__m512i)(places){1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,                                 \
+                       33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63})
+
+#define TILE_SUFFIX        v4
+#define TILE_LEVEL         X86_V4
+#define TILE_WIDTH         64
+#define TILE_PUT(p, v)     _mm512_stream_si512((void *)(p), (__m512i)(v))
+#define TILE_WIDEN(h)      _mm512_cvtepu16_epi32((__m256i)(h))
+#define TILE_NARROW(w)     _mm512_cvtepi32_epi16((__m512i)(w))
+#define TILE_OF_F16(h)     _mm512_cvtph_ps((__m256i)(h))
+#define TILE_TO_F16(f)     _mm512_cvtps_ph((__m512)(f), _MM_FROUND_TO_NEAREST_INT)
+#define TILE_CUTS(p, a, b) _mm512_storeu_si512(p, _mm512_permutex2var_epi16((__m512i)(a), UPPER, (__m512i)(b)))
 #include "kernels/cpu/tile_level.inc"
+
+/* The same where bf16 is rounded by an instruction: of floats alone. */
+#define TILE_SUFFIX     v4_bf16
+#define TILE_LEVEL      X86_V4_BF16
+#define TILE_WIDTH      64
+#define TILE_PUT(p, v)  _mm512_stream_si512((void *)(p), (__m512i)(v))
+#define TILE_WIDEN(h)   _mm512_cvtepu16_epi32((__m256i)(h))
+#define TILE_NARROW(w)  _mm512_cvtepi32_epi16((__m512i)(w))
+#define TILE_OF_F16(h)  _mm512_cvtph_ps((__m256i)(h))
+#define TILE_TO_F16(f)  _mm512_cvtps_ph((__m512)(f), _MM_FROUND_TO_NEAREST_INT)
+#define TILE_TO_BF16(f) to_bf16_sixteen((__m512)(f))
+#define TILE_FLOATS
+#define TILE_CUTS(p, a, b) _mm512_storeu_si512(p, _mm512_permutex2var_epi16((__m512i)(a), UPPER, (__m512i)(b)))
+#include "kernels/cpu/tile_level.inc"
+#undef TILE_FLOATS
 
 #define TILE_SUFFIX    v3
 #define TILE_LEVEL     X86_V3
 #define TILE_WIDTH     32
 #define TILE_PUT(p, v) _mm256_stream_si256((void *)(p), (__m256i)(v))
-#define TILE_WIDEN(p)  _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define TILE_NARROW(p, v)                                                                                              \
-    _mm_storeu_si128((__m128i *)(void *)(p), _mm_packus_epi32(_mm256_castsi256_si128((__m256i)(v)),                    \
-                                                              _mm256_extracti128_si256((__m256i)(v), 1)))
+#define TILE_WIDEN(h)  _mm256_cvtepu16_epi32((__m128i)(h))
+#define TILE_NARROW(w) _mm_packus_epi32(_mm256_castsi256_si128((__m256i)(w)), _mm256_extracti128_si256((__m256i)(w), 1))
+#define TILE_OF_F16(h) _mm256_cvtph_ps((__m128i)(h))
+#define TILE_TO_F16(f) _mm256_cvtps_ph((__m256)(f), _MM_FROUND_TO_NEAREST_INT)
 #include "kernels/cpu/tile_level.inc"
 
 #define TILE_PUT(p, v) _mm_stream_si128((void *)(p), (__m128i)(v))
@@ -98,48 +121,70 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #define TILE_PUT(p, v) (*(vec_at *)(p) = (v))
 #endif
 
-typedef uint16_t four_halves __attribute__((vector_size(8), aligned(2), may_alias));
+typedef uint16_t four_halves __attribute__((vector_size(8)));
 typedef uint32_t four_words __attribute__((vector_size(16)));
-#define TILE_WIDEN(p)     __builtin_convertvector(*(const four_halves *)(const void *)(p), four_words)
-#define TILE_NARROW(p, v) (*(four_halves *)(void *)(p) = __builtin_convertvector((four_words)(v), four_halves))
-#define TILE_SUFFIX       any
+typedef float four_floats __attribute__((vector_size(16)));
+static inline four_floats
+of_f16(four_halves h)
+{
+    return (four_floats){from_f16(h[0]), from_f16(h[1]), from_f16(h[2]), from_f16(h[3])};
+}
+
+static inline four_halves
+to_f16_of(four_floats f)
+{
+    return (four_halves){to_f16(f[0]), to_f16(f[1]), to_f16(f[2]), to_f16(f[3])};
+}
+#define TILE_WIDEN(h)  __builtin_convertvector((four_halves)(h), four_words)
+#define TILE_NARROW(w) __builtin_convertvector((four_words)(w), four_halves)
+#define TILE_OF_F16(h) of_f16((four_halves)(h))
+#define TILE_TO_F16(f) to_f16_of((four_floats)(f))
+#define TILE_SUFFIX    any
 #define TILE_LEVEL
 #define TILE_WIDTH 16
 #include "kernels/cpu/tile_level.inc"
 
+enum { LEVEL_V4_BF16 = LEVEL_V4 + 1 };
 typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int64_t at, int64_t apart, int how);
 
 /* In the order of enum compute. */
-#define LOOPS(level)                                                                                                   \
-    {tiles_f32_##level, tiles_f64_##level, tiles_i64_##level, tiles_i32_##level},                                      \
+#define LOOPS(floats, level)                                                                                           \
+    {tiles_f32_##floats, tiles_f64_##level, tiles_i64_##level, tiles_i32_##level},                                     \
     {                                                                                                                  \
-        alone_f32_##level, alone_f64_##level, alone_i64_##level, alone_i32_##level                                     \
+        alone_f32_##floats, alone_f64_##level, alone_i64_##level, alone_i32_##level                                    \
     }
 
 static const struct level {
     loop_fn *tiles[NCOMPUTE], *alone[NCOMPUTE];
     int64_t width; /* bytes of a vector */
 } levels[] = {
-    [LEVEL_ANY] = {LOOPS(any), 16},
+    [LEVEL_ANY] = {LOOPS(any, any), 16},
 #ifdef X86_LEVELS
-    [LEVEL_V3] = {LOOPS(v3), 32},
-    [LEVEL_V4] = {LOOPS(v4), 64},
+    [LEVEL_V3] = {LOOPS(v3, v3), 32},
+    [LEVEL_V4] = {LOOPS(v4, v4), 64},
+    [LEVEL_V4_BF16] = {LOOPS(v4_bf16, v4), 64},
 #endif
 };
 
+static int
+level_here(void)
+{
+    return machine_rounds_bf16() ? LEVEL_V4_BF16 : machine_level();
+}
+
 static bool
-has_bf16(const struct tile_step *step)
+has_halves(const struct tile_step *step)
 {
     for (; step->code != TILE_END; step++)
         for (int k = 0; k < 2; k++)
-            if (step->way[k] >= TILE_WALKS_BF16) return true;
+            if (tile_of_halves(step->way[k])) return true;
     return false;
 }
 
 static bool
 is_alone(const struct tile_step *step)
 {
-    if (has_bf16(step)) return false;
+    if (has_halves(step)) return false;
     if (step[0].code != TILE_LOAD || step[0].way[0] == TILE_STAYS) return false;
     if (step[1].code >= TILE_LOAD || step[2].code != TILE_STORE || step[3].code != TILE_END) return false;
     bool choice = step[1].code / TILE_CODE(1, 0) == TILE_WHERE; /* here numbers are tiles */
@@ -151,8 +196,14 @@ repeats(const struct tile_step *step)
 {
     for (; step->code != TILE_END; step++)
         for (int k = 0; k < 2; k++)
-            if (step->way[k] == TILE_REPEATS || step->way[k] == TILE_REPEATS_BF16) return true;
+            if (tile_repeats(step->way[k])) return true;
     return false;
+}
+
+static bool
+stores(const struct tile_step *s)
+{
+    return s->code == TILE_STORE || s->code == TILE_CUT || s->code == TILE_STREAM;
 }
 
 /* A load waits for a store before it whose address has the same last twelve bits, for a core knows no more of it yet.
@@ -164,11 +215,15 @@ meets_stores(const struct tile_step *step)
 {
     enum { PAGE = 4096, BEHIND = 512 }; /* bytes */
     uintptr_t to = 0;
-    for (const struct tile_step *s = step; s->code != TILE_END; s++)
-        if (s->code == TILE_STORE || s->code == TILE_STREAM) to = (uintptr_t)s->memory[0];
+    int way = TILE_WALKS;
+    for (const struct tile_step *s = step; s->code != TILE_END; s++) {
+        if (!stores(s)) continue;
+        to = (uintptr_t)s->memory[0];
+        way = s->way[0];
+    }
     for (const struct tile_step *s = step; s->code != TILE_END; s++)
         for (int k = 0; k < 2 && s->code < TILE_STORE; k++)
-            if (s->way[k] == TILE_WALKS && (to - (uintptr_t)s->memory[k] - 1) % PAGE < BEHIND) return true;
+            if (s->way[k] == way && (to - (uintptr_t)s->memory[k] - 1) % PAGE < BEHIND) return true;
     return false;
 }
 
@@ -177,8 +232,7 @@ static bool
 may_repeat(const struct tile_step *step)
 {
     for (const struct tile_step *s = step; s->code != TILE_END; s++)
-        for (const struct tile_step *before = step; before < s && (s->code == TILE_STORE || s->code == TILE_STREAM);
-             before++)
+        for (const struct tile_step *before = step; before < s && stores(s); before++)
             for (int k = 0; k < 2 && before->code <= TILE_LOAD; k++)
                 if (before->memory[k] == s->memory[0]) return false;
     return true;
@@ -190,7 +244,7 @@ void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
     enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 }; /* bytes */
-    const struct level *here = &levels[machine_level()];
+    const struct level *here = &levels[level_here()];
     int64_t size = (int64_t)compute_bytes(type), bytes = n * size, part = n;
     bool alone = is_alone(step);
     int how = (meets_stores(step) ? TILE_BACK : 0) | (!alone && may_repeat(step) ? TILE_OVER : 0);

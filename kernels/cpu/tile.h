@@ -57,32 +57,59 @@ tile_wraps(int op)
     return op == TILE_ADD || op == TILE_SUB || op == TILE_MUL;
 }
 
+/* The operands whose values the result has, but for its sign and for 0, 1 and -1: bit k, operand k. What halves have it
+ * then has, too. TILE_COMPUTES: it is another value. */
+enum { TILE_COMPUTES = -1 };
+static inline int
+tile_chooses(int op)
+{
+    if (tile_gives_truth(op) || op == TILE_SIGN) return 0;
+    if (op == TILE_COPY || op == TILE_NEG || op == TILE_ABS || op == TILE_RELU) return 1 << 0;
+    if (op == TILE_MAXIMUM || op == TILE_MINIMUM) return 1 << 0 | 1 << 1;
+    return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
+}
+
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
  * number, of all or of a row, which then stays in a register: TILE_NUMBER more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
 enum {
     TILE_NUMBER = 2,
     TILE_LOAD = TILE_CODE(NTILE_OP, 0), /* value = memory[0] */
-    TILE_STORE,                         /* memory[0] = value */
+    TILE_STORE,                         /* memory[0] = value, rounded where memory is of halves */
+    TILE_CUT,                           /* the same where it is of bf16, which have the value */
     TILE_STREAM,                        /* the same, past the caches; tile_fence() after the last */
     TILE_FETCH,                         /* a later step reads memory[0] soon */
-    TILE_ROUND,                         /* value = what bf16 has of it */
+    TILE_ROUND_BF16,                    /* value = what bf16 has of it */
+    TILE_ROUND_F16,
     TILE_END
 };
 
 /* Elements of a number in memory, all equal: the longest tile. */
 enum { TILE_LONGEST = 128 };
 
-/* How memory goes along with the elements: they are of the type, or of bf16 where that is f32. */
+/* How memory goes along with the elements: they are of the type, or halves where that is f32. */
 enum tile_way {
     TILE_STAYS,      /* a number */
     TILE_WALKS,      /* element by element */
     TILE_BY_ROW,     /* a number, with every row the next one of memory */
     TILE_REPEATS,    /* from its beginning with every row */
-    TILE_WALKS_BF16, /* neither of them for TILE_STREAM */
+    TILE_WALKS_BF16, /* of halves, none for TILE_STREAM */
     TILE_REPEATS_BF16,
+    TILE_WALKS_F16,
+    TILE_REPEATS_F16,
     NTILE_WAY
 };
+static inline bool
+tile_of_halves(int way)
+{
+    return way >= TILE_WALKS_BF16;
+}
+static inline bool
+tile_repeats(int way)
+{
+    return way == TILE_REPEATS || way == TILE_REPEATS_BF16 || way == TILE_REPEATS_F16;
+}
+
 struct tile_step {
     int code;
     int way[2];
