@@ -110,7 +110,8 @@ flops(const struct call *c)
 
 /* ---- fast: a line of positions beside each line of x ----
  *
- * {256, 1} out of {256, 50257} of f32, in the cache, on one core of an EPYC: 0.8 us, element by element 2.5. */
+ * {256, 1} out of {256, 50257} of f32, in the cache, on one core of an EPYC: 0.8 us, element by element 2.5;
+ * {256, 64} out of {256, 768} 14 us, where each element begins a row of its own 32. */
 
 struct work {
     const struct view *x, *ids, *y;
@@ -119,11 +120,43 @@ struct work {
     int64_t nid; /* positions along the axis */
 };
 
-/* Rows lo..hi; a row is one element where a line of x lies together. What w tells is read before: a result that is
- * stored might change it, as far as a compiler knows. */
+/* One element, or 0 of an id that this rank has not. */
+INLINE void
+take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
+{
+    if (here < 0)
+        memset(to, 0, (size_t)width);
+    else
+        memcpy(to, line + here * apart, (size_t)width);
+}
+
+/* Elements lo..hi where lines of x lie together. What w tells is read before: a result that is stored might change it,
+ * as far as a compiler knows. */
+INLINE void
+take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
+{
+    int64_t size = w->l.size, nid = w->nid, first = w->x->offset[w->axis];
+    const int64_t *wide_id = w->ids->data;
+    const int32_t *short_id = w->ids->data;
+    const char *line = (const char *)w->x->data + lo / nid * size * width;
+    char *to = w->y->data;
+    for (int64_t at = lo, line_end = (lo / nid + 1) * nid, since = 0, end; at < hi;) {
+        end = MIN(MIN(line_end, at + STOP_ELEMENTS), hi);
+        if (stop_after(&since, (end - at) * width)) return;
+        for (; at < end; at++)
+            take_one(to + at * width, line, lookup_here(wide ? wide_id[at] : short_id[at], first, size), width, width);
+        if (at == line_end) line += size * width, line_end += nid;
+    }
+}
+
+/* Rows lo..hi where they do not. */
 INLINE void
 take(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {
+    if (w->l.inner == 1) {
+        take_along(w, lo, hi, wide, width);
+        return;
+    }
     int64_t inner = w->l.inner, size = w->l.size, nid = w->nid, first = w->x->offset[w->axis];
     const int64_t *wide_id = w->ids->data;
     const int32_t *short_id = w->ids->data;
@@ -132,10 +165,7 @@ take(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
     for (int64_t row = lo, left = nid - lo % nid; row < hi; row++) {
         for (int64_t i = 0, at = row * inner; i < inner && stop_passes(i); i++, at++) {
             int64_t here = lookup_here(wide ? wide_id[at] : short_id[at], first, size);
-            if (here < 0)
-                memset(to + at * width, 0, (size_t)width);
-            else
-                memcpy(to + at * width, from + (here * inner + i) * width, (size_t)width);
+            take_one(to + at * width, from + i * width, here, inner * width, width);
         }
         if (--left == 0) from += size * inner * width, left = nid;
     }

@@ -29,7 +29,8 @@ void lookup_print_position(const struct kcall *k, int i, const struct finding *f
 static inline int64_t
 lookup_here(int64_t id, int64_t first, int64_t n)
 {
-    return id >= first && id < first + n ? id - first : -1;
+    uint64_t here = (uint64_t)id - (uint64_t)first;
+    return here < (uint64_t)n ? (int64_t)here : -1;
 }
 /* The id at a local position. */
 int64_t lookup_id(const struct view *ids, const int64_t *at);
