@@ -13,10 +13,11 @@
 
 enum { STEPS = 8, OPERANDS = 8, FACTORS = 2, CHAINS = 1200 };
 
-static const char *const names[] = {
-    "add",  "sub",         "mul",        "div",         "maximum", "minimum", "where", "exp",  "tanh",   "sigmoid",
-    "relu", "abs",         "neg",        "eq",          "ne",      "lt",      "le",    "gt",   "ge",     "sign",
-    "cast", "logical_and", "logical_or", "logical_not", "add",     "sub",     "mul",   "relu", "square", "reciprocal"};
+static const char *const names[] = {"add",         "sub",        "mul",         "div",  "maximum", "minimum", "where",
+                                    "exp",         "tanh",       "sigmoid",     "relu", "abs",     "neg",     "eq",
+                                    "ne",          "lt",         "le",          "gt",   "ge",      "sign",    "cast",
+                                    "logical_and", "logical_or", "logical_not", "add",  "sub",     "mul",     "relu",
+                                    "square",      "reciprocal", "clamp"};
 static const int64_t shapes[][3] = {{1, 1, 5}, {4, 1, 1}, {1, 3, 1}, {4, 3, 5}, {4, 3, 1}};
 
 struct input {

@@ -23,7 +23,7 @@ static const struct op *
 op_with(int tile)
 {
     for (int i = 0; i < op_count; i++)
-        if (op_table[i]->eltwise.tile == tile) return op_table[i];
+        if (op_table[i]->eltwise.tile == tile && !op_table[i]->eltwise.then) return op_table[i];
     return NULL;
 }
 

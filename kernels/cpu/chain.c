@@ -15,7 +15,8 @@ enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
  * even a core that fetches ahead by itself is asked to. One of a Zen 1: add f32{256,768} 33 us, asked to 59; of 16
  * M 19.2 ms, asked to 12.4. */
 enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
-enum { INSTRUCTIONS = 7 }; /* of a step, at most: three fetches, two moves, itself, a rounding */
+enum { INSTRUCTIONS = 8 }; /* of a step, at most: three fetches, two moves, itself and what is then, a rounding */
+enum { NO_SLOT = -1 };
 
 /* ---- calls ---- */
 
@@ -226,9 +227,13 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
 static bool
 chooses(const struct step *s, enum dtype d)
 {
-    int chosen = s->tile ? tile_chooses(s->call->op->eltwise.tile) : TILE_COMPUTES;
-    for (int k = 0; k < s->narg; k++)
-        if (chosen >> k & 1 && (s->call->in[k].dtype != d || s->call->in[k].weak)) return false;
+    const struct eltwise *w = &s->call->op->eltwise;
+    int chosen = s->tile ? tile_chooses(w->tile) : TILE_COMPUTES;
+    if (w->then) chosen = tile_chooses(w->then) == TILE_COMPUTES ? TILE_COMPUTES : chosen | 1 << 2;
+    for (int k = 0; k < s->narg; k++) {
+        const struct type *in = &s->call->in[k];
+        if (chosen >> k & 1 && in->dtype != DT_NONE && (in->dtype != d || in->weak)) return false;
+    }
     return chosen != TILE_COMPUTES;
 }
 
@@ -297,7 +302,7 @@ is_beside(const struct step *other, const struct step *s)
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
-    if (source(e, i, k) != i - 1) return false;
+    if (source(e, i, k) != i - 1 || (k == 2 && e->step[i].call->op->eltwise.then)) return false;
     const struct slot *s = &e->slot[e->step[i].arg[k]];
     const struct step *from = &e->step[i - 1];
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && is_halves((enum dtype)from->call->out[0].dtype, from));
@@ -499,9 +504,28 @@ emit_fetches(struct elt *e, const struct step *s)
 static int
 first_value(const struct elt *e, const struct step *s)
 {
-    for (int k = 0; k < s->narg; k++)
+    for (int k = 0; k < s->narg && !s->call->op->eltwise.then; k++)
         if (!is_number(e, s->arg[k])) return k;
     return 0;
+}
+
+/* The value, which is operand `value` of n, becomes the result with the others, slots. */
+static void
+emit_operation(struct elt *e, int op, int value, int n, const int *slot)
+{
+    bool number = n == 2 && is_number(e, slot[1 - value]);
+    struct instruction *it = emit(e, TILE_CODE(op, value) + (number ? TILE_NUMBER : 0));
+    for (int k = 0; k < n; k++) {
+        if (k == value) continue;
+        emit_operand(e, it, slot[k]);
+        e->slot[slot[k]].wide |= !number;
+    }
+}
+
+static bool
+is_there(const struct elt *e, const struct step *s, int k)
+{
+    return k < s->narg && e->slot[s->arg[k]].kind != SLOT_ABSENT;
 }
 
 static void
@@ -526,13 +550,12 @@ emit_step(struct elt *e, int i)
         emit_operand(e, emit(e, TILE_LOAD), s->arg[value]);
         e->slot[s->arg[value]].wide = true;
     }
-    bool number = s->narg == 2 && is_number(e, s->arg[1 - value]);
-    struct instruction *it = emit(e, TILE_CODE(s->call->op->eltwise.tile, value) + (number ? TILE_NUMBER : 0));
-    for (int k = 0; k < s->narg; k++) {
-        if (k == value) continue;
-        emit_operand(e, it, s->arg[k]);
-        e->slot[s->arg[k]].wide |= !number;
-    }
+    const struct eltwise *w = &s->call->op->eltwise;
+    if (!w->then)
+        emit_operation(e, w->tile, value, s->narg, s->arg);
+    else if (is_there(e, s, 1))
+        emit_operation(e, w->tile, value, 2, s->arg);
+    if (w->then && is_there(e, s, 2)) emit_operation(e, w->then, 0, 2, (int[]){NO_SLOT, s->arg[2]});
     if (s->stored) emit_store(e, s);
 }
 

@@ -34,8 +34,8 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #define SUB(a, b)      ((a) - (b))
 #define MUL(a, b)      ((a) * (b))
 #define DIV(a, b)      TILE_DIV(a, b)
-#define MAXIMUM(a, b)  PICK(((a) > (b)) | ((a) != (a)), a, b) /* NaN wins */
-#define MINIMUM(a, b)  PICK(((a) < (b)) | ((a) != (a)), a, b)
+#define MAXIMUM(a, b)  TILE_KEEP_NAN(a, TILE_MAX(a, b))
+#define MINIMUM(a, b)  TILE_KEEP_NAN(a, TILE_MIN(a, b))
 #define EQ(a, b)       TRUTH((a) == (b))
 #define NE(a, b)       TRUTH((a) != (b))
 #define LT(a, b)       TRUTH((a) < (b))
@@ -89,6 +89,9 @@ typedef int16_t places __attribute__((vector_size(64)));
 #define TILE_OF_F16(h)     _mm512_cvtph_ps((__m256i)(h))
 #define TILE_TO_F16(f)     _mm512_cvtps_ph((__m512)(f), _MM_FROUND_TO_NEAREST_INT)
 #define TILE_CUTS(p, a, b) _mm512_storeu_si512(p, _mm512_permutex2var_epi16((__m512i)(a), UPPER, (__m512i)(b)))
+#define TILE_MM(name)      _mm512_##name
+#define TILE_PS            __m512
+#define TILE_PD            __m512d
 #include "kernels/cpu/tile_level.inc"
 
 /* The same where bf16 is rounded by an instruction: of floats alone. */
@@ -103,6 +106,9 @@ typedef int16_t places __attribute__((vector_size(64)));
 #define TILE_TO_BF16(f) to_bf16_sixteen((__m512)(f))
 #define TILE_FLOATS
 #define TILE_CUTS(p, a, b) _mm512_storeu_si512(p, _mm512_permutex2var_epi16((__m512i)(a), UPPER, (__m512i)(b)))
+#define TILE_MM(name)      _mm512_##name
+#define TILE_PS            __m512
+#define TILE_PD            __m512d
 #include "kernels/cpu/tile_level.inc"
 #undef TILE_FLOATS
 
@@ -114,9 +120,15 @@ typedef int16_t places __attribute__((vector_size(64)));
 #define TILE_NARROW(w) _mm_packus_epi32(_mm256_castsi256_si128((__m256i)(w)), _mm256_extracti128_si256((__m256i)(w), 1))
 #define TILE_OF_F16(h) _mm256_cvtph_ps((__m128i)(h))
 #define TILE_TO_F16(f) _mm256_cvtps_ph((__m256)(f), _MM_FROUND_TO_NEAREST_INT)
+#define TILE_MM(name)  _mm256_##name
+#define TILE_PS        __m256
+#define TILE_PD        __m256d
 #include "kernels/cpu/tile_level.inc"
 
 #define TILE_PUT(p, v) _mm_stream_si128((void *)(p), (__m128i)(v))
+#define TILE_MM(name)  _mm_##name
+#define TILE_PS        __m128
+#define TILE_PD        __m128d
 #else
 #define TILE_PUT(p, v) (*(vec_at *)(p) = (v))
 #endif

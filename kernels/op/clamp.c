@@ -1,8 +1,7 @@
 /* clamp.c - values held between a least and a greatest one; NaN wins, that of a bound too. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/eltwise.h"
 
-#include "runtime/simd.h"
+#include "kernels/cpu/tile.h"
 
 REALS({
     real y = x[0];
@@ -17,37 +16,6 @@ INTEGERS({
     if (!absent(&c->in[2]) && y > x[2]) y = x[2];
     return y;
 });
-
-/* As one instruction each has it: of a NaN and another the second. */
-INLINE float
-greater(float a, float b)
-{
-    return a > b ? a : b;
-}
-
-INLINE float
-lesser(float a, float b)
-{
-    return a < b ? a : b;
-}
-
-VECTOR static void
-clamp_block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0], *least = x[1], *most = x[2];
-    if (least && most)
-        for (int64_t i = 0; i < n; i++) {
-            float v = lesser(greater(u[i], least[i]), most[i]);
-            y[i] = isunordered(u[i], least[i]) ? u[i] + least[i] : v;
-        }
-    else if (least)
-        for (int64_t i = 0; i < n; i++) y[i] = isnan(u[i]) ? u[i] : greater(u[i], least[i]);
-    else if (most)
-        for (int64_t i = 0; i < n; i++) y[i] = isnan(u[i]) ? u[i] : lesser(u[i], most[i]);
-    else
-        for (int64_t i = 0; i < n; i++) y[i] = u[i];
-}
 
 /* Where `beyond`, the gradient g of a value and its bound is the bound's, given; elsewhere the value's, which stays. */
 static struct val *
@@ -79,7 +47,12 @@ const struct op op_clamp = {
     .increasing = "0",
     .grad = grad,
     .saves = "012",
-    .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .block_f32 = clamp_block},
+    .eltwise = {.f = reals,
+                .i = integers,
+                .f_text = reals_text,
+                .i_text = integers_text,
+                .tile = TILE_MAXIMUM,
+                .then = TILE_MINIMUM},
     .flags = OP_ELTWISE,
     .sample = {"f32{4,6} #-0.5 #0.5", "f32{7} - #0.25", "f32{4,6} #0 -", "i64{5}<9 #2 #6", "f32{4,6} f32{6} -",
                "f32{6} - f32{4,6}"},
