@@ -262,6 +262,64 @@ try_ends_f64(void)
     ok(good, "functions of doubles are right at infinities, NaN and zeros");
 }
 
+/* ---- powers of floats ---- */
+
+/* y = x^z in f32, as the operators compute it. */
+static void
+powers(int64_t n, const float *x, const float *z, float *y)
+{
+    static const struct attr none[OP_ATTR];
+    const struct call c = {.attr = none};
+    f32_by_f64(f64_pow_few, &c, n, 2, (const float *const[]){x, z}, y);
+}
+
+static void
+try_powers(uint64_t *random)
+{
+    float x[BLOCK], z[BLOCK], y[BLOCK], at[2] = {0};
+    double worst = 0;
+    for (int b = 0; b < BLOCKS; b++) {
+        for (int i = 0; i < BLOCK; i++) { /* bases near 1 and far from it, results all over the range */
+            double base = (double)(next_random(random) >> 11) * 0x1p-53, result = (double)(next_random(random) >> 11);
+            x[i] = (float)(i % 2 ? 1 + (base - 0.5) * 0x1p-8 : exp2(base * 240 - 120));
+            z[i] = (float)((result * 0x1p-53 * 240 - 120) / log2((double)x[i]));
+        }
+        powers(BLOCK, x, z, y);
+        for (int i = 0; i < BLOCK; i++) {
+            double want = pow((double)x[i], (double)z[i]);
+            if (!(fabs(want) > 0x1p-126 && isfinite((float)want))) continue;
+            double e = fabs(y[i] - want) / ((double)nextafterf((float)want, INFINITY) - (double)(float)want);
+            if (e > worst) worst = e, at[0] = x[i], at[1] = z[i];
+        }
+    }
+    if (!ok(worst < 0.502, "powers of floats are within 0.502 units of the last place"))
+        diag("%.3f at %.9g^%.9g", worst, at[0], at[1]);
+}
+
+/* Every pair of numbers at which pow does something else. */
+static void
+try_ends_of_powers(void)
+{
+    static const float ends[] = {0,    -0.0f,    1,         -1,       0.5f,      -0.5f,       2,
+                                 -2,   3,        -3,        2.5,      -2.5,      1e30f,       1e9,
+                                 -1e9, -1e30,    8388607,   16777216, -16777217, -8388607.5f, NAN,
+                                 -NAN, INFINITY, -INFINITY, 1e-30f,   -1e-30f,   0x1p-126f,   -0x1p-126f};
+    enum { N = sizeof ends / sizeof *ends };
+    float x[N], y[N];
+    int wrong = 0;
+    for (int k = 0; k < N; k++) {
+        for (int i = 0; i < N; i++) x[i] = ends[k];
+        powers(N, x, ends, y);
+        for (int i = 0; i < N; i++) {
+            float want = (float)pow((double)x[i], (double)ends[i]);
+            bool same = isnan(want) ? isnan(y[i]) : y[i] == want && signbit(y[i]) == signbit(want);
+            wrong += !same;
+            if (!same) diag("%g^%g is %g, not %g", x[i], ends[i], y[i], want);
+        }
+    }
+    is_int(wrong, 0, "powers are those of C at zeros, ones, infinities, NaN, and whole and odd exponents");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -275,5 +333,7 @@ main(int argc, char **argv)
         if (argc < 2 || !strcmp(argv[1], both[i].name)) try_both(&both[i]);
     for (size_t i = 0; i < sizeof ranges_f64 / sizeof *ranges_f64; i++) try_range_f64(&ranges_f64[i], &random);
     try_ends_f64();
+    try_powers(&random);
+    try_ends_of_powers();
     return done();
 }
