@@ -365,13 +365,17 @@ int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
  * not. What looks at data that may be wrong, as an embedding does at ids, is computed at once, to that end. */
 int rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                          struct rille_tensor *const *src, int *wrong);
-/* to_global_: the leaf changes its layout and drops its gradient and that one's layout; older compiled steps do not
- * fit. */
+/* to_global_: the leaf changes its layout, and its gradient goes with it; rille_tensor_set_grad_layout of before is
+ * gone, and older compiled steps do not fit. */
 int rille_tensor_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
 /* The same for n leaves, all of them or none; *wrong (unless NULL) becomes the index of the one that could
  * not. */
 int rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                            const struct rille_layout *const *l, int *wrong);
+/* n leaves change their dtype, and their gradients with them, all of them or none; *wrong as above. Results of the old
+ * values keep them; older compiled steps do not fit. */
+int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *const *leaf, const char *dtype,
+                         int *wrong);
 
 /* ---- gradients ---- */
 

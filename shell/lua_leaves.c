@@ -1,14 +1,14 @@
 /* lua_leaves.c - variables that change together, as the parameters of a module do: all of them or none.
  *
- * A list has a row for each, {name, leaf, what it becomes}; no leaf is in two. All rows are read before anything
- * changes, and the core changes all in one call, since Ctrl-C can come before any line of Lua. What is wrong is told
- * with the name and the type of the leaf. */
+ * A list has a row for each, {name, leaf, what it becomes}, or {name, leaf} where all become the same; no leaf is in
+ * two. All rows are read before anything changes, and the core changes all in one call, since Ctrl-C can come before
+ * any line of Lua. What is wrong is told with the name and the type of the leaf. */
 #include "shell/shell.h"
 
 struct leaves { /* in userdata on the stack */
     int n;
     struct rille_tensor **leaf;
-    const void **next; /* of each: a tensor, or a layout */
+    const void **next; /* of each: a tensor, or a layout; unused where all become the same */
 };
 
 /* Pushes "who: 'name' f32{2, 3}" of row i of the list at 2. */
@@ -109,9 +109,22 @@ lay(lua_State *L)
     return 0;
 }
 
+/* rille._retype(who, {{name, leaf}, ...}, dtype) */
+static int
+retype(lua_State *L)
+{
+    const char *who = luaL_checkstring(L, 1), *dtype = luaL_checkstring(L, 3);
+    struct leaves all = leaves_read(L, who);
+    int wrong = -1;
+    at_line(L);
+    int code = rille_tensors_retype(shell_of(L)->session, all.n, all.leaf, dtype, &wrong);
+    if (code) return raise_core(L, wrong < 0 ? who : leaf_text(L, who, wrong));
+    return 0;
+}
+
 void
 leaves_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"_take", take}, {"_lay", lay}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"_take", take}, {"_lay", lay}, {"_retype", retype}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

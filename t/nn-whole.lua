@@ -148,12 +148,13 @@ tap.group("what can be done is done as before", function()
   nn.tie(net.a, "weight", net.lm, "weight")
   net.a.weight.grad = rille.ones{8, 4}
   net:to_global{placement = P, sbp = "S(0)"}
-  tap.is({net.a.weight.sbp, net.lm.weight.sbp, net.a.bias.sbp, net.count.sbp, net.a.weight.grad}, {"S(0)", "S(0)", "S(0)", "S(0)"},
-    "all lie anew, without gradients")
+  tap.is({net.a.weight.sbp, net.lm.weight.sbp, net.a.bias.sbp, net.count.sbp, net.a.weight.grad.sbp},
+    {"S(0)", "S(0)", "S(0)", "S(0)", "S(0)"}, "all lie anew, and gradients with them")
   tap.is(net.a.weight:totable(), want, "and are what they were")
   net:to("f64")
   tap.is({net.a.weight.dtype, net.lm.weight.dtype, net.count.dtype, net.a.bias.requires_grad}, {"f64", "f64", "i64", true},
     "floats are cast")
+  tap.is({net.a.weight.grad.dtype, net.a.weight.grad:sum():item()}, {"f64", 32}, "and their gradients")
   tap.ok(rawequal(net.a.weight, net.lm.weight), "what was tied still is")
   local state = net:state_dict()
   state["a.weight"], state["lm.weight"] = state["a.weight"] + 1, nil

@@ -1,7 +1,7 @@
 -- Optimisers against their formulas, as plain loops over numbers; all combinations of options.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
-local optim, T = rille.optim, rille.tensor
+local nn, optim, T = rille.nn, rille.optim, rille.tensor
 local P0 = rille.placement("cpu", {0, 1})
 
 local START, SLOPE = {1, -2, 0.5}, {0.5, 1, -2}
@@ -114,6 +114,48 @@ tap.group("layouts", function()
   step()
   tap.near(w:totable(), {0.5, 1.5, 2.5, 3.5}, "a parameter that is laid out anew keeps its momentum")
   tap.is(opt.slots[1].m.sbp, "S(0)", "which follows it")
+end)
+
+-- Two halves of a gradient come before and after the parameters are moved or cast; the step between them has left state.
+tap.group("parameters that change under an optimiser", function()
+  local changes = {
+    {"lie anew one by one", function(net) for _, p in ipairs(net:parameters()) do p:to_global_{placement = P0, sbp = "S(0)"} end end},
+    {"lie anew together", function(net) net:to_global{placement = P0, sbp = "B"} end},
+    {"are cut by a recipe", function(net) rille.parallel(net:to_global{placement = P0, sbp = "B"}, {tensor = 0}) end},
+    {"have their state cut", function(net) rille.parallel(net:to_global{placement = P0, sbp = "B"}, {data = 0, zero = 2}) end},
+    {"become f64", function(net) net:to("f64") end, "f64"},
+    {"become f64 and lie anew", function(net) net:to("f64"):to_global{placement = P0, sbp = "S(0)"} end, "f64"},
+  }
+  local kinds = { -- what gradients are by rounding alone, as of keys' biases, is below eps
+    SGD = {lr = 0.1, momentum = 0.9}, Adam = {lr = 0.1, eps = 1e-2}, AdamW = {lr = 0.1, eps = 1e-2, weight_decay = 0.1}}
+  local x = rille.arange(16):reshape{1, 4, 4}:to("f32") / 16 - 0.5
+  local function trained(kind, change, compiled, dtype)
+    rille.manual_seed(3)
+    local net = nn.Sequential(nn.TransformerBlock(4, 2, {hidden = 8}))
+    local opt = optim[kind](net:parameters(), kinds[kind])
+    local function half(y) net(y):square():mean():backward() end
+    local function whole(y) half(y); opt:step(); opt:zero_grad() end
+    whole(x); half(x)
+    if change then change(net) end
+    local w = net[1].fc1.weight
+    local run = compiled and rille.graph(whole) or whole
+    run(x:to(w.dtype):to_global{placement = w.placement, sbp = "B"})
+    if dtype then tap.is({w.dtype, opt.slots[1].m.dtype}, {dtype, dtype}, ("%s: so does its state"):format(kind)) end
+    local list = {}
+    for _, p in ipairs(net:parameters()) do
+      list[#list + 1] = p:to("f64"):to_global{placement = rille.placement("cpu", {0}), sbp = "B"}:reshape{-1}
+    end
+    return rille.concat(list, 0):totable()
+  end
+  for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+    local want = trained(kind)
+    for _, c in ipairs(changes) do
+      for _, compiled in ipairs{false, true} do
+        local name = ("%s%s: they %s and learn as they would have"):format(kind, compiled and ", compiled" or "", c[1])
+        tap.near(trained(kind, c[2], compiled, c[3]), want, name, 1e-5)
+      end
+    end
+  end
 end)
 
 tap.group("state", function()

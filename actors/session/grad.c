@@ -431,14 +431,13 @@ grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x,
     return status;
 }
 
-/* The layout of a gradient suits its parameter: where the parameter is B, a partial may stay. */
-static int
-suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out)
+int
+grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out)
 {
     struct sbp want[MAX_AXIS];
     for (int a = 0; a < l->place->naxis; a++) {
         want[a] = l->sbp[a];
-        if (l->sbp[a].kind == SBP_B && has->sbp[a].kind == SBP_P)
+        if (l->sbp[a].kind == SBP_B && has->place == l->place && has->sbp[a].kind == SBP_P)
             want[a] = has->sbp[a];
         else if (l->sbp[a].kind == SBP_P)
             want[a] = (struct sbp){.kind = SBP_B};
@@ -451,7 +450,7 @@ static int
 suit(struct rille_session *s, const struct rille_tensor *t, struct val **g)
 {
     const struct layout *to = t->grad_layout;
-    if (!to) TRY(suiting(s, t->val->layout, (*g)->layout, &to));
+    if (!to) TRY(grad_suiting(s, t->val->layout, (*g)->layout, &to));
     return to == (*g)->layout ? 0 : build_to_global(s, *g, to, g);
 }
 
@@ -464,13 +463,7 @@ deposit(struct sweep *w, struct val *v, struct val *g)
     TRY(suit(s, t, &g));
     if (t->grad) TRY(call2(s, "add", t->grad->val, g, &g));
     trace_journal(s, t);
-    if (t->grad && t->grad->nref == 1) {
-        tensor_rebind(t->grad, g);
-        return 0;
-    }
-    struct rille_tensor *fresh = tensor_new(s, g, true);
-    rille_tensor_free(&t->grad);
-    t->grad = fresh;
+    tensor_rebind_grad(t, g);
     return 0;
 }
 

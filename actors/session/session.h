@@ -198,7 +198,9 @@ int cost_read(const char *path, struct box_cost *out, struct compute_rates *rate
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
 /* The leaf takes v as its present version; the old one stays with those who use it. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
-/* A leaf that is "auto" lies so from now on, as a planner chose; its gradient is gone. */
+/* The same of its gradient, which it may not have yet: who holds the one before goes on seeing that. */
+void tensor_rebind_grad(struct rille_tensor *t, struct val *g);
+/* A leaf that is "auto" lies so from now on, as a planner chose. */
 int tensor_place(struct rille_tensor *t, const struct layout *l);
 void tensor_orphan(struct rille_tensor *t);
 /* Is v what the variable t now holds? */
@@ -266,6 +268,9 @@ void memo_free(struct memo *m);
  * its gradient; then the forward nodes let go of what they saved. */
 int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(struct rille_session *s, struct val *y);
+/* The layout of a gradient that has one, beside a parameter that lies as l: l's, but where l is B a partial may stay.
+ */
+int grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out);
 
 /* ---- reuse.c ---- */
 /* Makes equal calls of p, the program of c, one. Returns, by node of c, the node of p that stands for it; in p's arena.

@@ -60,6 +60,18 @@ tensor_rebind(struct rille_tensor *t, struct val *v)
     val_drop(t->s->graph, &old);
 }
 
+void
+tensor_rebind_grad(struct rille_tensor *t, struct val *g)
+{
+    if (t->grad && t->grad->nref == 1) {
+        tensor_rebind(t->grad, g);
+        return;
+    }
+    struct rille_tensor *fresh = tensor_new(t->s, g, true);
+    rille_tensor_free(&t->grad);
+    t->grad = fresh;
+}
+
 struct rille_tensor *
 rille_tensor_hold(struct rille_tensor *t)
 {
@@ -633,13 +645,65 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
     return assign_all(t->s, 1, &t, &src, NULL);
 }
 
-/* A leaf lies so from now on; its gradient is gone. */
-static void
-lay(struct rille_tensor *t, struct val *v)
+/* The gradient of a leaf that will lie as l goes with it; NULL: there is none, or it lies well. */
+static int
+next_gradient_place(struct rille_tensor *t, const void *of, struct val **out)
 {
-    tensor_rebind(t, v);
-    rille_tensor_free(&t->grad);
-    t->grad_layout = NULL;
+    const struct layout *l = of, *to;
+    if (!t->grad || l == t->val->layout) return 0;
+    TRY(grad_suiting(t->s, l, t->grad->val->layout, &to));
+    return to == t->grad->val->layout ? 0 : build_to_global(t->s, t->grad->val, to, out);
+}
+
+/* v in another dtype, a value of its own. */
+static int
+cast_of(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
+{
+    TRY(val_readable(v));
+    TRY(build_cast(s, v, d, &v));
+    *out = v;
+    return v->owner || !v->node ? build_to_global(s, v, v->layout, out) : 0;
+}
+
+static int
+next_type(struct rille_tensor *t, const void *of, struct val **out)
+{
+    const enum dtype *d = of;
+    TRY(must_be_leaf(t));
+    TRY(trace_refuses(t->s, "to_"));
+    if (t->requires_grad && !dtype_is_float(*d))
+        return fail(E_DTYPE, "in place: a variable that requires a gradient is of a float dtype, not %s",
+                    dtype_text(*d));
+    return *d == t->val->type.dtype ? 0 : cast_of(t->s, t->val, *d, out);
+}
+
+static int
+next_gradient_type(struct rille_tensor *t, const void *of, struct val **out)
+{
+    const enum dtype *d = of;
+    if (!t->grad || *d == t->val->type.dtype || *d == t->grad->val->type.dtype) return 0;
+    return cast_of(t->s, t->grad->val, *d, out);
+}
+
+/* Each leaf becomes what next gives, and its gradient what next_gradient does: all or none; *wrong: which cannot.
+ * *changed counts leaves that are another now. How a gradient is to be deposited is said of one layout. */
+static int
+change_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
+           next_fn *next_gradient, int *wrong, int *changed)
+{
+    *changed = 0;
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * n + 1)), **g = v + n;
+    int status = next_of_all(s, n, leaf, of, next, wrong, v);
+    if (!status) status = next_of_all(s, n, leaf, of, next_gradient, wrong, g);
+    for (int i = 0; !status && i < n; i++) {
+        if (g[i]) tensor_rebind_grad(leaf[i], g[i]);
+        if (!v[i]) continue; /* it is so */
+        if (v[i]->layout != leaf[i]->val->layout) leaf[i]->grad_layout = NULL;
+        tensor_rebind(leaf[i], v[i]);
+        ++*changed;
+    }
+    free(v);
+    return build_settle(s, status);
 }
 
 int
@@ -649,16 +713,11 @@ rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *cons
     TRY(face_tensors(s, n, leaf, __func__));
     if (n) TRY(face_given(l, "list of layouts", __func__));
     for (int i = 0; i < n; i++) TRY(face_layout(s, l[i], __func__));
-    struct val **v = must_alloc(sizeof *v * (size_t)(n + 1));
-    int status = next_of_all(s, n, leaf, (const void *const *)l, next_place, wrong, v);
-    for (int i = 0; !status && i < n; i++) {
-        leaf[i]->planned = leaf[i]->placed = false;
-        if (!v[i]) continue; /* it lies so */
-        lay(leaf[i], v[i]);
-        s->generation++;
-    }
-    free(v);
-    return build_settle(s, status);
+    int changed;
+    TRY(change_all(s, n, leaf, (const void *const *)l, next_place, next_gradient_place, wrong, &changed));
+    for (int i = 0; i < n; i++) leaf[i]->planned = leaf[i]->placed = false;
+    s->generation += changed;
+    return 0;
 }
 
 int
@@ -669,17 +728,29 @@ rille_tensor_relayout(struct rille_tensor *t, const struct rille_layout *layout)
 }
 
 int
+rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *const *leaf, const char *dtype, int *wrong)
+{
+    TRY(face_tensors(s, n, leaf, __func__));
+    TRY(face_given(dtype, "the dtype", __func__));
+    const enum dtype d = dtype_parse(dtype);
+    if (d == DT_NONE) return err_last();
+    const void **of = must_alloc(sizeof(*of) * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) of[i] = &d;
+    int changed, status = change_all(s, n, leaf, of, next_type, next_gradient_type, wrong, &changed);
+    free(of);
+    s->generation += changed;
+    return status;
+}
+
+int
 tensor_place(struct rille_tensor *t, const struct layout *l)
 {
     const void *of = l;
-    struct val *v;
-    int status = next_of_all(t->s, 1, &t, &of, next_move, NULL, &v);
-    if (!status) {
-        lay(t, v);
-        t->planned = false;
-        t->placed = true;
-    }
-    return build_settle(t->s, status);
+    int changed;
+    TRY(change_all(t->s, 1, &t, &of, next_move, next_gradient_place, NULL, &changed));
+    t->planned = false;
+    t->placed = true;
+    return 0;
 }
 
 int

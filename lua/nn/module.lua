@@ -325,20 +325,23 @@ function Module:to_global(options)
   return self
 end
 
--- Casts every parameter and buffer of a float dtype, all or nothing. They become other tensors: optimisers are made
--- afterwards.
+-- Casts every parameter and buffer of a float dtype, in place, all or nothing. A result among them, which is no variable,
+-- is replaced by one.
 function Module:to(dtype)
   check.that(layout.is_float{dtype = dtype}, "%s:to: a float dtype is wanted, not %s", self.__name, check.shown(dtype))
-  local cast, list = {}, entries(self)
-  for _, t in once(list) do
-    if layout.is_float(t) and t.dtype ~= dtype then
+  local cast, list, rows = {}, entries(self), {}
+  for name, t in once(list) do
+    if layout.is_float(t) and t.is_leaf then
+      rows[#rows + 1] = {name, t}
+    elseif layout.is_float(t) and t.dtype ~= dtype then
       cast[t] = rille.no_grad(function() return t:to(dtype) end):detach()
       cast[t].requires_grad = t.requires_grad
     end
   end
+  rille._retype(self.__name .. ":to", rows, dtype)
   for _, entry in ipairs(list) do
     local _, t, holder, key = table.unpack(entry)
-    holder[key] = cast[t] or t
+    if cast[t] then holder[key] = cast[t] end
   end
   rille._generation()
   return self

@@ -139,13 +139,14 @@ function complete_all(opt)
   end)
 end
 
--- A parameter may have been laid out anew since: its state follows.
+-- A parameter may have been laid out anew or cast since: its state follows.
 local function follow(slot, p)
-  local how = layout.of_state(p)
-  for _, t in pairs(slot) do
+  local how, dtype = layout.of_state(p), slot_dtype(p)
+  for name, t in pairs(slot) do
     if not layout.equal(t, how) then
       trace.outside(function() t:to_global_{placement = how.placement, sbp = how.sbp} end)
     end
+    if t.dtype ~= dtype then trace.outside(rille._retype, "state", {{name, t}}, dtype) end
   end
 end
 

@@ -329,14 +329,14 @@ rille.nn.tie(net, 'weight', other, 'weight')]],
   },
   ["nn.Module.to"] = {
     sign = "net:to(dtype)",
-    text = "All floats in another dtype, in place; gives net.",
+    text = "All floats in another dtype, in place, gradients too; an optimiser goes on with them. Gives net.",
     code = "net = rille.nn.Linear(3, 2)",
     shows = "net:to('bf16').weight.dtype",
     gives = "bf16",
   },
   ["nn.Module.to_global"] = {
     sign = "net:to_global{placement =, sbp =}",
-    text = "Moves all parameters and buffers, in place; gives net.",
+    text = "Moves all parameters and buffers, in place, and gradients with them; gives net.",
     code = [[
 net = rille.nn.Linear(3, 2)
 P = rille.placement('cpu', {0, 1})
