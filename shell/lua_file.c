@@ -107,12 +107,12 @@ load_names(lua_State *L, struct rille_file *f, const char *path, int i, const ch
     lua_pop(L, 1);
 }
 
-/* Pushes the table of all tensors or of those that names lists; of a file that has one without a name, that. */
+/* Pushes the table of all tensors or of those that names lists; of a file that has one alone, without a name, that. */
 static int
 load_all(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
-    struct rille_file_entry e;
-    if (rille_file_entry(f, 0, &e) && !e.name[0]) {
+    struct rille_file_entry e, more;
+    if (rille_file_entry(f, 0, &e) && !e.name[0] && !rille_file_entry(f, 1, &more)) {
         entry_load(L, f, 0, i, who);
         return 1;
     }

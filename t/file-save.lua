@@ -91,6 +91,12 @@ tap.group("options", function()
   tap.fails(function() rille.save(dir .. "/m.safetensors", {["\xff"] = T{1}}) end, {"UTF-8"}, "names are UTF-8")
   tap.fails(function() rille.save(dir .. "/m.npz", {x = T{1}}) end, {"m.npz", ".safetensors"}, "what cannot be written is told")
   tap.is(rille.load(path, {names = {}}), {}, "no names, no tensors")
+  rille.save(path, {[""] = T{1, 2}, a = T{3}})
+  local some = rille.load(path)
+  tap.is({some[""]:totable(), some.a:totable()}, {{1, 2}, {3}}, "a tensor that is called \"\" does not hide the others")
+  tap.is(rille.load(path, {names = {"a"}}).a:totable(), {3}, "nor does it come instead of those that are wanted")
+  rille.save(path, T{4})
+  tap.is(rille.load(path):totable(), {4}, "one tensor without a name comes as itself")
   local big = {}
   for i = 1, 3000 do big["tensor" .. i] = T(i) end
   rille.save(path, big)
