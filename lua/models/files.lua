@@ -71,6 +71,17 @@ function files.fill(model, path)
   return model
 end
 
+-- null is a word that is not said, also within another.
+local function without_nulls(theirs)
+  for name, value in pairs(theirs) do
+    if type(name) == "string" and value == json.null then
+      theirs[name] = nil
+    elseif type(value) == "table" then
+      without_nulls(value)
+    end
+  end
+end
+
 -- The words of config.json that count something do, and others hold what they may.
 local function check_words(kind, theirs, path)
   local who = ("models.%s: %s"):format(kind.name, path)
@@ -121,9 +132,7 @@ local function read_folder(kind, path, complete)
   local theirs = json.load(dir .. "/config.json")
   check.that(type(theirs) == "table" and theirs.model_type == kind.name,
     "models.%s: %s/config.json is of a '%s' model", kind.name, dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")
-  for name, value in pairs(theirs) do
-    if value == json.null then theirs[name] = nil end
-  end
+  without_nulls(theirs)
   check_words(kind, theirs, dir .. "/config.json")
   local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)
   config.eos_token_id = theirs.eos_token_id -- what ends a text, an id or a list of them, as the file has it
