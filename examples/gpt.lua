@@ -35,7 +35,7 @@ end
 
 if o.resume and o.checkpoint == "" then error("--resume wants a folder: --checkpoint DIR", 0) end
 if o.checkpoint ~= "" then rille.train.saves_to(o.checkpoint, "checkpoints") end
-if o.plot ~= "" then rille.train.saves_to(o.plot) end
+if o.plot ~= "" then rille.train.saves_to(o.plot, "picture") end
 
 local files = {}
 for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end

@@ -172,6 +172,14 @@ function check.path(who, what, value)
   return value
 end
 
+-- The name of a picture that rille.plot writes.
+function check.picture(who, value)
+  check.path(who, "a file's name", value)
+  local ending = value:match("%.%w+$")
+  check.that(not ending or ending:lower() == ".svg", "%s writes an SVG: the name of an .svg file is wanted, not %s", who, shown(value))
+  return value
+end
+
 function check.text(who, what, value)
   check.that(type(value) == "string", "%s: %s is a text, not %s", who, what, shown(value))
   return value

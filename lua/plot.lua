@@ -134,9 +134,7 @@ local function draw(all, o)
 end
 
 return function(path, series, options)
-  check.path("rille.plot", "a file's name", path)
-  local ending = path:match("%.%w+$")
-  check.that(not ending or ending:lower() == ".svg", "rille.plot writes an SVG: the name of an .svg file is wanted, not %s", check.shown(path))
+  check.picture("rille.plot", path)
   check.that(type(series) == "table", "rille.plot takes {name = {numbers}}, not %s", check.shown(series))
   local o = check.options("rille.plot", options, {title = check.none, x = check.none, y = check.none, log = false})
   for _, name in ipairs{"title", "x", "y"} do

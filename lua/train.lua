@@ -115,14 +115,15 @@ function train.progress(given)
 end
 
 -- Told before anything is learned: an error at the user's line where nothing could be saved at path. kind is "file", the
--- folder of a model, or "checkpoints": that one is made, and is this session's from then on (checkpoint.lua). What is there
--- stays as it is.
-local kinds = {file = true, folder = true, checkpoints = true}
+-- "folder" of a model, a "picture" of rille.plot, or "checkpoints": that folder is made, and is this session's from then on
+-- (checkpoint.lua). What is there stays as it is.
+local kinds = {file = "file", folder = "folder", picture = "file", checkpoints = "checkpoints"}
 function train.saves_to(path, kind)
   local who = "rille.train.saves_to"
   check.path(who, "the name of a file or of a folder", path)
-  check.that(kind == nil or kinds[kind], "%s: what is saved is a file, a folder or checkpoints, not %s", who, check.shown(kind))
-  rille._may_save(who, path, kind or "file")
+  check.that(kind == nil or kinds[kind], "%s: what is saved is a file, a folder, a picture or checkpoints, not %s", who, check.shown(kind))
+  if kind == "picture" then check.picture(who, path) end
+  rille._may_save(who, path, kinds[kind or "file"])
   return path
 end
 

@@ -413,7 +413,7 @@ line:finish()]],
   },
   ["train.saves_to"] = {
     sign = 'rille.train.saves_to(path, kind = "file")',
-    text = 'Before a training begins: an error unless a "file", a "folder" or "checkpoints" can be saved there. Gives path.',
+    text = 'Before a training begins: an error unless a "file", a "folder", a "picture" or "checkpoints" can be saved there. Gives path.',
     code = "path = os.tmpname()",
     shows = "rille.train.saves_to(path) == path",
     gives = "true",
