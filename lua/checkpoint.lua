@@ -2,13 +2,14 @@
 --
 --   rille.checkpoint.save(dir, {model = net, optimizer = opt, data = loader, step = n, note = {...}}, {async = true, keep = 3})
 --   local step, note = rille.checkpoint.load(dir, {model = net, optimizer = opt, data = loader})
+--   rille.checkpoint.save(dir, {model = both, optimizer = {generator = a, critic = b}})
 --
 -- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, written under another name first: it is whole
 -- or is not there. It has a digest of its bytes. In a folder that workers write (--root) it says in which files of theirs
 -- the values are, checkpoint-00000007-step-400.RANK.shard, which were there before. Tensors are called model.NAME,
--- optimizer.NAME.SLOT and gradient.NAME; all else (step, note, random state, options, what the model computes with, where the
--- data stand) is JSON in the metadata. Values are whole, so layouts and meshes may differ between the two, dtypes not. A folder
--- that a session saves into is its own until it ends.
+-- optimizer.NAME.SLOT (of several optimisers optimizer.KEY.NAME.SLOT) and gradient.NAME; all else (step, note, random state,
+-- options, what the model computes with, where the data stand) is JSON in the metadata. Values are whole, so layouts and meshes
+-- may differ between the two, dtypes not. A folder that a session saves into is its own until it ends.
 
 local rille = require "rille"
 local check = require "rille.check"
@@ -63,6 +64,30 @@ end
 
 -- ---- parts ----
 
+local function is_optimizer(v) return type(v) == "table" and v.zero_grad ~= nil end
+
+-- Is it a plain table of optimisers, {generator = a, critic = b} or {a, b}?
+local function are_optimizers(v)
+  if type(v) ~= "table" or getmetatable(v) ~= nil or next(v) == nil then return false end
+  for key, opt in pairs(v) do
+    local named = math.type(key) == "integer" or type(key) == "string" and key:find("^[%w_]+$")
+    if not (named and is_optimizer(opt)) then return false end
+  end
+  return true
+end
+
+-- The optimisers of parts: {{opt =, path = what their tensors begin with, key = what several are told apart by}, ...}.
+local function optimizers(parts)
+  local list, given = {}, parts.optimizer
+  if given == nil or is_optimizer(given) then return {given and {opt = given, path = "optimizer"}} end
+  for key, opt in pairs(given) do
+    key = math.type(key) == "integer" and tostring(key - 1) or key
+    list[#list + 1] = {opt = opt, path = "optimizer." .. key, key = key}
+  end
+  table.sort(list, function(a, b) return a.key < b.key end)
+  return list
+end
+
 local function check_parts(who, parts, more)
   local known = {model = check.none, optimizer = check.none, data = check.none}
   for name in pairs(more) do known[name] = check.none end
@@ -71,11 +96,12 @@ local function check_parts(who, parts, more)
   local methods = {model = "named_parameters", optimizer = "zero_grad", data = "load_state"}
   for name, method in pairs(methods) do
     local part = parts[name]
-    check.that(part == nil or type(part) == "table" and part[method], "%s: %s is %s, which has no state", who, name, check.shown(part))
+    local good = part == nil or type(part) == "table" and part[method] or name == "optimizer" and are_optimizers(part)
+    check.that(good, "%s: %s is %s, which has no state", who, name, check.shown(part))
   end
 end
 
--- The parameters of model and optimiser by name. One that is not the model's is called by its place in the optimiser.
+-- The parameters of model and optimisers by name. One that is not the model's is called by its place in the optimiser.
 local function names_of(parts)
   local name_of, params = {}, {}
   local function know(name, p)
@@ -87,7 +113,9 @@ local function names_of(parts)
   if parts.model then
     for name, p in parts.model:named_parameters() do know(name, p) end
   end
-  for i, p in ipairs(parts.optimizer and parts.optimizer.params or {}) do know(tostring(i - 1), p) end
+  for _, one in ipairs(optimizers(parts)) do
+    for i, p in ipairs(one.opt.params) do know(one.key and ("%s.%d"):format(one.key, i - 1) or tostring(i - 1), p) end
+  end
   return name_of, params
 end
 
@@ -163,9 +191,11 @@ local function each_tensor(parts, name_of, visit)
     for name, t in parts.model:named_parameters() do visit("model." .. name, t) end
     for name, t in parts.model:named_buffers() do visit("model." .. name, t) end
   end
-  local opt = parts.optimizer
-  for i, p in ipairs(opt and opt.params or {}) do
-    for slot, t in pairs(opt.slots[i]) do visit(("optimizer.%s.%s"):format(name_of[p], slot), t) end
+  for _, one in ipairs(optimizers(parts)) do
+    one.opt:__follow()
+    for i, p in ipairs(one.opt.params) do
+      for slot, t in pairs(one.opt.slots[i]) do visit(("%s.%s.%s"):format(one.path, name_of[p], slot), t) end
+    end
   end
 end
 
@@ -178,6 +208,18 @@ local function optimizer_numbers(opt, name_of)
     for name in pairs(opt.kind.options) do own[name] = rawget(group.own, name) end
     for k, p in ipairs(group.params) do params[k] = name_of[p] end
     numbers.groups[i] = {own = own, params = params}
+  end
+  return numbers
+end
+
+-- The numbers of all optimisers: of one, or {several = {key = numbers}}.
+local function all_numbers(parts, name_of)
+  local numbers
+  for _, one in ipairs(optimizers(parts)) do
+    local own = optimizer_numbers(one.opt, name_of)
+    if not one.key then return own end
+    numbers = numbers or {several = {}}
+    numbers.several[one.key] = own
   end
   return numbers
 end
@@ -230,7 +272,7 @@ function checkpoint.save(dir, parts, options)
   local seed, count = rille._random()
   local text, why = state_text.encode({step = step, note = parts.note, random = {seed = seed, count = count}, partial = partial,
     settings = parts.model and settings_of(parts.model),
-    optimizer = parts.optimizer and optimizer_numbers(parts.optimizer, name_of), data = parts.data and parts.data:state()},
+    optimizer = all_numbers(parts, name_of), data = parts.data and parts.data:state()},
     "checkpoint")
   check.that(text, "%s: %s", who, why)
   rille._finish() -- a save in progress belongs to the list
@@ -301,7 +343,7 @@ local function targets_of(contents, parts, name_of, params, partial, report)
 end
 
 -- Is it what optimizer_numbers() gave?
-local function is_optimizer(saved)
+local function are_numbers(saved)
   if math.type(saved.steps) ~= "integer" or saved.steps < 0 or type(saved.options) ~= "table" or type(saved.groups) ~= "table" then
     return false
   end
@@ -315,39 +357,65 @@ local function is_optimizer(saved)
 end
 
 -- The first difference between the groups of two optimisers' numbers; nil: there is none.
-local function groups_differ(here, saved)
-  if #here ~= #saved then return ("the optimizer has %d groups here, %d in the checkpoint"):format(#here, #saved) end
+local function groups_differ(path, here, saved)
+  if #here ~= #saved then return ("the %s has %d groups here, %d in the checkpoint"):format(path, #here, #saved) end
   for i, group in ipairs(here) do
     local ours, theirs = group.params, saved[i].params
     if #ours ~= #theirs then
-      return ("optimizer.groups[%d] has %d parameters here, %d in the checkpoint"):format(i, #ours, #theirs)
+      return ("%s.groups[%d] has %d parameters here, %d in the checkpoint"):format(path, i, #ours, #theirs)
     end
     for k, name in ipairs(ours) do
       if name ~= theirs[k] then
-        return ("optimizer.groups[%d].params[%d] is '%s' here, '%s' in the checkpoint"):format(i, k, name, theirs[k])
+        return ("%s.groups[%d].params[%d] is '%s' here, '%s' in the checkpoint"):format(path, i, k, name, theirs[k])
       end
     end
   end
 end
 
-local function check_optimizer(opt, saved, name_of, report)
+local function check_optimizer(one, saved, name_of, report)
   local why
-  if type(saved) ~= "table" then
-    why = "there is no optimizer in the checkpoint"
-  elseif not is_optimizer(saved) then
-    why = "what the checkpoint says of the optimizer is nothing that a save writes"
-  elseif saved.kind ~= opt.kind.name then
-    why = ("the optimizer is %s here, %s in the checkpoint"):format(opt.kind.name, tostring(saved.kind))
+  if saved == nil then
+    why = ("there is no %s in the checkpoint"):format(one.path)
+  elseif type(saved) ~= "table" or not are_numbers(saved) then
+    why = ("what the checkpoint says of the %s is nothing that a save writes"):format(one.path)
+  elseif saved.kind ~= one.opt.kind.name then
+    why = ("the %s is %s here, %s in the checkpoint"):format(one.path, one.opt.kind.name, tostring(saved.kind))
   else
-    why = groups_differ(optimizer_numbers(opt, name_of).groups, saved.groups)
+    why = groups_differ(one.path, optimizer_numbers(one.opt, name_of).groups, saved.groups)
   end
   if why then report("numbers", "other", why) end
 end
 
+-- Pairs each optimiser with what was saved of it, in its field saved; complains where one is on one side alone.
+local function pair_optimizers(list, saved, report)
+  local several = type(saved) == "table" and type(saved.several) == "table" and saved.several or nil
+  if #list == 0 then return true end
+  if saved ~= nil and not list[1].key ~= not several then
+    local keys = several and "optimizers {" .. table.concat(check.sorted_keys(several), ", ") .. "}" or "one optimizer"
+    report("numbers", "other", ("the checkpoint has %s, here %s"):format(keys, list[1].key and "are several" or "is one"))
+    return false
+  end
+  local here = {}
+  for _, one in ipairs(list) do
+    if one.key then
+      here[one.key], one.saved = true, several and several[one.key]
+    else
+      one.saved = saved
+    end
+  end
+  for _, key in ipairs(check.sorted_keys(several or {})) do
+    if not here[key] then
+      report("numbers", "other", ("the checkpoint has an optimizer '%s', which is not here"):format(tostring(key)))
+    end
+  end
+  return true
+end
+
 -- An optimiser that is loaded alone does not know how a model calls its parameters: they have the names that the checkpoint
 -- says, by their places in the groups. Where it has their values, shapes tell whether they are the same.
-local function name_by_places(opt, saved, contents, name_of, report)
-  if type(saved) ~= "table" or not is_optimizer(saved) then return end
+local function name_by_places(one, contents, name_of, report)
+  local opt, saved = one.opt, one.saved
+  if type(saved) ~= "table" or not are_numbers(saved) then return end
   local shapes = {}
   for _, entry in ipairs(contents) do shapes[entry.name] = shape_text(entry.shape) end
   for i, group in ipairs(opt.groups) do
@@ -355,8 +423,8 @@ local function name_by_places(opt, saved, contents, name_of, report)
     for k, p in ipairs(group.params) do
       local theirs = shapes["model." .. tostring(names[k])]
       if theirs and theirs ~= shape_text(p.shape) then
-        report("numbers", "other", ("optimizer.groups[%d].params[%d] is %s here, '%s' %s in the checkpoint; with model = its parameters "
-          .. "are known by their names"):format(i, k, shape_text(p.shape), names[k], theirs))
+        report("numbers", "other", ("%s.groups[%d].params[%d] is %s here, '%s' %s in the checkpoint; with model = its parameters "
+          .. "are known by their names"):format(one.path, i, k, shape_text(p.shape), names[k], theirs))
       end
       name_of[p] = names[k] or name_of[p]
     end
@@ -414,8 +482,11 @@ local function load_file(who, path, parts)
   check.that(is_ours(saved), "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
   local report, told = reports()
-  if parts.optimizer and not parts.model then name_by_places(parts.optimizer, saved.optimizer, contents, name_of, report) end
-  if parts.optimizer then check_optimizer(parts.optimizer, saved.optimizer, name_of, report) end
+  local opts = optimizers(parts)
+  for _, one in ipairs(pair_optimizers(opts, saved.optimizer, report) and opts or {}) do
+    if not parts.model then name_by_places(one, contents, name_of, report) end
+    check_optimizer(one, one.saved, name_of, report)
+  end
   local targets = targets_of(contents, parts, name_of, params, saved.partial, report)
   local wrong = all_wrong(parts, contents, saved, told)
   check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
@@ -439,7 +510,7 @@ local function load_file(who, path, parts)
   end
   rille._take(("%s: %s"):format(who, path), list)
   for _, p in ipairs(params) do p.grad = gradients[p] end
-  if parts.optimizer then load_optimizer(parts.optimizer, saved.optimizer) end
+  for _, one in ipairs(opts) do load_optimizer(one.opt, one.saved) end
   if parts.data then parts.data:load_state(saved.data) end
   rille._random(saved.random.seed, saved.random.count)
   return math.tointeger(saved.step), saved.note

@@ -135,6 +135,68 @@ tap.group("another mesh", function()
   end
 end)
 
+-- Two models that learn in turn, each by an optimiser of its own; one of them has state, and a weight is in both.
+tap.group("several optimisers", function()
+  local places = {rille.placement("cpu", {0}), P}
+  local function training(place, seed, named)
+    rille.manual_seed(seed)
+    local both, x = nn.Module(), rille.arange(8):reshape{2, 4}:to("f32"):to_global{placement = place, sbp = "S(0)"} / 8
+    both.g, both.c, both.scale = nn.Linear(4, 4), nn.Linear(4, 1), nn.Parameter(T{1.5})
+    both:to_global{placement = place, sbp = "B"}
+    local function with(m) local list = m:parameters(); list[#list + 1] = both.scale; return list end
+    local g, c = optim.AdamW(with(both.g), {lr = 0.05}), optim.SGD(with(both.c), {lr = 0.1, momentum = 0.9})
+    local function made() return both.c(both.g(x) * both.scale):mean() end
+    local steps = {rille.graph(function() local loss = -made(); loss:backward(); g:step(); g:zero_grad(); c:zero_grad(); return loss end),
+      rille.graph(function() local loss = made() - both.c(x):mean(); loss:backward(); c:step(); g:zero_grad(); c:zero_grad(); return loss end)}
+    local t = {model = both, g = g, c = c, parts = {model = both, optimizer = named and {g = g, c = c} or {g, c}}}
+    function t.run(n)
+      local out = {}
+      for i = 1, n do out[i] = steps[i % 2 + 1]():item(); c.lr = c.lr * 0.9 end
+      return out
+    end
+    return t
+  end
+  for k, named in ipairs{true, false} do
+    local at, a = dir .. "/several" .. k, training(P, 1, named)
+    a.run(5)
+    rille.checkpoint.save(at, a.parts)
+    local want = a.run(6)
+    for i, place in ipairs(places) do
+      local b = training(place, 2, named)
+      b.run(2)
+      rille.checkpoint.load(at, b.parts)
+      tap.is({b.g.steps, b.c.steps}, {2, 3}, "each has its steps")
+      if i == 2 then tap.is({b.run(6), b.c.lr}, {want, a.c.lr}, "and both go on bit for bit") else tap.near(b.run(6), want, "and on another mesh nearly so", 1e-4) end
+    end
+    local c = training(P, 2, named)
+    rille.checkpoint.load(at, {optimizer = c.parts.optimizer})
+    tap.is({c.g.steps, c.c.steps}, {2, 3}, "they are loaded alone, too")
+    local function refused(optimizer, words, name)
+      tap.fails(function() rille.checkpoint.load(at, {model = c.model, optimizer = optimizer}) end, words, name)
+      tap.is({c.g.steps, c.c.steps}, {2, 3}, "and nothing is changed")
+    end
+    refused(c.g, {"the checkpoint has optimizers {" .. (named and "c, g" or "0, 1") .. "}, here is one"}, "one of them is not enough")
+    refused({g = c.g, d = c.c}, {"there is no optimizer.d in the checkpoint", "has an optimizer '" .. (named and "c" or "0") .. "', which is not here"}, "nor are they under other names")
+    refused(named and {g = c.c, c = c.g} or {c.c, c.g}, {named and "optimizer.c" or "optimizer.0", "optim.SGD"}, "nor exchanged")
+  end
+  local a, at = training(P, 1, true), dir .. "/single"
+  rille.checkpoint.save(at, {model = a.model, optimizer = a.g})
+  tap.fails(function() rille.checkpoint.load(at, a.parts) end, {"the checkpoint has one optimizer, here are several"}, "several of one")
+  for _, bad in ipairs{{}, {a.g, 3}, {["a.b"] = a.g}, {[1.5] = a.g}} do
+    tap.fails(function() rille.checkpoint.save(at, {optimizer = bad}) end, {"optimizer is a table, which has no state"}, "what are no optimisers")
+  end
+end)
+
+tap.group("parameters of another dtype than the optimiser was made for", function()
+  local function made() local net = nn.Linear(2, 2); return net, optim.AdamW(net:parameters(), {lr = 0.1}) end
+  local a, opt = made()
+  a:to("f64")
+  rille.checkpoint.save(dir .. "/cast", {model = a, optimizer = opt})
+  local b, other = made()
+  b:to("f64")
+  tap.is(rille.checkpoint.load(dir .. "/cast", {model = b, optimizer = other}), 0, "state is saved and loaded as they are now")
+end)
+
 tap.group("notes", function()
   local net = nn.Linear(2, 2)
   local note = {best = math.huge, low = -math.huge, list = {1, 2.5, {true, false}}, name = 'a "b"\n\1 é', deep = {a = {b = {c = 1e-300}}}, big = math.mininteger, third = 1 / 3, one = 1.0}

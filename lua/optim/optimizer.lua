@@ -193,6 +193,11 @@ function methods:step()
   end)
 end
 
+-- State lies and is as its parameters are, also before the next step.
+function methods:__follow()
+  each(self, function(i, _, p) follow(self.slots[i], p) end)
+end
+
 function methods:zero_grad()
   for _, p in ipairs(self.params) do p.grad = nil end
 end

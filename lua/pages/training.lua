@@ -27,7 +27,8 @@ return {
     sign = "rille.checkpoint.load(dir, {model =, optimizer =, data =})",
     text = [[
 Reads the newest whole one back into its parts; gives the step and the note. A model that computes otherwise is refused.
-Parts that are not given stay as they are; an optimiser alone has its parameters by their places in its groups.]],
+Parts that are not given stay as they are; an optimiser alone has its parameters by their places in its groups. Of several,
+optimizer = {generator = a, critic = b}, each is known by its name.]],
     code = [[
 net = rille.nn.Linear(3, 2)
 dir = os.tmpname()
