@@ -508,6 +508,24 @@ gguf_pair(uint64_t x, uint64_t y, uint64_t columns, uint32_t type)
 }
 
 static void
+test_gguf_versions(void)
+{
+    static const struct {
+        uint8_t version[4];
+        const char *why;
+    } are[] = {{{1, 0, 0, 0}, "GGUF version 1, expected 2 or 3"},
+               {{4, 0, 0, 0}, "GGUF version 4, expected 2 or 3"},
+               {{0, 0, 0, 3}, "a big-endian GGUF file, expected a little-endian one"}};
+    for (size_t i = 0; i < countof(are); i++) {
+        struct bytes b = gguf_pair(0, 32, 1, 0);
+        struct tensors *f;
+        memcpy(b.at + 4, are[i].version, 4);
+        ok(open_copy(&samples[5], b.at, b.n, &f) == E_IO && strstr(err_text(), are[i].why), "gguf: %s", are[i].why);
+        free(b.at);
+    }
+}
+
+static void
 test_gguf_offsets(void)
 {
     static const struct {
@@ -595,6 +613,7 @@ main(void)
     }
     test_lies();
     test_foreign();
+    test_gguf_versions();
     test_gguf_offsets();
     test_gguf_shapes();
     test_tokens();

@@ -207,6 +207,8 @@ tap.group("files", function()
   local level = '{"type":"ByteLevel"}'
   local function sequence(...) return '{"type":"Sequence","pretokenizers":[' .. table.concat({...}, ",") .. "]}" end
   refused(with{normalizer = '{"type":"Lowercase"}'}, {"normalizer", "Lowercase"}, "a normalizer is refused by name")
+  refused(changed('"version":"1.0"', '"version":"2.0"'), {"version", "2.0", "1.0"}, "a version of the form that is to come")
+  tap.is(rille.tokenizer(write("m.json", changed('"version":"1.0",', ""))).size, tok.size, "a file need not say it")
   refused(with{normalizer = '5'}, {"normalizer", "(none)"}, "so is one that is no object")
   refused(with{normalizer = '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Strip"}]}'}, {"Strip"}, "also within a sequence")
   refused(with{post_processor = '{"type":"Other"}'}, {"post_processor", "Other"}, "so is what is put around a text")

@@ -670,7 +670,7 @@ next_type(struct rille_tensor *t, const void *of, struct val **out)
 {
     const enum dtype *d = of;
     TRY(must_be_leaf(t));
-    TRY(trace_refuses(t->s, "to_"));
+    TRY(trace_refuses(t->s, "to(dtype) of variables"));
     if (t->requires_grad && !dtype_is_float(*d))
         return fail(E_DTYPE, "in place: a variable that requires a gradient is of a float dtype, not %s",
                     dtype_text(*d));

@@ -220,6 +220,8 @@ take_all(struct tensors *f, struct cursor *c, char *scratch)
     TRY(cursor_take(c, magic, sizeof magic));
     if (memcmp(magic, "GGUF", sizeof magic)) return malformed(c, "it does not begin with GGUF");
     TRY(cursor_u32(c, &version));
+    if (version && !(version & 0xffffff))
+        return fail(E_IO, "%s: a big-endian GGUF file, expected a little-endian one", c->source->name);
     if (version < 2 || version > 3) return fail(E_IO, "%s: GGUF version %u, expected 2 or 3", c->source->name, version);
     TRY(cursor_u64(c, &ntensor));
     TRY(cursor_u64(c, &nvalue));

@@ -188,6 +188,8 @@ static int
 read_root(struct tokenizer *t, const char *path, const json_t *root)
 {
     json_t *model = json_object_get(root, "model");
+    const char *version = json_string_value(json_object_get(root, "version"));
+    if (version && strcmp(version, "1.0")) return fail(E_ARG, "%s: version %s, expected 1.0", path, version);
     if (!json_is_object(model)) return fail(E_ARG, "%s: it has no model", path);
     TRY(check_model(path, model));
     TRY(read_parts(t, path, root));
