@@ -13,6 +13,11 @@ sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 static double
+softplus(double x)
+{
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+static double
 silu(double x)
 {
     return x == -INFINITY ? -0.0 : x * sigmoid(x);
@@ -63,6 +68,7 @@ static const struct range {
     {"log", vec_log, log, 0, 3e38, 0.9, 0, false},
     {"tanh", vec_tanh, tanh, -10, 10, 2.5, 0, true},
     {"sigmoid", vec_sigmoid, sigmoid, -100, 100, 2.1, 0, true},
+    {"softplus", vec_softplus, softplus, -104, 1000, 2.9, 0, true},
     {"silu", vec_silu, silu, -120, 80, 3, 0, true},
     {"erf", vec_erf, erf, -5, 5, 2.4, 0, true},
     {"sin", vec_sin, sin, -3, 3, 1.5, 0, true},

@@ -100,6 +100,21 @@ log_one(float x)
     return x != x || x == INFINITY ? x : y;
 }
 
+/* max(x, 0) + log(1 + t), t = e^-|x|: 2 artanh s, s = t / (t + 2) <= 1/3, which is 2 s + s^3 q(s^2). */
+INLINE float
+softplus_one(float x)
+{
+    float t = exp_one(-fabsf(x)), s = t / (t + 2.0f), w = s * s;
+    float q = 0.207941428f;
+    q = fmaf(q, w, 0.174630746f);
+    q = fmaf(q, w, 0.222648516f);
+    q = fmaf(q, w, 0.285703003f);
+    q = fmaf(q, w, 0.400000095f);
+    q = fmaf(q, w, 0.666666687f);
+    float y = fmaf(s * w, q, s + s);
+    return x > 0 ? x + y : y;
+}
+
 /* t / (t + 2), t = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), in which near 0 nothing is lost. */
 INLINE float
 tanh_one(float x)
@@ -363,6 +378,7 @@ sin_one(float x, int32_t quarter)
 BLOCK(exp)
 BLOCK(log)
 BLOCK(tanh)
+BLOCK(softplus)
 BLOCK(sigmoid)
 BLOCK(silu)
 BLOCK(silu_derivative)

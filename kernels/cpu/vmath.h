@@ -8,14 +8,15 @@
 
 #include <stdint.h>
 
-void vec_exp(int64_t n, const float *x, float *y);     /* 1.1 */
-void vec_log(int64_t n, const float *x, float *y);     /* 0.9 */
-void vec_tanh(int64_t n, const float *x, float *y);    /* 2.5 */
-void vec_sigmoid(int64_t n, const float *x, float *y); /* 2.1 */
-void vec_silu(int64_t n, const float *x, float *y);    /* 3 */
-void vec_erf(int64_t n, const float *x, float *y);     /* 2.4 */
-void vec_sin(int64_t n, const float *x, float *y);     /* 1.5 for |x| <= 3; 1e-7 absolute elsewhere */
-void vec_cos(int64_t n, const float *x, float *y);     /* the same */
+void vec_exp(int64_t n, const float *x, float *y);      /* 1.1 */
+void vec_log(int64_t n, const float *x, float *y);      /* 0.9 */
+void vec_tanh(int64_t n, const float *x, float *y);     /* 2.5 */
+void vec_softplus(int64_t n, const float *x, float *y); /* 2.9 */
+void vec_sigmoid(int64_t n, const float *x, float *y);  /* 2.1 */
+void vec_silu(int64_t n, const float *x, float *y);     /* 3 */
+void vec_erf(int64_t n, const float *x, float *y);      /* 2.4 */
+void vec_sin(int64_t n, const float *x, float *y);      /* 1.5 for |x| <= 3; 1e-7 absolute elsewhere */
+void vec_cos(int64_t n, const float *x, float *y);      /* the same */
 
 /* x Phi(x): 4.3. Its approximation with tanh: 3 for x >= -1.3; the formula itself loses digits below,
  * where it is within 3.8e-8. Their derivatives: 1.4e-7 and 1.3e-7 absolute. */
