@@ -278,8 +278,12 @@ copy_short(char *to, const char *from, size_t n)
         memcpy(to, from, size);                                                                                        \
         memcpy(to + n - (size), from + n - (size), size);                                                              \
     } while (0)
-    if (n > LINE)
+    if (n > 4 * LINE)
         memcpy(to, from, n);
+    else if (n > 2 * LINE)
+        TWO(2 * LINE);
+    else if (n > LINE)
+        TWO(LINE);
     else if (n >= LINE / 2)
         TWO(LINE / 2);
     else if (n >= LINE / 4)
