@@ -17,7 +17,7 @@ static const char *const names[] = {"add",         "sub",        "mul",         
                                     "exp",         "tanh",       "sigmoid",     "relu", "abs",     "neg",     "eq",
                                     "ne",          "lt",         "le",          "gt",   "ge",      "sign",    "cast",
                                     "logical_and", "logical_or", "logical_not", "add",  "sub",     "mul",     "relu",
-                                    "square",      "reciprocal", "clamp"};
+                                    "square",      "reciprocal", "clamp",       "sqrt", "rsqrt"};
 static const int64_t shapes[][3] = {{1, 1, 5}, {4, 1, 1}, {1, 3, 1}, {4, 3, 5}, {4, 3, 1}};
 
 struct input {

@@ -28,6 +28,8 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #define SIGN(a)        PICK((a) > 0, (vec){0} + 1, PICK((a) < 0, (vec){0} - 1, (vec){0}))
 #define SQUARE(a)      ((a) * (a))
 #define RECIPROCAL(a)  TILE_DIV((vec){0} + 1, a)
+#define SQRT(a)        TILE_ROOT(a)
+#define RSQRT(a)       TILE_DIV((vec){0} + 1, TILE_ROOT(a))
 #define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* NaN stays */
 #define NOT(a)         TRUTH((a) == 0)
 #define ADD(a, b)      ((a) + (b))
@@ -54,6 +56,8 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
     ONE(TILE_SIGN, SIGN)                                                                                               \
     ONE(TILE_SQUARE, SQUARE)                                                                                           \
     ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
+    ONE(TILE_SQRT, SQRT)                                                                                               \
+    ONE(TILE_RSQRT, RSQRT)                                                                                             \
     ONE(TILE_RELU, RELU)                                                                                               \
     ONE(TILE_NOT, NOT)                                                                                                 \
     TWO(TILE_ADD, ADD)                                                                                                 \

@@ -23,6 +23,8 @@ enum tile_op {
     TILE_SIGN,
     TILE_SQUARE,
     TILE_RECIPROCAL,
+    TILE_SQRT, /* of reals, and the next */
+    TILE_RSQRT,
     TILE_RELU,
     TILE_NOT,
     TILE_ADD,

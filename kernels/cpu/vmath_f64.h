@@ -18,7 +18,7 @@ block_f64 f64_gelu, f64_gelu_derivative; /* attribute 0: 0 exact, 1 with tanh */
 block_f64 f64_pow, f64_pow_derivative;   /* attribute 0 of the derivative: its order */
 /* The same of floats, for f32_by_f64: right to 2^-37, the same bits on every level of machine. */
 block_f64 f64_pow_few, f64_pow_derivative_few;
-block_f64 f64_sqrt, f64_rsqrt, f64_floor, f64_ceil, f64_round;
+block_f64 f64_floor, f64_ceil, f64_round;
 
 void vec_exp_f64(int64_t n, const double *x, double *y); /* y may be x */
 

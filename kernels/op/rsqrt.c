@@ -1,19 +1,9 @@
 /* rsqrt.c - the reciprocal of the square root. */
-#pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/eltwise.h"
 
-#include "kernels/cpu/vmath_f64.h"
-#include "runtime/simd.h"
+#include "kernels/cpu/tile.h"
 
 REALS({ return 1 / sqrt(x[0]); });
-
-VECTOR static void
-rsqrt_block(const struct call *c, int64_t n, const float *const *x, float *y)
-{
-    UNUSED(c);
-    const float *u = x[0];
-    for (int64_t i = 0; i < n; i++) y[i] = 1.0f / sqrtf(u[i]);
-}
 
 /* dx = -dy y^3 / 2 */
 static void
@@ -32,7 +22,7 @@ const struct op op_rsqrt = {
     .dtype = OUT_FLOAT,
     .grad = grad,
     .saves = "a",
-    .eltwise = {.f = reals, .f_text = reals_text, .block_f32 = rsqrt_block, .block_f64 = f64_rsqrt},
+    .eltwise = {.f = reals, .f_text = reals_text, .tile = TILE_RSQRT},
     .flags = OP_ELTWISE | OP_BOUNDED_DOMAIN,
     .sample = {"f32{4,6}>0.1", "f32{7}>0.5", "f64{3}>0.1"},
 };
