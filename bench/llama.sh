@@ -1,0 +1,35 @@
+#!/bin/bash
+# llama.sh - a small Llama and a small mixture of experts: Rille, PyTorch and the limit, f32 and bf16, in turns, in one run.
+#
+#   bench/llama.sh [build/release [rounds = 2]]      PyTorch is left out when bench/venv.sh has not been run
+#
+# Milliseconds of the processor, one thread, the least of all rounds and the least median. The limit is what the products
+# take alone.
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build/release} rounds=${2:-2}
+python=${PYTHON:-build/venv/bin/python}
+lines=$(mktemp)
+trap 'rm -f "$lines"' EXIT
+for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so for all
+  for model in llama moe; do
+    for dtype in "" bf16; do
+      RILLE_THREADS=1 "$build/rille" -d cpu:1 bench/llama.lua --model "$model" ${dtype:+--$dtype} >>"$lines"
+      [ ! -x "$python" ] || "$python" bench/llama.py "$model" $dtype >>"$lines"
+    done
+  done
+done
+awk -F '\t' '
+  { k = $1 "\t" $2
+    if (!(k in row)) { row[k] = ++n; name[n] = $2; model[n] = $1 }
+    k = row[k] SUBSEP $3
+    if (!(k in least) || $4 < least[k]) least[k] = $4
+    if (!(k in median) || $5 < median[k]) median[k] = $5 }
+  END {
+    printf "%-30s %18s %18s\n", "ms, least / median", "training step", "inference"
+    for (i = 1; i <= n; i++) {
+      t = i SUBSEP "training"; f = i SUBSEP "inference"
+      printf "%-30s %8.1f / %7.1f %8.1f / %7.1f\n", model[i] ": " name[i], least[t], median[t], least[f], median[f]
+    }
+  }' "$lines"
+uptime
