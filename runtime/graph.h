@@ -59,6 +59,7 @@ struct val {
     uint8_t needs_grad;   /* backward may go through it */
     uint8_t keep_next;    /* a run computed it and did not keep it, though it has a handle: the next one keeps it */
     uint8_t half_written; /* a run failed while writing it: reading is an error until set again */
+    uint8_t leaving;      /* a step is about to put another in its place (session_release) */
     int16_t input;        /* index of a traced graph's input, NO_INPUT, ENDED_INPUT */
     struct type type;
     const struct layout *layout; /* NULL for numbers */

@@ -656,9 +656,11 @@ rille_step(struct rille_session *s)
     lend_updates(s);
     int status = session_eval(s, n, v);
     take_back_updates(s);
-    free(v);
     if (status) undo_updates(s);
     if (status == E_VALUE) drop_failed_grads(s);
+    for (int32_t i = 0; i < s->nupdate; i++) v[i] = s->update[i].before;
+    if (!status) status = session_release(s, s->nupdate, v);
+    free(v);
     forget_updates(s);
     return status;
 }

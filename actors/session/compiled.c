@@ -116,6 +116,17 @@ replaced(const struct outcome *o)
     return o->kind == TO_GRADIENT && o->t->grad ? o->t->grad->val : NULL;
 }
 
+/* Who waits for variables as they are is computed first. */
+static int
+release_replaced(struct rille_graph *g)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(g->noutcome + 1));
+    for (int32_t i = 0; i < g->noutcome; i++) v[i] = replaced(&g->outcome[i]);
+    int status = session_release(g->s, g->noutcome, v);
+    free(v);
+    return status;
+}
+
 /* Is the leaf what the outcome takes the place of? */
 static bool
 replaces(const struct outcome *o, const struct origin *leaf)
@@ -318,6 +329,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     if (nin != g->nin) return fail(E_ARG, "graph: %d arguments are wanted, not %d", (int)g->nin, nin);
     if (g->meta) return meta_outcomes(g, out);
     TRY(place_arguments(g, in));
+    TRY(release_replaced(g));
     uint64_t ordinal = s->ordinal;
     TRY(bind_graph(g, nin, in));
     g->runner->run.rows = g->rows.nlane && !s->cluster ? &g->rows : NULL;

@@ -385,6 +385,73 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     return 0;
 }
 
+/* ---- what waits for values that go ---- */
+
+static bool
+was_computed(const struct node *n)
+{
+    bool was = n->state != NODE_NEW;
+    for (int k = 0; k < n->nout; k++) was = was || (n->out[k] && n->out[k]->keep_next);
+    return was;
+}
+
+/* Does what v waits for read a value that goes, and does it look at data, which may be wrong? Of what was computed once
+ * there are handles that the collector has not seen yet: nothing is computed twice for them. */
+static bool
+waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
+{
+    const struct collection *c = &s->collection;
+    bool waits = false;
+    if (v->store || !v->node || was_computed(v->node) || v->layout->place->kind == DEV_META) return false;
+    if (collect(s, 1, &v, COLLECT_RUN)) return false;
+    *doubtful = false;
+    for (int32_t i = 0; i < c->nleaf; i++) waits = waits || c->leaf[i]->leaving;
+    for (int32_t i = 0; i < c->nnode && waits; i++) {
+        waits = !was_computed(c->node[i]);
+        *doubtful = *doubtful || c->node[i]->op->say;
+    }
+    return waits;
+}
+
+/* What cannot be computed goes on waiting, for its reader to be told. */
+static int
+try_eval(struct rille_session *s, int n, struct val *const *v)
+{
+    int status = session_eval(s, n, v);
+    return status == E_CANCEL || status == E_LOST ? status : 0;
+}
+
+/* Those that look at data are computed one by one. */
+static int
+compute_waiting(struct rille_session *s)
+{
+    struct val **v = must_alloc(sizeof *v * (size_t)(2 * s->ntensor + 1)), **one = v + s->ntensor;
+    int n = 0, none = 0;
+    for (struct rille_tensor *t = s->tensors; t; t = t->next) {
+        bool doubtful;
+        if (!waits_for_going(s, t->val, &doubtful)) continue;
+        *(doubtful ? &one[none++] : &v[n++]) = t->val;
+    }
+    int status = try_eval(s, n, v);
+    for (int i = 0; i < none && !status; i++) status = try_eval(s, 1, &one[i]);
+    free(v);
+    return status;
+}
+
+int
+session_release(struct rille_session *s, int n, struct val *const *going)
+{
+    bool kept = false;
+    for (int i = 0; i < n; i++) kept = kept || (going[i] && going[i]->keep > 1);
+    if (!kept) return 0;
+    for (int i = 0; i < n; i++)
+        if (going[i]) going[i]->leaving = 1;
+    int status = compute_waiting(s);
+    for (int i = 0; i < n; i++)
+        if (going[i]) going[i]->leaving = 0;
+    return status;
+}
+
 /* ---- reading ---- */
 
 /* The part of v's box `from`, which lies at data, that is in box `to`, which out is dense for. t: as ranks hold it. */

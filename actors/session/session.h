@@ -325,6 +325,10 @@ int val_readable(const struct val *v);
 /* ---- run.c ---- */
 /* Computes these values in one run; leaves alone those that have their bytes. */
 int session_eval(struct rille_session *s, int n, struct val *const *v);
+/* A step puts others in the place of these values (NULL: of none): what handles wait for that reads them is computed,
+ * so that old versions do not pile up behind results that nobody has read yet. What cannot be computed goes on waiting,
+ * for its reader to be told: an error is an interrupt, or the loss of a worker. */
+int session_release(struct rille_session *s, int n, struct val *const *going);
 /* Reads a part of a computed value, global and dense, to the host; from whoever owns it. */
 int session_read(struct rille_session *s, struct val *v, const struct box *part, void *out);
 /* Makes the runner of a plan, which it takes over. */
