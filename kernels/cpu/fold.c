@@ -218,27 +218,60 @@ fold_add(const float *x, int64_t n, double *sum)
 EXPORTED(fold_add)
 
 /* Columns of 64 stay in registers on the way down. */
-VECTOR bool
-fold_bf16(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
+#define COLUMNS(name, FLOAT)                                                                                           \
+    VECTOR static void columns_##name(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)           \
+    {                                                                                                                  \
+        enum { ABREAST = 64 };                                                                                         \
+        int64_t i = 0;                                                                                                 \
+        for (; i + ABREAST <= n; i += ABREAST) {                                                                       \
+            float s[ABREAST];                                                                                          \
+            for (int k = 0; k < ABREAST; k++) s[k] = FLOAT(x[i + k]);                                                  \
+            for (int64_t r = 1; r < rows; r++)                                                                         \
+                for (int k = 0; k < ABREAST; k++) s[k] += FLOAT(x[r * apart + i + k]);                                 \
+            for (int k = 0; k < ABREAST; k++) sum[i + k] = s[k];                                                       \
+        }                                                                                                              \
+        for (; i < n; i++) {                                                                                           \
+            sum[i] = FLOAT(x[i]);                                                                                      \
+            for (int64_t r = 1; r < rows; r++) sum[i] += FLOAT(x[r * apart + i]);                                      \
+        }                                                                                                              \
+    }
+COLUMNS(bf16, from_bf16)
+COLUMNS(f16, from_f16)
+
+#ifdef X86_LEVELS
+/* As the processor widens f16: 32 columns; how many of n. */
+X86_V3 static int64_t
+columns_f16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
-    enum { ABREAST = 64 };
-    uint32_t beyond = 0; /* is one infinite, or no number? */
+    enum { N = 4, W = 8, ABREAST = N * W };
     int64_t i = 0;
     for (; i + ABREAST <= n; i += ABREAST) {
-        float s[ABREAST];
-        for (int k = 0; k < ABREAST; k++) s[k] = from_bf16(x[i + k]);
+        __m256 s[N];
+        for (int k = 0; k < N; k++) s[k] = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i + W * k)));
         for (int64_t r = 1; r < rows; r++)
-            for (int k = 0; k < ABREAST; k++) s[k] += from_bf16(x[r * apart + i + k]);
-        for (int k = 0; k < ABREAST; k++) {
-            beyond |= (bits_of(s[k]) & 0x7f800000) == 0x7f800000;
-            sum[i + k] = s[k];
-        }
+            for (int k = 0; k < N; k++)
+                s[k] += _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + r * apart + i + W * k)));
+        for (int k = 0; k < N; k++) _mm256_storeu_ps(sum + i + W * k, s[k]);
     }
-    for (; i < n; i++) {
-        sum[i] = from_bf16(x[i]);
-        for (int64_t r = 1; r < rows; r++) sum[i] += from_bf16(x[r * apart + i]);
-        beyond |= (bits_of(sum[i]) & 0x7f800000) == 0x7f800000;
-    }
+    return i;
+}
+#endif
+
+VECTOR static bool
+all_finite(const float *x, int64_t n)
+{
+    uint32_t beyond = 0;
+    for (int64_t i = 0; i < n; i++) beyond |= (bits_of(x[i]) & 0x7f800000) == 0x7f800000;
     return !beyond;
 }
-EXPORTED(fold_bf16)
+
+bool
+fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
+{
+    int64_t done = 0;
+#ifdef X86_LEVELS
+    if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
+#endif
+    (d == DT_F16 ? columns_f16 : columns_bf16)(x + done, apart, rows, n - done, sum + done);
+    return all_finite(sum, n);
+}

@@ -59,7 +59,7 @@ run(const struct kcall *k, const void *state)
     UNUSED(state);
     const struct view *told = &k->in[0];
     int64_t parts = told->dim[told->ndim - 2], codes = view_numel(told) / TOLD_BYTES;
-    for (int64_t i = 0, since = 0; i < codes && !stop_after(&since, 64); i += parts) join(k, i, parts);
+    for (int64_t i = 0, since = 0; i < codes && !stop_after(&since, 64 * parts); i += parts) join(k, i, parts);
     return 0;
 }
 

@@ -91,16 +91,20 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[1] = b_sum_to(b, b_mul(b, dout[0], derivative_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
 }
 
-/* As in PyTorch: whole numbers have no such powers. Of a tensor nobody knows them beforehand. */
+/* A square is one; and whole numbers have no negative powers, as in PyTorch: of a tensor nobody knows them beforehand.
+ */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
-    UNUSED(b), UNUSED(out);
     struct promotion p = {0};
     for (int i = 0; i < 2; i++) promotion_add(&p, &c->in[i]);
-    const struct number *n = in[1]->is_number ? &in[1]->number : NULL;
-    if (!n || !dtype_is_int(promotion_end(&p)) || n->kind != NUM_FIXED || n->i >= 0) return 0;
-    return call_fail(E_VALUE, c, "an integer has no power of %lld", (long long)n->i);
+    enum dtype d = promotion_end(&p);
+    const struct number *n = in[1]->is_number && in[1]->number.kind == NUM_FIXED ? &in[1]->number : NULL;
+    if (!n) return 0;
+    if (dtype_is_int(d) && n->i < 0) return call_fail(E_VALUE, c, "an integer has no power of %lld", (long long)n->i);
+    if (!in[0]->is_number && c->in[0].dtype == d && d != DT_BOOL && (n->is_int ? n->i == 2 : n->f == 2))
+        out[0] = b_square(b, in[0]);
+    return b->failed ? (int)err_last() : 0;
 }
 
 const struct op op_pow = {
