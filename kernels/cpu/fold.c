@@ -217,26 +217,46 @@ fold_add(const float *x, int64_t n, double *sum)
 }
 EXPORTED(fold_add)
 
-/* Columns of 64 stay in registers on the way down. */
+/* Columns n.. of rows of halves, one by one. */
 #define COLUMNS(name, FLOAT)                                                                                           \
     VECTOR static void columns_##name(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)           \
     {                                                                                                                  \
-        enum { ABREAST = 64 };                                                                                         \
-        int64_t i = 0;                                                                                                 \
-        for (; i + ABREAST <= n; i += ABREAST) {                                                                       \
-            float s[ABREAST];                                                                                          \
-            for (int k = 0; k < ABREAST; k++) s[k] = FLOAT(x[i + k]);                                                  \
-            for (int64_t r = 1; r < rows; r++)                                                                         \
-                for (int k = 0; k < ABREAST; k++) s[k] += FLOAT(x[r * apart + i + k]);                                 \
-            for (int k = 0; k < ABREAST; k++) sum[i + k] = s[k];                                                       \
-        }                                                                                                              \
-        for (; i < n; i++) {                                                                                           \
-            sum[i] = FLOAT(x[i]);                                                                                      \
-            for (int64_t r = 1; r < rows; r++) sum[i] += FLOAT(x[r * apart + i]);                                      \
-        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++) sum[i] = FLOAT(x[i]);                                                          \
+        for (int64_t r = 1; r < rows; r++)                                                                             \
+            for (int64_t i = 0; i < n; i++) sum[i] += FLOAT(x[r * apart + i]);                                         \
     }
 COLUMNS(bf16, from_bf16)
 COLUMNS(f16, from_f16)
+
+/* Columns of 64 stay in registers on the way down: of two bf16 in a word one is the upper half already. How many of n.
+ */
+VECTOR static int64_t
+columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
+{
+    enum { N = 2, W = 16, ABREAST = 2 * N * W };
+    typedef uint32_t words __attribute__((vector_size(4 * W), aligned(2), may_alias));
+    typedef uint32_t bits __attribute__((vector_size(4 * W)));
+    typedef float floats __attribute__((vector_size(4 * W)));
+    typedef float floats_at __attribute__((vector_size(4 * W), aligned(4), may_alias));
+    int64_t i = 0;
+    for (; i + ABREAST <= n; i += ABREAST) {
+        floats even[N], odd[N];
+        for (int k = 0; k < N; k++) even[k] = odd[k] = (floats){0} - 0.0f; /* to which a zero of any sign is added */
+        for (int64_t r = 0; r < rows; r++)
+            for (int k = 0; k < N; k++) {
+                bits w = *(const words *)(const void *)(x + r * apart + i + 2 * W * k);
+                even[k] += (floats)(w << 16);
+                odd[k] += (floats)(w & 0xffff0000);
+            }
+        for (int k = 0; k < N; k++) {
+            floats_at *to = (floats_at *)(void *)(sum + i + 2 * W * k);
+            to[0] = __builtin_shufflevector(even[k], odd[k], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            to[1] =
+                __builtin_shufflevector(even[k], odd[k], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+    }
+    return i;
+}
 
 #ifdef X86_LEVELS
 /* As the processor widens f16: 32 columns; how many of n. */
@@ -268,7 +288,7 @@ all_finite(const float *x, int64_t n)
 bool
 fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
-    int64_t done = 0;
+    int64_t done = d == DT_BF16 ? columns_bf16_wide(x, apart, rows, n, sum) : 0;
 #ifdef X86_LEVELS
     if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
 #endif

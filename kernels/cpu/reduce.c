@@ -20,118 +20,13 @@
 #include "runtime/simd.h"
 #include "kernels/cpu/team.h"
 #include "runtime/stop.h"
-#include "runtime/error.h"
-#include "runtime/str.h"
-#include "sbp/rule.h"
 
 #include <math.h>
 
-enum { AXIS, KEEPDIM };
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
 enum { SHORT = 16, NARROW = 256 }; /* of rows that are reduced; of rows side by side */
 enum { ABREAST = 4, SHORT_ROW = 256 };
 enum { GRAIN = 32768 }; /* elements that are worth a thread */
-
-double
-reduce_start_f(enum reduce r)
-{
-    static const double start[NREDUCE] = {[RED_MAX] = -INFINITY, [RED_MIN] = INFINITY, [RED_PROD] = 1};
-    return start[r];
-}
-
-int64_t
-reduce_start_i(enum reduce r, enum dtype d)
-{
-    static const int64_t least[NDTYPE] = {[DT_I32] = INT32_MIN, [DT_I64] = INT64_MIN};
-    static const int64_t most[NDTYPE] = {
-        [DT_BOOL] = 1, [DT_U8] = UINT8_MAX, [DT_I32] = INT32_MAX, [DT_I64] = INT64_MAX};
-    return r == RED_MAX ? least[d] : r == RED_MIN ? most[d] : r == RED_PROD;
-}
-
-/* ---- which dimensions go ---- */
-
-void
-reduced_dims(const struct call *c, bool *gone)
-{
-    const struct attr *axis = &c->attr[AXIS];
-    for (int d = 0; d < c->in[0].ndim; d++) gone[d] = axis->n == 0;
-    for (int i = 0; i < axis->n; i++) gone[axis->list[i]] = true;
-}
-
-int
-reduce_rule(const struct call *c, struct str *rule)
-{
-    return rule_reduce(c, c->attr[AXIS].list, c->attr[AXIS].n, c->attr[KEEPDIM].i, rule);
-}
-
-int
-reduce_rule_unsplit(const struct call *c, struct str *rule)
-{
-    struct str open = {0};
-    bool gone[MAX_DIM];
-    reduced_dims(c, gone);
-    TRY(reduce_rule(c, &open));
-    for (int d = 0; d < c->in[0].ndim; d++) str_addf(rule, gone[d] ? "[%c]" : "%c", open.text[d]);
-    str_add(rule, open.text + c->in[0].ndim);
-    str_free(&open);
-    return 0;
-}
-
-int
-reduce_infer(const struct call *c, int64_t *size)
-{
-    UNUSED(size);
-    if (reduced_count(c) > 0) return 0;
-    struct str operands = {0};
-    call_print_operands(c, &operands);
-    int status = fail(E_SHAPE, "%s: no elements to reduce: a dimension is empty; %s", c->op->name, str_text(&operands));
-    str_free(&operands);
-    return status;
-}
-
-int64_t
-reduced_count(const struct call *c)
-{
-    bool gone[MAX_DIM];
-    int64_t n = 1;
-    reduced_dims(c, gone);
-    for (int d = 0; d < c->in[0].ndim; d++) n *= gone[d] ? c->in[0].dim[d] : 1;
-    return n;
-}
-
-bool
-reduces_split(const struct call *c)
-{
-    const struct layout *l = c->layout ? c->layout[0] : NULL;
-    bool gone[MAX_DIM];
-    if (!l) return false;
-    reduced_dims(c, gone);
-    for (int a = 0; a < l->place->naxis; a++)
-        if (l->sbp[a].kind == SBP_S && l->place->axis[a] > 1 && gone[l->sbp[a].axis]) return true;
-    return false;
-}
-
-/* For each dimension of the operand the stride in the result: 0 where it is reduced. */
-static void
-result_strides(const struct kcall *k, int64_t *stride)
-{
-    bool gone[MAX_DIM], keepdim = k->call->attr[KEEPDIM].i;
-    reduced_dims(k->call, gone);
-    for (int d = 0, o = 0; d < k->in[0].ndim; d++) {
-        stride[d] = gone[d] ? 0 : k->out[0].stride[o];
-        o += keepdim || !gone[d];
-    }
-}
-
-int64_t
-reduced_index(const struct kcall *k, int64_t i)
-{
-    const struct view *x = &k->in[0];
-    int64_t stride[MAX_DIM], to = 0;
-    result_strides(k, stride);
-    for (int d = x->ndim - 1; d >= 0; i /= x->dim[d--]) to += i % x->dim[d] * stride[d];
-    return to;
-}
 
 /* ---- the meaning ---- */
 
@@ -468,7 +363,7 @@ plan(struct reduction *p, const struct kcall *k)
     struct loop all[MAX_DIM + 1];
     bool all_gone[MAX_DIM + 1];
     int n = 0;
-    result_strides(k, out);
+    reduced_strides(k, out);
     reduced_dims(k->call, gone);
     for (int d = 0; d < x->ndim; d++) {
         if (x->dim[d] == 1) continue;
@@ -620,8 +515,11 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     for (int64_t i = 0; i < p->row.size; i += block) {
         int64_t n = MIN(p->row.size - i, block);
         if (stop_after(since, n * 8)) return false;
-        int64_t columns = n / FOLD_ROWS, at = in + i * p->row.in, done = columns * FOLD_ROWS;
-        if (columns < LANES || !add_halves(p, FOLD_ROWS, columns, at, columns, buffer)) done = 0;
+        int64_t columns = 0, at = in + i * p->row.in, done = 0;
+        for (int64_t rows; n - done >= 2 * LANES; done += rows * LANES, columns += LANES) {
+            rows = MIN((n - done) / LANES, FOLD_ROWS);
+            if (!add_halves(p, rows, LANES, at + done, LANES, (float *)buffer + columns)) break;
+        }
         if (done) p->f.fold(buffer, 0, 1, columns, accumulator);
         if (done < n) p->f.fold(block_at(p, at + done * p->row.in, n - done, buffer), 0, 1, n - done, accumulator);
     }

@@ -14,6 +14,8 @@ int reduce_infer(const struct call *c, int64_t *size);           /* E_SHAPE: not
 void reduced_dims(const struct call *c, bool *gone);             /* which dimensions go */
 int64_t reduced_count(const struct call *c);                     /* elements of the whole that go into one result */
 bool reduces_split(const struct call *c);                        /* is a reduced dimension cut? */
+/* For each dimension of the operand the stride in the result: 0 where it is reduced. */
+void reduced_strides(const struct kcall *k, int64_t *stride);
 /* For a dense operand: the element of the dense result that element i goes into. */
 int64_t reduced_index(const struct kcall *k, int64_t i);
 /* What is there before the first addend: 0, 1, the least or greatest value of the result's dtype. */
