@@ -83,7 +83,21 @@ def rows():
     yield "add", "bf16{256,3072} bf16{256,3072}", 0, lambda: hb + gb
     yield "mul", "bf16{256,3072} bf16{256,3072}", 0, lambda: hb * gb
     yield "relu", "bf16{256,3072}", 0, lambda: F.relu(hb)
-    yield "sum", "bf16{256,3072} axis=0", 0, lambda: hb.sum(0)
+    hf = h.half()
+    for dtype, t in (("bf16", hb), ("f16", hf)):
+        for axis in (0, 1):
+            yield "sum", f"{dtype}{{256,3072}} axis={axis}", 0, lambda t=t, axis=axis: t.sum(axis)
+        w = r(768).to(t.dtype)
+        yield ("layer_norm", f"{dtype}{{256,768}} {dtype}{{768}} {dtype}{{768}}", 0,
+               lambda t=x.to(t.dtype), w=w: F.layer_norm(t, (768,), w, w))
+    yield "sum", "f32{32,16,32,32} axis=0,2,3", 0, lambda: images.sum((0, 2, 3))
+    yield "square", "f32{256,3072}", 0, lambda: h**2
+    yield "square", "bf16{256,3072}", 0, lambda: hb**2
+    yield "clamp", "f32{256,3072} #-0.5 #0.5", 0, lambda: h.clamp(-0.5, 0.5)
+    yield "clamp", "bf16{256,3072} #-0.5 #0.5", 0, lambda: hb.clamp(-0.5, 0.5)
+    yield "softplus", "f32{256,3072}", 0, lambda: F.softplus(h)
+    yield "pow", "f32{256,3072}>0.1 #2.5", 0, lambda t=h.abs() + 0.1: t**2.5
+    yield "topk", "f32{512,8} k=2", 0, lambda t=r(512, 8): t.topk(2)
     yield "mul", "f32{256,768} #2.5", 0, lambda: x * 2.5
     yield "relu", "f32{256,3072}", 0, lambda: F.relu(h)
     yield "silu", "f32{256,3072}", 0, lambda: F.silu(h)
