@@ -222,8 +222,21 @@ in_even_parts(const struct call *c, int naxes, int64_t *parts)
     return *parts > 1 && x->dim[first] % *parts == 0 && x->ndim + 1 < MAX_DIM;
 }
 
-/* Floats, whose mean and deviation the parts tell each other (moments.h): (x - mean) rstd with the cut dimension as
- * two, of which the first is that of the parts. Ranks compute with each row's moments what they hold parts of; nobody
+/* The shape with that dimension as two, and one row where there is none, which somebody joins. */
+static int
+parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
+{
+    int n = 0, first = x->ndim - naxes;
+    if (first == 0) size[n++] = 1;
+    for (int i = 0; i < x->ndim; i++) {
+        if (i == first) size[n++] = parts;
+        size[n++] = i == first ? x->dim[i] / parts : x->dim[i];
+    }
+    return n;
+}
+
+/* Floats, whose mean and deviation the parts tell each other (moments.h): (x - mean) rstd of what has that
+ * shape. Ranks compute with each row's moments what they hold parts of; nobody
  * else needs them. */
 static struct val *
 norm_by_moments(struct build *b, struct val *x, int naxes, double eps)
@@ -250,7 +263,7 @@ norm_parts(struct build *b, const struct call *c, struct val *const *in, struct 
 {
     const struct type *x = &c->in[X];
     int64_t axes[MAX_DIM], size[MAX_DIM + 2], parts;
-    int naxes = norm_dims(c), n = 0;
+    int naxes = norm_dims(c), n;
     bool cut = false;
     for (int i = 0; i < naxes; i++) {
         axes[i] = x->ndim - naxes + i;
@@ -260,13 +273,8 @@ norm_parts(struct build *b, const struct call *c, struct val *const *in, struct 
     struct val *d = b_wide(b, in[X]), *weight = in[WEIGHT], *bias = c->nin > BIAS ? in[BIAS] : NULL, *y;
     enum dtype wide = d ? d->type.dtype : DT_F32;
     if (center && wide == DT_F32 && in_even_parts(c, naxes, &parts)) {
-        const int64_t *last;
-        if (axes[0] == 0) size[n++] = 1; /* a row, which somebody joins */
-        for (int i = 0; i < axes[0]; i++) size[n++] = x->dim[i];
-        last = size + n;
-        size[n++] = parts;
-        size[n++] = x->dim[axes[0]] / parts;
-        for (int i = (int)axes[0] + 1; i < x->ndim; i++) size[n++] = x->dim[i];
+        n = parted_shape(x, naxes, parts, size);
+        const int64_t *last = size + n - naxes - 1;
         y = norm_by_moments(b, b_reshape(b, d, n, size), naxes, c->attr[EPS].f);
         if (!absent(&c->in[WEIGHT])) weight = b_reshape(b, weight, naxes + 1, last);
         if (c->nin > BIAS && !absent(&c->in[BIAS])) bias = b_reshape(b, bias, naxes + 1, last);
