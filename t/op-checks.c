@@ -193,8 +193,10 @@ try_op(const struct op *op)
 }
 
 /* Of the operators that take positions these pass over others: what counts labels and what reads the result of
- * cross_entropy_rows or _parts, since these check them, and what writes into a cache. */
-static const char *const silent[] = {"label_count", "cross_entropy_grad", "cross_entropy_parts_grad", "put"};
+ * cross_entropy_rows or _parts, since these check them, what writes into a cache, and what multiplies by the experts
+ * that topk gave. */
+static const char *const silent[] = {"label_count", "cross_entropy_grad", "cross_entropy_parts_grad",
+                                     "put",         "expert_matmul",      "expert_matmul_grad"};
 
 static void
 try_says(const struct op *op)

@@ -226,6 +226,19 @@ others(uint64_t seed)
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},
+        /* pieces of all sizes, and the rest of each; panels, also some that begin before their columns; experts that
+         * nobody names; ids that are none */
+        {"expert_matmul", "f32{1,700,1,20} f32{1,3,20,1100} i64{700,2}<4"},
+        {"expert_matmul", "f32{2,90,2,70} f32{2,9,70,13} i32{90,2}<15"},
+        {"expert_matmul", "bf16{1,130,1,60} bf16{2,2,60,530} i64{130,3}<4"},
+        {"expert_matmul", "f16{1,77,2,60} f16{1,4,60,600} u8{77,2}<4"},
+        {"expert_matmul", "f64{1,300,1,30} f64{1,2,30,520} i64{300,1}<2"},
+        {"expert_matmul_grad", "f32{1,700,1,20} f32{1,700,2,600} i64{700,2}<4 experts=3"},
+        {"expert_matmul_grad", "f32{2,90,2,70} f32{2,90,2,1024} i32{90,2}<15 experts=9"},
+        {"expert_matmul_grad", "bf16{1,130,1,60} bf16{2,130,3,530} i64{130,3}<4 experts=2"},
+        {"expert_matmul_grad", "bf16{1,130,1,60} bf16{2,130,3,530} i64{130,3}<4 experts=2 dtype=f32"},
+        {"expert_matmul_grad", "f16{1,77,2,60} f16{1,77,2,600} u8{77,2}<4 experts=4"},
+        {"expert_matmul_grad", "f64{1,300,1,30} f64{1,300,1,520} i64{300,1}<2 experts=2"},
         {"avg_pool2d", "f32{2,64,8,8} kernel_size=2"},
     };
     for (size_t i = 0; i < countof(text); i++)

@@ -525,11 +525,11 @@ gemm_turned_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 }
 
 int
-gemm_one(const struct gemm *g, void **product, size_t *scratch_bytes)
+gemm_one(const struct gemm *g, bool add, void **product, size_t *scratch_bytes)
 {
     struct prim_arg arg[NMATRIX] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_DST}};
     dnnl_primitive_desc_t pd;
-    TRY(gemm_describe(g, 0, 1, false, arg, &pd));
+    TRY(gemm_describe(g, 0, 1, add, arg, &pd));
     return prim_new(pd, NMATRIX, arg, 1, product, scratch_bytes);
 }
 

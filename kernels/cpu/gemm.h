@@ -36,8 +36,8 @@ bool gemm_fits(const struct kcall *k);
 bool gemm_settle(struct gemm *g);
 /* The transpose, b^T a^T: of c column by column it lies row by row. */
 void gemm_transpose(struct gemm *g);
-/* The primitive of one product of a settled g by one thread, for prim_at() (cpu/dnnl.h). */
-int gemm_one(const struct gemm *g, void **product, size_t *scratch_bytes);
+/* The primitive of one product of a settled g by one thread, for prim_at() (cpu/dnnl.h); add: to what c holds. */
+int gemm_one(const struct gemm *g, bool add, void **product, size_t *scratch_bytes);
 /* Products in the batch; elements from the first to the r-th, of each matrix. */
 int64_t batch_count(const struct gemm *g);
 void batch_skip(const struct gemm *g, int64_t r, int64_t *skip);

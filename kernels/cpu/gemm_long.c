@@ -67,7 +67,7 @@ make_product(struct gemm g, int64_t k, struct prim **product, size_t *bytes)
     g.x[A].cols = g.x[B].rows = k;
     g.x[C].row = g.x[C].cols;
     g.x[C].col = 1;
-    TRY(gemm_one(&g, &made, &scratch));
+    TRY(gemm_one(&g, false, &made, &scratch));
     *product = made;
     *bytes = MAX(*bytes, scratch);
     return 0;
