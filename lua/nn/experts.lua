@@ -1,11 +1,14 @@
 -- experts.lua - a mixture of experts: each entry goes to the top_k of them that the router prefers, weighted by how much.
 -- x: (..., d); up: (experts, d, hidden), down: (experts, hidden, d). Shazeer et al. 2017; the balance is Fedus et al. 2021's.
 --
--- Every expert sees every entry, and weights of 0 take out those that did not choose it: no entry is ever dropped, nothing
--- depends on a capacity, and a split of the experts (S(0) of up and down) is a split of the work that leaves a partial sum.
+-- An expert computes what chose it alone (kernels/op/expert_matmul.c). On GPUs, and where ranks have unlike numbers of experts,
+-- each sees every entry, and weights of 0 take out those that did not choose it. Either way no entry is ever dropped,
+-- nothing depends on a capacity, and a split of the experts (S(0) of up and down) is a split of the work that leaves a partial
+-- sum.
 
 local rille = require "rille"
 local check = require "rille.check"
+local layout = require "rille.layout"
 local Module = require "rille.nn.module"
 local Linear = require "rille.nn.linear"
 local start = require "rille.nn.start"
@@ -28,24 +31,46 @@ function MixtureOfExperts:init(d, hidden, experts, options)
   self.down = start.fan_in({experts, hidden, d}, hidden)
 end
 
--- (n, experts): how much each entry gives each expert; 0 but for its top_k, which add up to 1.
-function MixtureOfExperts:gates(x)
+-- Whom each entry prefers and how much it gives each of them, both (n, top_k); what it gives adds up to 1.
+local function choose(self, x)
   local p = self.router(x):softmax(-1)
-  local _, best = p:topk(self.top_k) -- of experts that are alike as many as have room
-  local chosen = best:one_hot(self.experts):sum{axis = 1}:gt(0)
-  local share = chosen:to("f32"):detach():mean{axis = 0} / self.top_k
+  local most, best = p:topk(self.top_k) -- of experts that are alike as many as have room
+  local share = best:one_hot(self.experts):sum{axis = 1}:to("f32"):detach():mean{axis = 0} / self.top_k
   balance_of[self] = (share * p:mean{axis = 0}):sum() * self.experts
-  local kept = rille.where(chosen, p, 0)
-  return kept / kept:sum{axis = 1, keepdim = true}
+  return best, most / most:sum{axis = 1, keepdim = true}
+end
+
+-- (n, experts): the same of each expert; 0 but for the top_k.
+function MixtureOfExperts:gates(x)
+  local best, given = choose(self, x)
+  local n = best.shape[1]
+  return (best:one_hot(self.experts):to(given.dtype) * given:reshape{n, self.top_k, 1}):sum{axis = 1}
+end
+
+-- By the experts that it chose: ranks that have some of them have a group each, whose results are their own until they are
+-- added up.
+local function of_chosen(self, rows, groups)
+  local n, d = rows.shape[1], rows.shape[2]
+  local best, given = choose(self, rows)
+  local function times(x, w)
+    return rille._expert_matmul(x, w:reshape{groups, self.experts // groups, w.shape[2], w.shape[3]}, best)
+  end
+  local y = times(times(rows:reshape{1, n, 1, d}, self.up):gelu(), self.down)
+  return (y * given:reshape{1, n, self.top_k, 1}):sum{axis = {0, 2}}
+end
+
+local function of_all(self, rows)
+  local n, d = rows.shape[1], rows.shape[2]
+  local gates = self:gates(rows):transpose(0, 1):reshape{self.experts, n, 1}
+  local hidden = rille.matmul(rows:reshape{1, n, d}, self.up):gelu()
+  return (rille.matmul(hidden, self.down) * gates):sum{axis = 0}
 end
 
 function MixtureOfExperts:forward(x)
-  local shape, d = x.shape, x.shape[x.ndim]
-  local n = x:numel() // d
-  local rows = x:reshape{n, d}
-  local gates = self:gates(rows):transpose(0, 1):reshape{self.experts, n, 1}
-  local hidden = rille.matmul(rows:reshape{1, n, d}, self.up):gelu()
-  return (rille.matmul(hidden, self.down) * gates):sum{axis = 0}:reshape(shape)
+  local shape, d, groups = x.shape, x.shape[x.ndim], layout.ways(self.up, 0)
+  local rows = x:reshape{x:numel() // d, d}
+  local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0
+  return (apart and of_chosen(self, rows, groups) or of_all(self, rows)):reshape(shape)
 end
 
 -- How unevenly entries went to experts in the last forward pass: 1 is even, the number of experts the worst; nil before.
