@@ -73,8 +73,8 @@ tap.group("rows that are cut", function()
   for _, t in ipairs{
     {"softmax", 3072, function(p) return p:softmax(-1) end},
     {"log_softmax", 3072, function(p) return p:log_softmax(-1) end},
-    {"layer_norm", 4608, function(p, q, r) return rille.layer_norm(p, q, r) end},
-    {"layer_norm without weight", 4608, function(p) return rille.layer_norm(p) end},
+    {"layer_norm", 3072, function(p, q, r) return rille.layer_norm(p, q, r) end},
+    {"layer_norm without weight", 3072, function(p) return rille.layer_norm(p) end},
     {"rms_norm", 1536, function(p, q) return rille.rms_norm(p, q) end},
     {"softmax of halves", 3072, function(p) return p:to("bf16"):softmax(-1):to("f32") end},
   } do
