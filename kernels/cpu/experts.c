@@ -14,11 +14,12 @@
 
 /* So many rows are multiplied at once, the greatest that has as many as `least`, of f32 and of bf16. One core (Zen 4),
  * 512 x 2048: f32 has 109 Gflop/s from 16 rows on; bf16, for which each product orders the matrix anew, 126 by 16, 190
- * by 64, 219 by 256, so that some rows of zeros cost less than a second product. */
+ * by 64, 219 by 256, so that some rows of zeros cost less than a second product. With AVX-512 a row
+ * of f32 has the same bits in all but the last, which is for calls of one entry. */
 static const struct {
     int rows, least[2];
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
-             {16, {9, 5}},      {4, {2, 3}},       {1, {1, 1}}};
+             {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
 
 enum { FIRST, MORE, NPRODUCT }; /* a gradient adds up the products of some rows after the other */
@@ -27,16 +28,17 @@ struct experts {
     int64_t panel, npanel; /* columns of a unit of work; the last unit's may begin before its own */
     int64_t rows;          /* of a product, at most */
     int threads;
+    bool alone;                              /* of one entry, whose rows go one by one */
     bool in_place;                           /* the gradient's sums are the result */
     size_t at[NMATRIX], each;                /* of a worker's scratch, behind the product's: bytes of it in all */
     struct prim *product[][NPRODUCT][NSIZE]; /* by thread */
 };
 
 static int
-size_of(enum dtype d, int64_t left)
+size_of(const struct experts *e, int64_t left)
 {
-    int i = 0;
-    while (sizes[i].least[d == DT_BF16] > left) i++;
+    int i = e->alone ? NSIZE - 1 : 0;
+    while (sizes[i].least[e->dtype == DT_BF16] > left) i++;
     return i;
 }
 
@@ -47,21 +49,21 @@ struct piece {
 };
 
 static struct piece
-piece_of(enum dtype d, int64_t nrow, int64_t i)
+piece_of(const struct experts *e, int64_t nrow, int64_t i)
 {
     struct piece p = {.first = MIN(i, nrow / sizes[0].rows) * sizes[0].rows};
     for (int64_t before = p.first / sizes[0].rows; before < i; before++)
-        p.first += sizes[size_of(d, nrow - p.first)].rows;
-    p.size = size_of(d, nrow - p.first);
+        p.first += sizes[size_of(e, nrow - p.first)].rows;
+    p.size = size_of(e, nrow - p.first);
     p.n = MIN(sizes[p.size].rows, nrow - p.first);
     return p;
 }
 
 static int64_t
-pieces_of(enum dtype d, int64_t nrow)
+pieces_of(const struct experts *e, int64_t nrow)
 {
     int64_t n = nrow / sizes[0].rows;
-    for (nrow %= sizes[0].rows; nrow > 0; nrow -= sizes[size_of(d, nrow)].rows) n++;
+    for (nrow %= sizes[0].rows; nrow > 0; nrow -= sizes[size_of(e, nrow)].rows) n++;
     return n;
 }
 
@@ -180,7 +182,8 @@ make(const struct kcall *k, const struct view *w, bool gradient, void **state, s
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    e->rows = sizes[size_of(e->dtype, entries)].rows;
+    e->alone = k->in[IDS].global[0] == 1 && entries <= sizes[NSIZE - 3].rows;
+    e->rows = sizes[size_of(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =
         d == DT_F64 ? gemm_f64_scratch(gradient ? w->dim[2] : e->rows, panel, gradient ? e->rows : w->dim[2]) : 0;
@@ -365,12 +368,12 @@ run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
     bool widens = w->dtype != e->dtype;
     for (int64_t u = lo, m = 0; u < hi && !stop_now(); u++) {
         while (r->unit[m + 1] <= u) m++;
-        int64_t nrow = r->first[m + 1] - r->first[m], pieces = pieces_of(e->dtype, nrow), i = (u - r->unit[m]) % pieces;
+        int64_t nrow = r->first[m + 1] - r->first[m], pieces = pieces_of(e, nrow), i = (u - r->unit[m]) % pieces;
         struct columns c = columns_of(r, (u - r->unit[m]) / pieces);
         char *own = (char *)w->data + (matrix_at(w, m) + c.from * w->stride[3]) * (int64_t)dtype_bytes(w->dtype);
         void *const at[] = {scratch + e->at[A], widens ? scratch + e->at[B] : own, scratch + e->at[C]};
         if (widens && (u == lo || i == 0)) widen_panel(r, m, c.from, at[B]);
-        if (multiply_piece(r, share, m, piece_of(e->dtype, nrow, i), &c, at, scratch)) return;
+        if (multiply_piece(r, share, m, piece_of(e, nrow, i), &c, at, scratch)) return;
     }
 }
 
@@ -392,7 +395,7 @@ experts_run(const struct kcall *k, const void *state)
     struct experts_run r = run_of(k, e, &k->in[W], &k->out[0]);
     int64_t nrow = r.y->dim[0] * r.y->dim[1] * r.y->dim[2];
     for (int64_t i = r.unit[0] = 0; i < r.nexpert; i++)
-        r.unit[i + 1] = r.unit[i] + pieces_of(e->dtype, r.first[i + 1] - r.first[i]) * e->npanel;
+        r.unit[i + 1] = r.unit[i] + pieces_of(e, r.first[i + 1] - r.first[i]) * e->npanel;
     if (r.first[r.nexpert] < nrow) team_run(k->threads, nrow, 1 + 65536 / r.y->dim[3], clear_rows, &r);
     team_shares(e->threads, r.unit[r.nexpert], 1, run_units, &r);
     return 0;
@@ -433,8 +436,8 @@ run_panels(void *arg, int64_t share, int64_t lo, int64_t hi)
         char *own = (char *)w->data + (size_t)(matrix_at(w, m) + c.from) * dtype_bytes(w->dtype);
         void *const at[NMATRIX] = {scratch + e->at[A], scratch + e->at[B], e->in_place ? own : scratch + e->at[C]};
         if (nrow == 0) clear_panel(r, m, &c);
-        for (int64_t i = 0, pieces = pieces_of(e->dtype, nrow); i < pieces && !stop_now(); i++) {
-            struct piece p = piece_of(e->dtype, nrow, i);
+        for (int64_t i = 0, pieces = pieces_of(e, nrow); i < pieces && !stop_now(); i++) {
+            struct piece p = piece_of(e, nrow, i);
             gather(r, &r->k->in[X], m, &p, 0, depth, at[A]);
             gather(r, r->y, m, &p, c.from, e->panel, at[B]);
             if (e->dtype == DT_F64)
