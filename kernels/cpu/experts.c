@@ -14,8 +14,9 @@
 
 /* So many rows are multiplied at once, the greatest that has as many as `least`, of f32 and of bf16. One core (Zen 4),
  * 512 x 2048: f32 has 109 Gflop/s from 16 rows on; bf16, for which each product orders the matrix anew, 126 by 16, 190
- * by 64, 219 by 256, so that some rows of zeros cost less than a second product. With AVX-512 a row
- * of f32 has the same bits in all but the last, which is for calls of one entry. */
+ * by 64, 219 by 256, so that some rows of zeros cost less than a second product. With AVX-512 a row of f32 has the same
+ * bits in all but the last, which is for calls of one entry. 512 rows that name 2 of 8 such matrices take 23.0 ms in
+ * f32, where as many rows by one matrix take 19.6, and 12.4 and 10.3 in bf16; gradients 20.7, 20.2, 12.7 and 10.6. */
 static const struct {
     int rows, least[2];
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
