@@ -69,7 +69,7 @@ local function part_of(t)
 end
 
 -- Elements that all devices receive of activations and weights, how many such moves there are; then those of numbers a row
--- (statistics of norms), and of vectors (biases, weights of norms). Then of activations and weights what each device
+-- (statistics of norms, floats or bytes), and of vectors (biases, weights of norms). Then of activations and weights what each device
 -- receives, nil where they are not alike, and how many collectives of each kind there are; at last what a device holds.
 local function moved(shape, recipe, b, s, h, heads)
   local place = mesh("meta", shape)
@@ -84,7 +84,7 @@ local function moved(shape, recipe, b, s, h, heads)
   for _, move in ipairs(e.boxing) do
     local n, what = move.bytes // 4, #move.shape == 3 and "activations" or "weights"
     if #move.shape == 1 then vectors = vectors + n
-    elseif move.shape[#move.shape] == 1 then rows = rows + n
+    elseif move.shape[#move.shape] == 1 or move.dtype == "u8" then rows = rows + n
     elseif n > 0 then
       elements, count[what] = elements + n, count[what] + 1
       kinds[move.name] = (kinds[move.name] or 0) + 1
