@@ -8,6 +8,7 @@
 #   flat      the gradient is zero wherever there is one
 #   linear    the gradient does not depend on the operands: its own gradient is zero
 #   parts     made of other operators, each of which has its row; op-layouts runs it in random layouts
+#   whole     the gradient is that of a whole whose parts it reads: t/kernels-shift.lua, t/norm-parts.lua
 #   move      boxing: t/boxing-apply proves every pair of layouts
 set -u
 bin=$(dirname "${1:-build/release/rille}")
@@ -42,7 +43,7 @@ END {
   split("arange empty eye full linspace ones rand randint randn zeros", list, " ")
   for (i in list) why[list[i]] = "source"
   why["adamw"] = why["sgd"] = why["put"] = "update"
-  why["divisor"] = why["label_count"] = why["one_hot"] = "integer"
+  why["divisor"] = why["label_count"] = why["one_hot"] = why["moments_told"] = why["moments_joined"] = "integer"
   split("2 3 4 2x2 2x3", mesh, " ")
   n = split(names, line, " ")
   printf "# %-29s%6s%9s%9s%9s |%9s%6s%6s%6s%6s  %-9s|%8s\n", "", "shape", "gradient", "second", "kernels", mesh[1], mesh[2],
@@ -51,6 +52,7 @@ END {
     o = line[i]
     first = cell(slope[o], runs[o] ? "flat" : why[o])
     second = cell(again[o], slope[o] ? "linear" : first)
+    if (o == "moments_of") first = second = "whole"
     parts = !kernel[o] && slope[o] ? "parts" : ""
     where = o == "to_global" ? "move" : why[o] == "source" ? "source" : parts
     row = sprintf("%6s%9s%9s%9s |", shape[o], first, second, cell(kernel[o], parts))
