@@ -43,6 +43,42 @@ cfn_turned(const struct cfn *c, const struct cfn_edge *e)
     return t->turned;
 }
 
+static bool
+find_possible(const int64_t *cost, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (cost[k] >= NET_NEVER) return false;
+    return true;
+}
+
+bool
+cfn_all_possible(const struct cfn *c, const struct cfn_edge *e)
+{
+    struct cfn_table *t = e->table;
+    if (t->possible == CFN_UNKNOWN)
+        t->possible = find_possible(t->cost, (int64_t)c->var[e->u].n * c->var[e->v].n) ? CFN_YES : CFN_NO;
+    return t->possible == CFN_YES;
+}
+
+static bool
+find_sum(const int64_t *t, int32_t nu, int32_t nv)
+{
+    for (int64_t i = 0; i < nu; i++)
+        for (int64_t j = 0; j < nv; j++) {
+            int64_t x = t[i * nv + j];
+            if (x >= NET_NEVER || x - t[i * nv] != t[j] - t[0]) return false;
+        }
+    return true;
+}
+
+bool
+cfn_is_sum(const struct cfn *c, const struct cfn_edge *e)
+{
+    struct cfn_table *t = e->table;
+    if (t->sum == CFN_UNKNOWN) t->sum = find_sum(t->cost, c->var[e->u].n, c->var[e->v].n) ? CFN_YES : CFN_NO;
+    return t->sum == CFN_YES;
+}
+
 /* Tables of equal costs become one, as those of layers that are alike: sweeps read it from a near cache. */
 void
 cfn_share(struct cfn *c)
@@ -104,6 +140,7 @@ own_table(struct cfn *c, struct cfn_edge *e)
     if (e->table->nref == 1) {
         free(e->table->turned);
         e->table->turned = NULL;
+        e->table->possible = e->table->sum = CFN_UNKNOWN;
         return e->table->cost;
     }
     int64_t n = (int64_t)c->var[e->u].n * c->var[e->v].n;

@@ -16,9 +16,11 @@
 
 #include "sbp/net.h"
 
+enum cfn_known { CFN_UNKNOWN, CFN_NO, CFN_YES };
 struct cfn_table { /* [value of u][value of v]; shared, counted */
     int32_t nref;
-    int64_t *turned; /* [value of v][value of u], cfn_turned's; NULL: nobody asked for it */
+    uint8_t possible, sum; /* enum cfn_known: whether nothing in it is impossible; cfn_is_sum's */
+    int64_t *turned;       /* [value of v][value of u], cfn_turned's; NULL: nobody asked for it */
     int64_t cost[];
 };
 struct cfn_edge {
@@ -91,6 +93,10 @@ struct cfn_table *cfn_table_new(int64_t n);
 void cfn_table_drop(struct cfn_table **t);
 /* The transpose of an edge's table, as long as that is. */
 const int64_t *cfn_turned(const struct cfn *c, const struct cfn_edge *e);
+/* Is every pair of values possible? Tables remember it, and the next one too. */
+bool cfn_all_possible(const struct cfn *c, const struct cfn_edge *e);
+/* Is it what u's value costs and what v's value costs: T(i, j) = T(i, 0) + T(0, j) - T(0, 0), all possible? */
+bool cfn_is_sum(const struct cfn *c, const struct cfn_edge *e);
 /* Takes an edge, or a variable without edges, out. */
 void cfn_cut(struct cfn *c, int32_t edge);
 /* Keeps the values of v for which keep[] says so. */

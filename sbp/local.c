@@ -70,12 +70,12 @@ tensor_cost(struct local *l, const struct net_tensor *t)
 }
 
 int64_t
-local_cost(struct local *l, int32_t node, int32_t k)
+local_cost(struct local *l, int32_t node, int32_t k, int64_t most)
 {
     int64_t sum = l->net->node[node].cost[k];
     int32_t was = l->choice[node];
     l->choice[node] = k;
-    for (int32_t i = l->first[node]; i < l->first[node + 1] && sum < NET_NEVER; i++) {
+    for (int32_t i = l->first[node]; i < l->first[node + 1] && sum < NET_NEVER && sum <= most; i++) {
         int64_t c = tensor_cost(l, &l->net->tensor[l->tensor[i]]);
         sum = c >= NET_NEVER ? NET_NEVER : sum + c;
     }
@@ -92,7 +92,7 @@ best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allo
     int64_t least = 0;
     for (int32_t k = 0; k < v->ncand; k++) {
         if (allowed && !allowed[k]) continue;
-        int64_t cost = local_cost(l, node, k);
+        int64_t cost = local_cost(l, node, k, best >= 0 ? least : NET_NEVER);
         bool equal = best >= 0 && cost == least;
         if (best >= 0 && !equal && cost > least) continue;
         if (equal && v->cost[k] > v->cost[best]) continue;
@@ -274,9 +274,9 @@ static bool
 choose_one(struct local *l, int32_t node)
 {
     int32_t was = l->choice[node];
-    int64_t least = local_cost(l, node, was);
+    int64_t least = local_cost(l, node, was, NET_NEVER);
     for (int32_t k = 0; k < l->net->node[node].ncand; k++) {
-        int64_t cost = local_cost(l, node, k);
+        int64_t cost = local_cost(l, node, k, least);
         if (cost >= least) continue;
         least = cost;
         l->choice[node] = k;
@@ -302,7 +302,7 @@ choose_possible(struct local *l)
     enum { TURNS = 4 };
     for (int turn = 0; turn < TURNS && net_cost(l->net, l->choice) >= NET_NEVER; turn++)
         for (int32_t v = 0; v < l->net->nnode; v++)
-            if (local_cost(l, v, l->choice[v]) >= NET_NEVER) choose_one(l, v);
+            if (local_cost(l, v, l->choice[v], NET_NEVER) >= NET_NEVER) choose_one(l, v);
 }
 
 void

@@ -17,8 +17,9 @@ struct local {
 };
 void local_begin(struct local *l, const struct net *n, const int32_t *choice); /* NULL: all undecided */
 void local_end(struct local *l);
-/* What node costs with candidate k, with all conversions of its tensors between decided nodes. */
-int64_t local_cost(struct local *l, int32_t node, int32_t k);
+/* What node costs with candidate k, with all conversions of its tensors between decided nodes. Where it is more than
+ * `most` (NET_NEVER: none is), all that is known is that it is. */
+int64_t local_cost(struct local *l, int32_t node, int32_t k, int64_t most);
 
 /* Choices by rule, of all nodes; `start` decides between equals (NULL: the first). */
 void choose_outward(struct local *l, const int32_t *start);   /* SOLVE_PROPAGATE */

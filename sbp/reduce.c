@@ -55,11 +55,13 @@ keep_supported(struct cfn *c, int32_t v)
     uint8_t keep[UINT16_MAX];
     int32_t left = 0;
     work_add(x->n * (1 + 3 * (int64_t)x->nedge));
-    for (int32_t i = 0; i < x->n; i++) {
-        keep[i] = x->cost[i] < NET_NEVER;
-        for (int32_t k = 0; k < x->nedge && keep[i]; k++) keep[i] = supported(c, &c->edge[x->edge[k]], v, i);
-        left += keep[i];
+    for (int32_t i = 0; i < x->n; i++) keep[i] = x->cost[i] < NET_NEVER;
+    for (int32_t k = 0; k < x->nedge; k++) {
+        const struct cfn_edge *e = &c->edge[x->edge[k]];
+        if (cfn_all_possible(c, e)) continue;
+        for (int32_t i = 0; i < x->n; i++) keep[i] = keep[i] && supported(c, e, v, i);
     }
+    for (int32_t i = 0; i < x->n; i++) left += keep[i];
     if (left == x->n) return false;
     cfn_keep(c, v, keep);
     return true;
@@ -88,20 +90,6 @@ support_all(struct work *w, bool *removed)
 
 /* ---- cut ---- */
 
-/* T(i, j) = T(i, 0) + T(0, j) - T(0, 0), all possible. */
-static bool
-is_sum(const struct cfn *c, const struct cfn_edge *e)
-{
-    int32_t nu = c->var[e->u].n, nv = c->var[e->v].n;
-    const int64_t *t = e->table->cost;
-    for (int32_t i = 0; i < nu; i++)
-        for (int32_t j = 0; j < nv; j++) {
-            int64_t x = t[(int64_t)i * nv + j];
-            if (x >= NET_NEVER || x - t[(int64_t)i * nv] != t[j] - t[0]) return false;
-        }
-    return true;
-}
-
 static void
 cut_sum(struct cfn *c, int32_t edge)
 {
@@ -122,7 +110,7 @@ cut_sums(struct work *w, int32_t v)
     for (int32_t k = 0; k < c->var[v].nedge;) {
         int32_t edge = c->var[v].edge[k];
         work_add(c->var[v].n);
-        if (!is_sum(c, &c->edge[edge])) {
+        if (!cfn_is_sum(c, &c->edge[edge])) {
             k++;
             continue;
         }
@@ -441,12 +429,11 @@ glance(const struct cfn *c, int32_t v, bool last, int64_t *cost)
 {
     const struct cfn_var *x = &c->var[v];
     work_add(3 * (int64_t)x->n * x->nedge);
-    for (int32_t i = 0; i < x->n; i++) {
-        cost[i] = x->cost[i];
-        for (int32_t k = 0; k < x->nedge; k++) {
-            const struct cfn_edge *e = &c->edge[x->edge[k]];
-            cost[i] = cost_add(cost[i], edge_cost(c, e, v, i, last ? c->var[edge_other(e, v)].n - 1 : 0));
-        }
+    memcpy(cost, x->cost, sizeof *cost * (size_t)x->n);
+    for (int32_t k = 0; k < x->nedge; k++) {
+        const struct cfn_edge *e = &c->edge[x->edge[k]];
+        int32_t j = last ? c->var[edge_other(e, v)].n - 1 : 0;
+        for (int32_t i = 0; i < x->n; i++) cost[i] = cost_add(cost[i], edge_cost(c, e, v, i, j));
     }
 }
 

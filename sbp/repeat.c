@@ -102,9 +102,8 @@ int32_t
 repeat_moved(const struct repeat *r, int32_t i, int32_t by)
 {
     if (r->layer[i] < 0) return i;
-    for (; by > 0 && i >= 0; by--) i = r->next[i];
-    for (; by < 0 && i >= 0; by++) i = r->last[i];
-    return i;
+    int64_t to = (int64_t)r->place[i] + by;
+    return to < 0 || to >= r->n || r->head[r->row[to]] != r->head[i] ? -1 : r->row[to];
 }
 
 /* Runs beside this one say at which layer it begins, and, where way is 0, in which direction it goes: asks the items
@@ -200,6 +199,31 @@ grow(struct repeat *r)
     }
 }
 
+/* i and what it goes on as. Returns how many stand in the row then. */
+static int32_t
+stand_in_row(struct repeat *r, int32_t i, int32_t n)
+{
+    for (int32_t head = i; i >= 0 && r->head[i] < 0; i = r->next[i]) {
+        r->head[i] = head;
+        r->place[i] = n;
+        r->row[n++] = i;
+    }
+    return n;
+}
+
+static void
+stand_in_rows(struct repeat *r)
+{
+    int32_t n = 0;
+    r->row = ARENA_ARRAY(&r->arena, int32_t, r->n + 1);
+    r->place = ARENA_ARRAY(&r->arena, int32_t, r->n + 1);
+    r->head = ARENA_ARRAY(&r->arena, int32_t, r->n + 1);
+    memset(r->head, 0xff, sizeof *r->head * (size_t)(r->n + 1));
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->last[i] < 0) n = stand_in_row(r, i, n);
+    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* what goes round */
+}
+
 /* What is of no run and lies at one layer is of that. */
 static void
 join_layer(struct repeat *r, int32_t i)
@@ -260,6 +284,7 @@ find_layers(struct repeat *r)
     for (int32_t i = 0; r->ordered && i < r->n; i++)
         if (r->layer[i] == NO_LAYER) join_layer(r, i);
     number_layers(r);
+    stand_in_rows(r);
 }
 
 bool

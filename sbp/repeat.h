@@ -24,6 +24,8 @@ struct repeat {
     struct repeat_run *run;
     int32_t nlayer, *layer; /* by item; -1: of none */
     int32_t *next, *last;   /* by item: what is alike one layer on, and one back; -1: nothing */
+    int32_t *row;           /* all items; those that go on as each other stand one after the other */
+    int32_t *place, *head;  /* by item: where in the row it is, and the first that goes on as it */
 };
 
 /* Begins with n, key, first and near. False: too little repeats, and there is nothing to end. */

@@ -315,7 +315,8 @@ regret_limited(const struct net *n, const struct solved *s, int32_t node, int32_
 static int64_t
 cost_alone(struct local *l, const struct solved *s, int32_t node, int32_t k)
 {
-    int64_t now = local_cost(l, node, s->choice[node]), then = local_cost(l, node, k);
+    int64_t now = local_cost(l, node, s->choice[node], NET_NEVER);
+    int64_t then = local_cost(l, node, k, NET_NEVER);
     return then >= NET_NEVER ? NET_NEVER : s->cost - now + then;
 }
 
