@@ -3,7 +3,8 @@
  *   memory [threads]       prints GB/s, the best of some rounds and of 1 to 8 streams a thread
  *
  * Each thread sums a part of 512 MB as several streams, one after the other in memory, as fast as it comes. Time is the
- * slowest thread's own processor time, so that others who use the machine count less. */
+ * processor's of one thread, so that others who use the machine count less; of several it is the clock's, from the
+ * first that begins to the last that ends: threads that do not run at once do not share memory. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/simd.h"
@@ -22,7 +23,8 @@ struct part {
     size_t n; /* floats */
     int streams;
     float sum;
-    double seconds;
+    double begin, end; /* us: of its own processor time where it is alone, else of the clock */
+    pthread_barrier_t *all;
 };
 
 INLINE float
@@ -55,29 +57,34 @@ static void *
 run(void *arg)
 {
     struct part *p = arg;
-    double start = own_us();
+    if (p->all) pthread_barrier_wait(p->all);
+    p->begin = p->all ? now_us() : own_us();
     p->sum = read_part(p->from, p->n, p->streams);
-    p->seconds = 1e-6 * (own_us() - start);
+    p->end = p->all ? now_us() : own_us();
     return NULL;
 }
 
-/* Seconds of the slowest of n threads. */
+/* Seconds that n threads take. */
 static double
 read_all(const float *memory, int n, int streams)
 {
     struct part part[MOST];
     pthread_t thread[MOST];
-    double slowest = 0;
+    pthread_barrier_t all;
     size_t each = BYTES / sizeof *memory / (size_t)n;
+    pthread_barrier_init(&all, NULL, (unsigned)n);
     for (int i = 0; i < n; i++) {
         part[i] = (struct part){.from = memory + (size_t)i * each, .n = each, .streams = streams};
+        part[i].all = n > 1 ? &all : NULL;
         if (pthread_create(&thread[i], NULL, run, &part[i])) exit(1);
     }
     for (int i = 0; i < n; i++) {
         pthread_join(thread[i], NULL);
-        if (part[i].seconds > slowest) slowest = part[i].seconds;
+        if (part[i].begin < part[0].begin) part[0].begin = part[i].begin;
+        if (part[i].end > part[0].end) part[0].end = part[i].end;
     }
-    return slowest;
+    pthread_barrier_destroy(&all);
+    return 1e-6 * (part[0].end - part[0].begin);
 }
 
 int
