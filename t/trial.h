@@ -16,14 +16,15 @@ enum memory {
     DENSE,      /* row-major */
     GAPS,       /* every second element */
     TURNED,     /* dimensions laid out in reverse order */
+    COLUMNS,    /* the last two in reverse order: matrices column by column */
     FAR,        /* elements lie in pages of their own */
     ASTRAY,     /* dense, and begins where no vector does */
     REPEATED,   /* one row stands for all */
     OVERLAPPED, /* each row begins one element after the one before it */
     NMEMORY
 };
-static const char *const memory_text[] = {"dense",  "with gaps", "column-major", "far apart",
-                                          "astray", "repeated",  "overlapped"};
+static const char *const memory_text[] = {"dense",     "with gaps", "column-major", "matrices column by column",
+                                          "far apart", "astray",    "repeated",     "overlapped"};
 
 struct tensor {
     struct view view;
@@ -44,6 +45,7 @@ lay_out(struct view *v, enum memory m)
     int64_t stride = m == GAPS ? 2 : m == FAR ? 1031 : 1;
     for (int i = 0; i < v->ndim; i++) {
         int d = m == TURNED ? i : v->ndim - 1 - i;
+        if (m == COLUMNS && i < 2 && v->ndim > 1) d = v->ndim - 2 + i;
         v->stride[d] = stride;
         stride *= v->dim[d];
     }

@@ -76,13 +76,20 @@ by_rows(const struct view *w)
     return w->dim[3] == 1 || w->stride[3] == 1;
 }
 
-/* Rows whose elements lie together; matrices row by row or column by column. */
+/* Rows whose elements lie together. */
+bool
+experts_grad_takes(const struct kcall *k, int i)
+{
+    return i == IDS || (by_rows(&k->in[i]) && k->in[i].dim[3] > 1);
+}
+
+/* And matrices, row by row or column by column. */
 bool
 experts_takes(const struct kcall *k, int i)
 {
     const struct view *v = &k->in[i];
-    bool columns = i == W && v->stride[2] == 1 && v->stride[3] >= v->dim[2];
-    return i == IDS || columns || (by_rows(v) && v->dim[3] > 1 && (i != W || v->stride[2] >= v->dim[3]));
+    if (i == W && v->stride[2] == 1 && v->stride[3] >= v->dim[2]) return true;
+    return experts_grad_takes(k, i) && (i != W || v->stride[2] >= v->dim[3]);
 }
 
 bool

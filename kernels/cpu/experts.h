@@ -32,8 +32,9 @@ expert_row(const struct view *x, const struct view *y, int64_t r)
     return ((x->dim[0] == 1 ? 0 : group) * x->dim[1] + i) * x->dim[2] + (x->dim[2] == 1 ? 0 : s);
 }
 
-bool experts_takes(const struct kcall *k, int i); /* of both, as accepts and drop are */
-bool experts_accepts(const struct kcall *k);
+bool experts_takes(const struct kcall *k, int i);
+bool experts_grad_takes(const struct kcall *k, int i);
+bool experts_accepts(const struct kcall *k); /* of both, as drop is */
 int experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int experts_run(const struct kcall *k, const void *state);
 int experts_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

@@ -51,8 +51,8 @@ flops(const struct call *c)
 }
 
 static const struct kernel_variant variants[] = {
-    {"experts", .dense_in = true, .takes = experts_takes, .accepts = experts_accepts, .prepare = experts_grad_prepare,
-     .run = experts_grad_run, .drop = experts_drop},
+    {"experts", .dense_in = true, .takes = experts_grad_takes, .accepts = experts_accepts,
+     .prepare = experts_grad_prepare, .run = experts_grad_run, .drop = experts_drop},
     {NULL},
 };
 
