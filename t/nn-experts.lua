@@ -82,6 +82,17 @@ tap.group("numbers", function()
   end
 end)
 
+-- Two ranks that have some of one entry's experts each give the bits of one that has all.
+tap.group("an entry that is cut", function()
+  local function cut(t, sbp) return t:to_global{placement = LINE, sbp = sbp} end
+  for _, top_k in ipairs{2, 16, 20} do
+    rille.manual_seed(top_k)
+    local x, w, ids = rille.randn{1, 1, 1, 2048}, rille.randn{1, 3, 2048, 40}, rille.randint(0, 3, {1, top_k})
+    local got = rille._expert_matmul(cut(x, "B"), cut(w, "B"), cut(ids, "S(1)"))
+    tap.is(whole(got), whole(rille._expert_matmul(x, w, ids)), ("the bits of one rank, %d rows"):format(top_k))
+  end
+end)
+
 -- Half precision of autocast, a step as a graph, and in micro-batches.
 tap.group("modes", function()
   local function new()

@@ -185,12 +185,13 @@ static int
 make(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
 {
     enum dtype d = k->in[X].dtype;
-    int64_t entries = view_numel(&k->in[IDS]), panel = panel_of(w->dim[3]), npanel = (w->dim[3] + panel - 1) / panel;
+    const struct view *ids = &k->in[IDS];
+    int64_t entries = view_numel(ids), panel = panel_of(w->dim[3]), npanel = (w->dim[3] + panel - 1) / panel;
     int threads = (int)MIN(MAX(1, k->threads), w->dim[0] * (gradient ? w->dim[1] : entries) * npanel);
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    e->alone = k->in[IDS].global[0] == 1 && entries <= sizes[NSIZE - 3].rows;
+    e->alone = ids->global[0] == 1 && ids->global[1] <= sizes[NSIZE - 3].rows; /* whatever ranks have of it */
     e->rows = sizes[size_of(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =
