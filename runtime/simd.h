@@ -17,13 +17,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__has_feature) /* clang */
-#if __clang_major__ < 14 || __clang_major__ == 18 || __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if defined(__clang__)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED /* a sanitizer looks at loads and stores */
+#endif
+#if __clang_major__ < 14 || __clang_major__ == 18
 #define ONE_LEVEL
 #endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
 #endif
-#if !defined(__x86_64__) || !defined(__GNUC__) || defined(ONE_LEVEL) || defined(__SANITIZE_ADDRESS__) ||               \
-    defined(__SANITIZE_THREAD__)
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(ONE_LEVEL) || defined(SANITIZED)
 #define VECTOR
 #define EXPORTED(name)
 #elif defined(__clang__) && __clang_major__ < 18

@@ -128,7 +128,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     s[n++] = load;
     int other = t->narg == 2 ? t->way[1 - t->value] : TILE_WALKS;
     bool by_number = other == TILE_STAYS || other == TILE_BY_ROW;
-    s[n] = (struct tile_step){.code = TILE_CODE(t->op->eltwise.tile, t->value) + (by_number ? TILE_NUMBER : 0)};
+    s[n] = (struct tile_step){.code = tile_code(t->op->eltwise.tile, t->value) + (by_number ? TILE_NUMBER : 0)};
     for (int k = 0; k < t->narg; k++) {
         if (k == t->value) continue;
         s[n].way[at] = way_of(t, k);
@@ -174,6 +174,7 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
 {
     struct trial t = {.op = op, .type = type, .narg = op_noperand(op), .value = value, .dtype = d};
     int second = d == DT_BF16 ? TILE_CUT : TILE_STREAM;
+    int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4; /* of TILE_BACK, TILE_OVER and TILE_ROUNDS */
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
         bool by_row = false; /* an operand that is no number for the step */
@@ -183,7 +184,7 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
         }
         if (by_row) continue;
         for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {
-            int how = (w + tried / 2) % 4; /* TILE_BACK, TILE_OVER */
+            int how = (w + tried / 2) % nhow;
             wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0, how);
             wrong += !right(&t, &levels[level], true, t.n % 2 && d != DT_F16 ? second : TILE_STORE, t.n % 3 == 0,
                             how ^ TILE_BACK);
@@ -205,7 +206,7 @@ try_type(enum compute type, enum dtype d)
         const struct op *op = op_with(tile);
         if (!ok(op != NULL, "operation %d is an operator's", tile)) continue;
         if (!dtype_is_float(compute_dtype(type)) && !op->eltwise.i) continue; /* computed as reals */
-        for (int level = LEVEL_ANY; level <= level_here(); level++)
+        for (int level = LEVEL_ANY; level <= machine_level(); level++)
             for (int value = 0; value < op_noperand(op); value++) try_operation(op, type, value, level, d);
     }
 }

@@ -514,7 +514,7 @@ static void
 emit_operation(struct elt *e, int op, int value, int n, const int *slot)
 {
     bool number = n == 2 && is_number(e, slot[1 - value]);
-    struct instruction *it = emit(e, TILE_CODE(op, value) + (number ? TILE_NUMBER : 0));
+    struct instruction *it = emit(e, tile_code(op, value) + (number ? TILE_NUMBER : 0));
     for (int k = 0; k < n; k++) {
         if (k == value) continue;
         emit_operand(e, it, slot[k]);

@@ -17,9 +17,22 @@
 /* From memory, bytes ahead of their use: some 100 ns at the rate of one core. */
 enum { AHEAD = 4096, LINE = 64 };
 
-/* How rows are gone through: from their ends; and, where they are not so many whole tiles, with a last one that begins
- * within the one before it. */
-enum { TILE_BACK = 1, TILE_OVER = 2 };
+/* How rows are gone through: from their ends; where they are not so many whole tiles, with a last one that begins
+ * within the one before it; and with the instruction that rounds to bf16, which no other level has. */
+enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
+
+/* Sanitizers look at each of the thousands of loads and stores in the loops, which takes gcc minutes. The loops over
+ * tiles are spared that: what they have of memory there goes through copies, by calls at which sanitizers look. Where
+ * an operation is alone they look at memory, and at nothing else. */
+#ifdef SANITIZED
+#define TILE_COPIES  1
+#define TILE_SPARED  __attribute__((no_sanitize("address", "thread", "undefined")))
+#define ALONE_SPARED __attribute__((no_sanitize("undefined")))
+#else
+#define TILE_COPIES 0
+#define TILE_SPARED
+#define ALONE_SPARED
+#endif
 
 /* The meanings, on vectors. PICK and TRUTH are those of the loops. */
 #define COPY(a)        (a)
@@ -27,15 +40,15 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #define ABS(a)         TILE_ABS(a)
 #define SIGN(a)        PICK((a) > 0, (vec){0} + 1, PICK((a) < 0, (vec){0} - 1, (vec){0}))
 #define SQUARE(a)      ((a) * (a))
-#define RECIPROCAL(a)  TILE_DIV((vec){0} + 1, a)
+#define RECIPROCAL(a)  (1 / (a))
 #define SQRT(a)        TILE_ROOT(a)
-#define RSQRT(a)       TILE_DIV((vec){0} + 1, TILE_ROOT(a))
+#define RSQRT(a)       (1 / TILE_ROOT(a))
 #define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* NaN stays */
 #define NOT(a)         TRUTH((a) == 0)
 #define ADD(a, b)      ((a) + (b))
 #define SUB(a, b)      ((a) - (b))
 #define MUL(a, b)      ((a) * (b))
-#define DIV(a, b)      TILE_DIV(a, b)
+#define DIV(a, b)      ((a) / (b))
 #define MAXIMUM(a, b)  TILE_KEEP_NAN(a, TILE_MAX(a, b))
 #define MINIMUM(a, b)  TILE_KEEP_NAN(a, TILE_MIN(a, b))
 #define EQ(a, b)       TRUTH((a) == (b))
@@ -48,33 +61,36 @@ enum { TILE_BACK = 1, TILE_OVER = 2 };
 #define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
 #define WHERE(a, b, c) PICK((a) != 0, b, c)
 
-/* All of them, by the number of operands. */
-#define OPERATIONS(ONE, TWO, THREE)                                                                                    \
+/* All of them, by the number of operands; TURNED: of two, to which another is the same with its operands exchanged. */
+#define OPERATIONS(ONE, TWO, TURNED, THREE)                                                                            \
     ONE(TILE_COPY, COPY)                                                                                               \
     ONE(TILE_NEG, NEG)                                                                                                 \
     ONE(TILE_ABS, ABS)                                                                                                 \
     ONE(TILE_SIGN, SIGN)                                                                                               \
     ONE(TILE_SQUARE, SQUARE)                                                                                           \
+    ONE(TILE_RELU, RELU)                                                                                               \
+    ONE(TILE_NOT, NOT)                                                                                                 \
+    TURNED(TILE_ADD, ADD)                                                                                              \
+    TWO(TILE_SUB, SUB)                                                                                                 \
+    TURNED(TILE_MUL, MUL)                                                                                              \
+    TWO(TILE_MAXIMUM, MAXIMUM)                                                                                         \
+    TWO(TILE_MINIMUM, MINIMUM)                                                                                         \
+    TURNED(TILE_EQ, EQ)                                                                                                \
+    TURNED(TILE_NE, NE)                                                                                                \
+    TURNED(TILE_LT, LT)                                                                                                \
+    TURNED(TILE_LE, LE)                                                                                                \
+    TURNED(TILE_GT, GT)                                                                                                \
+    TURNED(TILE_GE, GE)                                                                                                \
+    TURNED(TILE_AND, AND)                                                                                              \
+    TURNED(TILE_OR, OR)                                                                                                \
+    THREE(TILE_WHERE, WHERE)
+
+/* Those of reals alone: whole numbers are divided as reals, and have no roots. */
+#define OPERATIONS_REAL(ONE, TWO)                                                                                      \
     ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
     ONE(TILE_SQRT, SQRT)                                                                                               \
     ONE(TILE_RSQRT, RSQRT)                                                                                             \
-    ONE(TILE_RELU, RELU)                                                                                               \
-    ONE(TILE_NOT, NOT)                                                                                                 \
-    TWO(TILE_ADD, ADD)                                                                                                 \
-    TWO(TILE_SUB, SUB)                                                                                                 \
-    TWO(TILE_MUL, MUL)                                                                                                 \
-    TWO(TILE_DIV, DIV)                                                                                                 \
-    TWO(TILE_MAXIMUM, MAXIMUM)                                                                                         \
-    TWO(TILE_MINIMUM, MINIMUM)                                                                                         \
-    TWO(TILE_EQ, EQ)                                                                                                   \
-    TWO(TILE_NE, NE)                                                                                                   \
-    TWO(TILE_LT, LT)                                                                                                   \
-    TWO(TILE_LE, LE)                                                                                                   \
-    TWO(TILE_GT, GT)                                                                                                   \
-    TWO(TILE_GE, GE)                                                                                                   \
-    TWO(TILE_AND, AND)                                                                                                 \
-    TWO(TILE_OR, OR)                                                                                                   \
-    THREE(TILE_WHERE, WHERE)
+    TWO(TILE_DIV, DIV)
 
 #ifdef X86_LEVELS
 #include <immintrin.h>
@@ -85,56 +101,30 @@ typedef int16_t places __attribute__((vector_size(64)));
                        33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63})
 
 #define TILE_SUFFIX        v4
-#define TILE_LEVEL         X86_V4
+#define TILE_LEVEL         X86_V4_BF16 /* whose own instruction is left to TILE_ROUNDS */
 #define TILE_WIDTH         64
-#define TILE_PUT(p, v)     _mm512_stream_si512((void *)(p), (__m512i)(v))
-#define TILE_WIDEN(h)      _mm512_cvtepu16_epi32((__m256i)(h))
+#define TILE_MM(name)      _mm512_##name
+#define TILE_PS            __m512
+#define TILE_PD            __m512d
+#define TILE_PH            __m256i
 #define TILE_NARROW(w)     _mm512_cvtepi32_epi16((__m512i)(w))
-#define TILE_OF_F16(h)     _mm512_cvtph_ps((__m256i)(h))
-#define TILE_TO_F16(f)     _mm512_cvtps_ph((__m512)(f), _MM_FROUND_TO_NEAREST_INT)
+#define TILE_TO_BF16(f)    to_bf16_sixteen((__m512)(f))
 #define TILE_CUTS(p, a, b) _mm512_storeu_si512(p, _mm512_permutex2var_epi16((__m512i)(a), UPPER, (__m512i)(b)))
-#define TILE_MM(name)      _mm512_##name
-#define TILE_PS            __m512
-#define TILE_PD            __m512d
 #include "kernels/cpu/tile_level.inc"
-
-/* The same where bf16 is rounded by an instruction: of floats alone. */
-#define TILE_SUFFIX     v4_bf16
-#define TILE_LEVEL      X86_V4_BF16
-#define TILE_WIDTH      64
-#define TILE_PUT(p, v)  _mm512_stream_si512((void *)(p), (__m512i)(v))
-#define TILE_WIDEN(h)   _mm512_cvtepu16_epi32((__m256i)(h))
-#define TILE_NARROW(w)  _mm512_cvtepi32_epi16((__m512i)(w))
-#define TILE_OF_F16(h)  _mm512_cvtph_ps((__m256i)(h))
-#define TILE_TO_F16(f)  _mm512_cvtps_ph((__m512)(f), _MM_FROUND_TO_NEAREST_INT)
-#define TILE_TO_BF16(f) to_bf16_sixteen((__m512)(f))
-#define TILE_FLOATS
-#define TILE_CUTS(p, a, b) _mm512_storeu_si512(p, _mm512_permutex2var_epi16((__m512i)(a), UPPER, (__m512i)(b)))
-#define TILE_MM(name)      _mm512_##name
-#define TILE_PS            __m512
-#define TILE_PD            __m512d
-#include "kernels/cpu/tile_level.inc"
-#undef TILE_FLOATS
 
 #define TILE_SUFFIX    v3
 #define TILE_LEVEL     X86_V3
 #define TILE_WIDTH     32
-#define TILE_PUT(p, v) _mm256_stream_si256((void *)(p), (__m256i)(v))
-#define TILE_WIDEN(h)  _mm256_cvtepu16_epi32((__m128i)(h))
-#define TILE_NARROW(w) _mm_packus_epi32(_mm256_castsi256_si128((__m256i)(w)), _mm256_extracti128_si256((__m256i)(w), 1))
-#define TILE_OF_F16(h) _mm256_cvtph_ps((__m128i)(h))
-#define TILE_TO_F16(f) _mm256_cvtps_ph((__m256)(f), _MM_FROUND_TO_NEAREST_INT)
 #define TILE_MM(name)  _mm256_##name
 #define TILE_PS        __m256
 #define TILE_PD        __m256d
+#define TILE_PH        __m128i
+#define TILE_NARROW(w) _mm_packus_epi32(_mm256_castsi256_si128((__m256i)(w)), _mm256_extracti128_si256((__m256i)(w), 1))
 #include "kernels/cpu/tile_level.inc"
 
-#define TILE_PUT(p, v) _mm_stream_si128((void *)(p), (__m128i)(v))
-#define TILE_MM(name)  _mm_##name
-#define TILE_PS        __m128
-#define TILE_PD        __m128d
-#else
-#define TILE_PUT(p, v) (*(vec_at *)(p) = (v))
+#define TILE_MM(name) _mm_##name
+#define TILE_PS       __m128
+#define TILE_PD       __m128d
 #endif
 
 typedef uint16_t four_halves __attribute__((vector_size(8)));
@@ -160,33 +150,25 @@ to_f16_of(four_floats f)
 #define TILE_WIDTH 16
 #include "kernels/cpu/tile_level.inc"
 
-enum { LEVEL_V4_BF16 = LEVEL_V4 + 1 };
 typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int64_t at, int64_t apart, int how);
 
 /* In the order of enum compute. */
-#define LOOPS(floats, level)                                                                                           \
-    {tiles_f32_##floats, tiles_f64_##level, tiles_i64_##level, tiles_i32_##level},                                     \
+#define LOOPS(level)                                                                                                   \
+    {tiles_f32_##level, tiles_f64_##level, tiles_i64_##level, tiles_i32_##level},                                      \
     {                                                                                                                  \
-        alone_f32_##floats, alone_f64_##level, alone_i64_##level, alone_i32_##level                                    \
+        alone_f32_##level, alone_f64_##level, alone_i64_##level, alone_i32_##level                                     \
     }
 
 static const struct level {
     loop_fn *tiles[NCOMPUTE], *alone[NCOMPUTE];
     int64_t width; /* bytes of a vector */
 } levels[] = {
-    [LEVEL_ANY] = {LOOPS(any, any), 16},
+    [LEVEL_ANY] = {LOOPS(any), 16},
 #ifdef X86_LEVELS
-    [LEVEL_V3] = {LOOPS(v3, v3), 32},
-    [LEVEL_V4] = {LOOPS(v4, v4), 64},
-    [LEVEL_V4_BF16] = {LOOPS(v4_bf16, v4), 64},
+    [LEVEL_V3] = {LOOPS(v3), 32},
+    [LEVEL_V4] = {LOOPS(v4), 64},
 #endif
 };
-
-static int
-level_here(void)
-{
-    return machine_rounds_bf16() ? LEVEL_V4_BF16 : machine_level();
-}
 
 static bool
 has_halves(const struct tile_step *step)
@@ -260,10 +242,11 @@ void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {
     enum { NEAR = 8 << 10, FAR = 32 << 10, COLUMNS = 4 << 10 }; /* bytes */
-    const struct level *here = &levels[level_here()];
+    const struct level *here = &levels[machine_level()];
     int64_t size = (int64_t)compute_bytes(type), bytes = n * size, part = n;
     bool alone = is_alone(step);
-    int how = (meets_stores(step) ? TILE_BACK : 0) | (!alone && may_repeat(step) ? TILE_OVER : 0);
+    int how = (meets_stores(step) ? TILE_BACK : 0) | (!alone && may_repeat(step) ? TILE_OVER : 0) |
+              (machine_rounds_bf16() ? TILE_ROUNDS : 0);
     if (nrow > 1 && bytes > NEAR && bytes <= FAR && repeats(step)) part = COLUMNS / size;
     for (int64_t at = 0; at < n; at += part) {
         int64_t some = MIN(part, n - at);

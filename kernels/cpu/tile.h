@@ -71,6 +71,16 @@ tile_chooses(int op)
     return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
 }
 
+/* The operation that gives the same of two operands exchanged; TILE_NONE. */
+static inline int
+tile_turned(int op)
+{
+    static const int turned[NTILE_OP] = {
+        [TILE_ADD] = TILE_ADD, [TILE_MUL] = TILE_MUL, [TILE_EQ] = TILE_EQ, [TILE_NE] = TILE_NE,   [TILE_LT] = TILE_GT,
+        [TILE_LE] = TILE_GE,   [TILE_GT] = TILE_LT,   [TILE_GE] = TILE_LE, [TILE_AND] = TILE_AND, [TILE_OR] = TILE_OR};
+    return turned[op];
+}
+
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
  * number, of all or of a row, which then stays in a register: TILE_NUMBER more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
@@ -85,6 +95,13 @@ enum {
     TILE_ROUND_F16,
     TILE_END
 };
+
+/* The code of an operation; of the value as operand 1 only those have one that cannot be turned. */
+static inline int
+tile_code(int op, int value)
+{
+    return value == 1 && tile_turned(op) != TILE_NONE ? TILE_CODE(tile_turned(op), 0) : TILE_CODE(op, value);
+}
 
 /* Elements of a number in memory, all equal: the longest tile. */
 enum { TILE_LONGEST = 128 };
