@@ -15,11 +15,9 @@
 
 #include <math.h>
 
-enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
-
-/* One text for every machine. A scale has 23 bits; e is -126 at least; a first byte of 255 says "no number". */
-#define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
-#define MOMENTS_TEXT_(...) #__VA_ARGS__
+/* All that follows is one text for every machine. A scale has 23 bits; e is -126 at least; a first byte of 255 says "no
+ * number". */
+#define MOMENTS_SIZES enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
 
 /* Byte k of the code of a number and a scale in so many bytes. */
 #define MOMENTS_BYTE                                                                                                   \
@@ -66,36 +64,26 @@ enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
         return range;                                                                                                  \
     }
 
-static inline int64_t
-moments_byte(double number, double scale, int bytes, int range, int64_t k) MOMENTS_BYTE
+#define MOMENTS_FUNCTIONS(F)                                                                                           \
+    F(int64_t, moments_byte, (double number, double scale, int bytes, int range, int64_t k), MOMENTS_BYTE)             \
+    F(double, moments_number, (const uint8_t *code, int bytes, int range), MOMENTS_NUMBER)                             \
+    F(double, moments_scale, (const uint8_t *code), MOMENTS_SCALE)                                                     \
+    F(int, moments_range, (int64_t parts), MOMENTS_RANGE)
 
-    static inline double moments_number(const uint8_t *code, int bytes, int range) MOMENTS_NUMBER
+#define MOMENTS_HERE(type, name, parameters, ...) static inline type name parameters __VA_ARGS__
+MOMENTS_SIZES
+MOMENTS_FUNCTIONS(MOMENTS_HERE)
 
-    static inline double moments_scale(const uint8_t *code) MOMENTS_SCALE
+/* The same before a body for machines that compile texts. */
+#define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
+#define MOMENTS_TEXT_(...) #__VA_ARGS__
+#define MOMENTS_THERE(type, name, parameters, ...)                                                                     \
+    "const auto " #name " = []" #parameters " -> " #type " " MOMENTS_TEXT(__VA_ARGS__) ";\n(void)" #name ";\n"
+#define MOMENTS_BODY(...) "{\n" MOMENTS_TEXT(MOMENTS_SIZES) "\n" MOMENTS_FUNCTIONS(MOMENTS_THERE) BODY(__VA_ARGS__) "}"
 
-    static inline int moments_range(int64_t parts) MOMENTS_RANGE
-
-/* The same for bodies of machines that compile texts. */
-#define MOMENTS_BODY                                                                                                   \
-    "const auto moments_byte = [](double number, double scale, int bytes, int range, int64_t k) -> "                   \
-    "int64_t " MOMENTS_TEXT(                                                                                           \
-        MOMENTS_BYTE) ";\n"                                                                                            \
-                      "const auto moments_number = [](const uint8_t *code, int bytes, int range) -> "                  \
-                      "double " MOMENTS_TEXT(                                                                          \
-                          MOMENTS_NUMBER) ";\n"                                                                        \
-                                          "const auto moments_scale = [](const uint8_t *code) -> "                     \
-                                          "double " MOMENTS_TEXT(                                                      \
-                                              MOMENTS_SCALE) ";\n"                                                     \
-                                                             "const auto moments_range = [](int64_t parts) -> "        \
-                                                             "int " MOMENTS_TEXT(                                      \
-                                                                 MOMENTS_RANGE) ";\n"                                  \
-                                                                                "(void)moments_byte, "                 \
-                                                                                "(void)moments_number, "               \
-                                                                                "(void)moments_scale, "                \
-                                                                                "(void)moments_range;\n"
-
-    /* Code i of a dense tensor of codes. */
-    static inline void moments_get(const struct view *codes, int64_t i, int bytes, uint8_t *code)
+/* Code i of a dense tensor of codes. */
+static inline void
+moments_get(const struct view *codes, int64_t i, int bytes, uint8_t *code)
 {
     for (int k = 0; k < bytes; k++) code[k] = (uint8_t)elem_get_i((enum dtype)codes->dtype, codes->data, i * bytes + k);
 }

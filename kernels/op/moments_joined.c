@@ -54,41 +54,37 @@ join(const struct kcall *k, int64_t first, int64_t parts)
 }
 
 static int
-run(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
-    UNUSED(state);
     const struct view *told = &k->in[0];
     int64_t parts = told->dim[told->ndim - 2], codes = view_numel(told) / TOLD_BYTES;
     for (int64_t i = 0, since = 0; i < codes && !stop_after(&since, 64 * parts); i += parts) join(k, i, parts);
     return 0;
 }
 
-static int
-ref(const struct kcall *k)
-{
-    return run(k, NULL);
-}
-
-static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run},
-                                                 {NULL}};
-
-static const char element[] = "{" MOMENTS_BODY BODY(
-    const int64_t parts = dim0(NDIM - 2); int64_t from[8]; uint8_t code[9];
-    for (int d = 0; d < NDIM; d++) from[d] = at[d]; const auto told =
-                                                        [&](int64_t i) {
-                                                            from[NDIM - 2] = i;
-                                                            for (int k = 0; k < 9; k++) {
-                                                                from[NDIM - 1] = k;
-                                                                code[k] = (uint8_t)x0(from);
-                                                            }
-                                                            return moments_number(code, 9, 17);
-                                                        };
-    double mean = 0, squares = 0; for (int64_t i = 0; i < parts; i++) mean += told(i); mean /= (double)parts;
+static const char element[] = MOMENTS_BODY({
+    const int64_t parts = dim0(NDIM - 2);
+    int64_t from[8];
+    uint8_t code[TOLD_BYTES];
+    for (int d = 0; d < NDIM; d++) from[d] = at[d];
+    const auto told = [&](int64_t i) {
+        from[NDIM - 2] = i;
+        for (int k = 0; k < TOLD_BYTES; k++) {
+            from[NDIM - 1] = k;
+            code[k] = (uint8_t)x0(from);
+        }
+        return moments_number(code, TOLD_BYTES, TOLD_RANGE);
+    };
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < parts; i++) mean += told(i);
+    mean /= (double)parts;
     for (int64_t i = 0; i < parts; i++) {
         const double d = told(i) - mean, deviation = moments_scale(code);
         squares += deviation * deviation + d * d;
-    } const double all = sqrt(squares / (double)parts);
-    return moments_byte(mean - told(at[NDIM - 2]), all, 7, moments_range(parts), at[NDIM - 1]);) "}";
+    }
+    const double all = sqrt(squares / (double)parts);
+    return moments_byte(mean - told(at[NDIM - 2]), all, JOINED_BYTES, moments_range(parts), at[NDIM - 1]);
+});
 
 const struct op op_moments_joined = {
     .name = "moments_joined",
@@ -99,7 +95,7 @@ const struct op op_moments_joined = {
     .dtype = OUT_IN0,
     .ref = ref,
     .element = element,
-    .kernel = variants,
+    .kernel = kernel_direct,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"u8{4,2,9}", "u8{3,9}", "u8{2,3,5,9}"},
 };

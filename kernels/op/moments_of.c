@@ -54,9 +54,8 @@ rstd_of(double deviation, double eps)
 }
 
 static int
-run(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
-    UNUSED(state);
     const struct view *mean = &k->out[MEAN], *rstd = &k->out[RSTD];
     uint8_t code[TOLD_BYTES];
     int range = moments_range(k->in[X].global[lead_of(k->call)]);
@@ -68,12 +67,6 @@ run(const struct kcall *k, const void *state)
         elem_set_f((enum dtype)rstd->dtype, rstd->data, i, rstd_of(moments_scale(code), k->call->attr[EPS].f));
     }
     return 0;
-}
-
-static int
-ref(const struct kcall *k)
-{
-    return run(k, NULL);
 }
 
 /* The sum over the parts of what each has. */
@@ -99,33 +92,32 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[X] = !by_mean ? by_rstd : by_rstd ? b_add(b, by_rstd, by_mean) : b_along(b, x, by_mean);
 }
 
-static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run},
-                                                 {NULL}};
-
 static void
 line_dims(const struct call *c, bool *gone)
 {
     for (int d = 0; d < c->in[X].ndim; d++) gone[d] = d > lead_of(c);
 }
 
-static const char line[] = "{" MOMENTS_BODY BODY(
+static const char line[] = MOMENTS_BODY({
     once([&] {
         const int whole = NDIM0 - (int)c->attr[DIMS].i;
         int64_t at[8];
-        uint8_t told[9], joined[7];
+        uint8_t told[TOLD_BYTES], joined[JOINED_BYTES];
         where(0, at);
-        for (int k = 0; k < 9; k++) {
+        for (int k = 0; k < TOLD_BYTES; k++) {
             at[whole] = k;
             told[k] = (uint8_t)x1(at);
         }
-        for (int k = 0; k < 7; k++) {
+        for (int k = 0; k < JOINED_BYTES; k++) {
             at[whole] = k;
             joined[k] = (uint8_t)x2(at);
         }
-        y0(0, moments_number(told, 9, 17) + moments_number(joined, 7, moments_range(whole0(whole - 1))));
+        const int range = moments_range(whole0(whole - 1));
+        y0(0, moments_number(told, TOLD_BYTES, TOLD_RANGE) + moments_number(joined, JOINED_BYTES, range));
         const double deviation = moments_scale(joined);
         y1(0, 1 / sqrt(deviation * deviation + c->attr[EPS].f));
-    });) "}";
+    });
+});
 
 /* A code of each, byte by byte. */
 static double
@@ -150,7 +142,7 @@ const struct op op_moments_of = {
     .line = line,
     .line_dims = line_dims,
     .by_position = 1 << TOLD | 1 << BACK,
-    .kernel = variants,
+    .kernel = kernel_direct,
     .flops = flops,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,2,6} u8{4,2,9} u8{4,2,7}", "f32{3,5} u8{3,9} u8{3,7}", "f32{2,3,4,5} u8{2,3,9} u8{2,3,7} dims=2"},

@@ -24,9 +24,8 @@ infer(const struct call *c, int64_t *size)
 }
 
 static int
-run(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
-    UNUSED(state);
     const struct view *mean = &k->in[MEAN], *variance = &k->in[VARIANCE];
     for (int64_t i = 0, since = 0; i < view_numel(mean) && !stop_after(&since, 64); i++)
         moments_put(&k->out[0], i, elem_get_f((enum dtype)mean->dtype, mean->data, i),
@@ -34,17 +33,8 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static int
-ref(const struct kcall *k)
-{
-    return run(k, NULL);
-}
-
-static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run},
-                                                 {NULL}};
-
 static const char element[] =
-    "{" MOMENTS_BODY BODY(return moments_byte(x0(at), sqrt((double)x1(at)), 9, 17, at[NDIM - 1]);) "}";
+    MOMENTS_BODY({ return moments_byte(x0(at), sqrt((double)x1(at)), TOLD_BYTES, TOLD_RANGE, at[NDIM - 1]); });
 
 const struct op op_moments_told = {
     .name = "moments_told",
@@ -54,7 +44,7 @@ const struct op op_moments_told = {
     .infer = infer,
     .ref = ref,
     .element = element,
-    .kernel = variants,
+    .kernel = kernel_direct,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f64{4} f32{4}>0.01", "f64{3,5} f32{3,5}>0", "f64{2,3,1} f32{2,3,1}>0.5"},
 };

@@ -25,10 +25,9 @@ infer(const struct call *c, int64_t *size)
 }
 
 static int
-run(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
     const struct view *ids = &k->in[0], *y = &k->out[0];
-    UNUSED(state);
     lookup_find(k);
     int64_t n = y->dim[y->ndim - 1], first = y->offset[y->ndim - 1], *row = y->data;
     view_clear(y);
@@ -40,25 +39,11 @@ run(const struct kcall *k, const void *state)
 }
 
 static int
-ref(const struct kcall *k)
-{
-    return run(k, NULL);
-}
-
-static int
 say(const struct kcall *k, const struct finding *f)
 {
     static const struct lookup_words words = {"one_hot", "id", "in a range of ", ""};
     return lookup_say(k, 0, k->call->attr[N].i, &words, f);
 }
-
-static bool
-accepts(const struct kcall *k)
-{
-    return view_is_dense(&k->out[0]);
-}
-
-static const struct kernel_variant variants[] = {{"direct", .dense_in = true, .accepts = accepts, .run = run}, {NULL}};
 
 static const char element[] = BODY({ return x0(at) == place(NDIM - 1); });
 
@@ -80,6 +65,6 @@ const struct op op_one_hot = {
     .element = element,
     .allows = allows,
     .say = say,
-    .kernel = variants,
+    .kernel = kernel_direct,
     .sample = {"i64{5}<7 n=7", "i32{2,3}<4 n=5", "i64{}<3 n=3"},
 };

@@ -151,6 +151,16 @@ dense_out(const struct kcall *k)
     return view_is_dense(&k->out[0]);
 }
 
+static int
+run_ref(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    return k->call->op->ref(k);
+}
+
+const struct kernel_variant kernel_direct[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run_ref},
+                                               {NULL}};
+
 const char *
 linear_if_tensors(const struct call *c)
 {

@@ -125,6 +125,8 @@ void fill_view_int(const struct view *v, int64_t value);
 uint64_t random_key(const struct kcall *k);
 /* accepts() of variants that write element after element. */
 bool dense_out(const struct kcall *k);
+/* Where ref takes elements of any dtype one by one, as they lie in dense memory: it, with nothing converted around. */
+extern const struct kernel_variant kernel_direct[];
 
 /* E_SHAPE when the first operand has no room for another dimension; as infer() of an operator that adds one. */
 int infer_one_more(const struct call *c, int64_t *size);
