@@ -37,6 +37,13 @@ os.execute("mkdir '" .. dir .. "'")
 -- Values of t in memory order: 4 bytes each, or 2 (bf16, f16).
 local function bytes_of(t, dtype)
   local out = {}
+  if dtype == "f16" then -- they are the end of an .npy file
+    local path = dir .. "/half.npy"
+    rille.save(path, t:to"f16")
+    local file <close> = assert(io.open(path, "rb"))
+    file:seek("end", -2 * t:numel())
+    return file:read("a")
+  end
   for i, value in ipairs(t:to(dtype):to("f32"):reshape{-1}:totable()) do
     out[i] = dtype == "bf16" and ("<f"):pack(value):sub(3) or ("<f"):pack(value)
   end
@@ -113,6 +120,7 @@ local function write_npz(m, at)
 end
 
 -- Of no named values; sizes are told last axis first, and each tensor begins at a multiple of 32 bytes.
+local gguf_types = {f32 = 0, f16 = 1, bf16 = 30}
 local function write_gguf(m, at, dtype)
   local tensors, names = theirs(m, at)
   local head, data, offset = {("<c4I4I8I8"):pack("GGUF", 3, #names, 0)}, {}, 0
@@ -120,7 +128,7 @@ local function write_gguf(m, at, dtype)
     local t = tensors[name]
     head[#head + 1] = ("<s8I4"):pack(name, t.ndim)
     for d = t.ndim, 1, -1 do head[#head + 1] = ("<I8"):pack(t.shape[d]) end
-    head[#head + 1] = ("<I4I8"):pack(dtype == "bf16" and 30 or 0, offset)
+    head[#head + 1] = ("<I4I8"):pack(gguf_types[dtype], offset)
     data[i] = bytes_of(t, dtype)
     data[i] = data[i] .. ("\0"):rep(-#data[i] % 32)
     offset = offset + #data[i]
@@ -154,6 +162,7 @@ local forms = {
   {"llm.c 5", function(m, at) write_llmc(m, at .. ".bin", 5); return at .. ".bin" end, only = "gpt2", rough = true},
   {"npz", write_npz, load = by_names},
   {"GGUF of f32", function(m, at) return write_gguf(m, at, "f32") end, load = by_names},
+  {"GGUF of f16", function(m, at) return write_gguf(m, at, "f16") end, load = by_names, rough = true},
   {"GGUF of bf16", function(m, at) return write_gguf(m, at, "bf16") end, load = by_names, rough = true},
   {"a model's state", function(m, at) rille.save(at .. ".safetensors", m); return at .. ".safetensors" end,
     load = function(name, g, path, options) return filled(name, g, options, function(m) m:load(path) end) end},
@@ -180,6 +189,7 @@ local recipes = {
   {"data x 1D with sequence", P42, {data = 0, tensor = 1, sequence = true}},
   {"1D, heads on 4, x data", P24, {data = 0, tensor = 1}, only = "gpt2"},
   {"2D", P24, {tensor = {1, 0}}},
+  {"data x 2D in panels", P222, {data = 0, tensor = {1, 2}, panels = 2}},
   {"2.5D", P222, {tensor = {0, 1, 2}, method = "2.5d"}},
   {"3D", P222, {tensor = {0, 1, 2}, method = "3d"}},
   {"stages x 2D", P22, {stages = {P22, Q22}, tensor = {0, 1}}},
