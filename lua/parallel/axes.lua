@@ -118,6 +118,17 @@ local function tensor_parts(recipe)
   return list, recipe.sequence and {"sequence"} or parts, method
 end
 
+-- Two axes of 2.5D are alike; as many ranks as these have would do so.
+local function check_square(a, b, depth)
+  if a == b then return end
+  local n, fit = a * b * depth, {}
+  for q = 1, n do
+    if n % (q * q) == 0 then fit[#fit + 1] = ("%d x %d x %d"):format(q, q, n // (q * q)) end
+  end
+  check.fail("rille.parallel: method 2.5d takes axes of sizes q, q and depth; the first two are %d and %d; of %d ranks %s would do",
+    a, b, n, table.concat(fit, ", "))
+end
+
 -- For each axis of a mesh of this shape, the part it plays.
 function axes.parts(recipe, shape)
   local parts = {}
@@ -140,10 +151,7 @@ function axes.parts(recipe, shape)
   end
   local list, roles, method = tensor_parts(recipe)
   for i, axis in ipairs(list) do take(axis, roles[i]) end
-  if method == "2.5d" then
-    local a, b = shape[list[1] + 1], shape[list[2] + 1]
-    check.that(a == b, "rille.parallel: method 2.5d takes axes of sizes q, q and depth; the first two are %d and %d", a, b)
-  end
+  if method == "2.5d" then check_square(shape[list[1] + 1], shape[list[2] + 1], shape[list[3] + 1]) end
   return parts
 end
 
