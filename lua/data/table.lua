@@ -22,7 +22,7 @@ local function read(who, path, strange)
     elseif at then
       wrong = ("byte %d is %d, so it is no text"):format((#pieces - 1) * PIECE + at - 1, piece:byte(at))
     elseif #pieces * PIECE > MOST then
-      wrong = ("more than %d GiB are not read at once; rille.data.tokens maps files of ids"):format(MOST >> 30)
+      wrong = ("more than %d GiB are not read at once; of files of ids rille.data.tokens reads what a batch has"):format(MOST >> 30)
     end
   until not piece or wrong
   file:close()
