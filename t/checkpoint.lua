@@ -477,7 +477,7 @@ tap.group("damage", function()
   end
   for i = 1, #whole do try(whole:sub(1, i - 1) .. string.char(whole:byte(i) ~ (1 << i % 8)) .. whole:sub(i + 1)) end
   tap.is(accepted, 0, ("one changed bit in any of %d bytes: refused and named"):format(#whole))
-  for cut = 0, #whole - 1, 7 do try(whole:sub(1, cut)) end
+  for cut = 0, #whole - 1 do try(whole:sub(1, cut)) end
   try(whole .. "x")
   tap.is(accepted, 0, "so is every truncation, and a byte more")
   tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback: the one before it")

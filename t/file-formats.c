@@ -589,10 +589,16 @@ test_tokens(void)
     ok(!wrong && token_file_read(&f, 2, 2, got) == E_IO && strstr(err_text(), path),
        "a file that is cut off while it is open is an error that names it");
     source_close(&f.source);
-    wrong = 0;
-    for (off_t n = (off_t)b.n - 3; n > 0; n -= 7) {
+    wrong = pwrite(fd, b.at, b.n, 0) != (ssize_t)b.n;
+    for (off_t i = 0; i < 12; i++)
+        for (int v = 1; v < 256; v++) {
+            uint8_t other = b.at[i] ^ (uint8_t)v;
+            wrong += pwrite(fd, &other, 1, i) != 1 || token_file_open(path, &f) != E_IO || !strstr(err_text(), path);
+            wrong += pwrite(fd, b.at + i, 1, i) != 1;
+        }
+    is_int(wrong, 0, "any other value of any byte of magic, version and count is refused");
+    for (off_t n = (off_t)b.n - 1; n >= 0; n--)
         wrong += ftruncate(fd, n) || token_file_open(path, &f) != E_IO || !strstr(err_text(), path);
-    }
     is_int(wrong, 0, "every truncation is refused");
     unlink(path);
     close(fd);

@@ -263,6 +263,35 @@ tap.group("models that are others", function()
   os.execute(("rm -rf '%s'"):format(at))
 end)
 
+-- Of what says how a model is read, every part that is not the whole.
+tap.group("texts that are cut off", function()
+  for _, kind in ipairs{"gpt2", "llama", "moe"} do
+    local at = dir .. kind
+    new(kind):save(at, {max_shard_size = "9KB"})
+    for _, name in ipairs{"config.json", "model.safetensors.index.json"} do
+      local path, wrong = at .. "/" .. name, {}
+      local file = assert(io.open(path, "rb"))
+      local text = file:read("a")
+      file:close()
+      local function write(s)
+        local other = assert(io.open(path, "wb"))
+        other:write(s)
+        other:close()
+      end
+      for cut = 0, #text:gsub("%s+$", "") - 1 do
+        write(text:sub(1, cut))
+        local good, why = pcall(rille.models[kind].load, at)
+        if good or not (tostring(why):find("^[^:]*models%-files.lua:%d+: ") and why:find(path, 1, true)) then
+          wrong[#wrong + 1] = ("%d bytes: %s"):format(cut, why)
+        end
+      end
+      write(text)
+      tap.is(wrong, {}, ("%s: each part of %s, of %d bytes, is refused at the user's line, and names the file"):format(kind, name, #text))
+    end
+    os.execute(("rm -rf '%s'"):format(at))
+  end
+end)
+
 -- Each word of config.json says something else: another model, or a complaint at the line that loads it.
 tap.group("damaged config.json", function()
   for _, kind in ipairs{"gpt2", "llama", "moe"} do

@@ -300,8 +300,23 @@ tap.group("special tokens", function()
     "training chooses the ids")
 end)
 
--- Every truncation, and changed bytes, of both kinds: refused, or another tokenizer that works.
+-- Every truncation of small files of both kinds, then changed bytes and truncations of larger ones: refused, or another
+-- tokenizer that works.
 tap.group("damage", function()
+  local ranks, taken, wrong_cuts = {}, {}, {}
+  for line in io.lines("t/golden/tokenizer.tiktoken") do
+    if #ranks < 260 then ranks[#ranks + 1] = line .. "\n" end
+  end
+  rille.tokenizer.train("abab", {size = 258, special = {"<|end|>"}}):save(dir .. "/small.json")
+  for name, text in pairs{["c.json"] = read(dir .. "/small.json"):gsub("%s+$", ""), ["c.tiktoken"] = table.concat(ranks)} do
+    taken[name] = 0
+    for cut = 0, #text - 1 do
+      local good, tok = pcall(rille.tokenizer, write(name, text:sub(1, cut)))
+      if good then taken[name] = taken[name] + (tok:decode(tok:encode("a\xff")) == "a\xff" and 1 or 0)
+      elseif not tok:find(name, 1, true) then wrong_cuts[#wrong_cuts + 1] = ("%s, %d bytes: %s"):format(name, cut, tok) end
+    end
+  end
+  tap.is({wrong_cuts, taken["c.json"], taken["c.tiktoken"] <= 16}, {{}, 0, true}, "every truncation is refused by name, or has all bytes")
   local draw, wrong, times = generator(tonumber(os.getenv("SEED")) or 5), 0, os.getenv("RILLE_LONG") and 20000 or 300
   for name, text in pairs{["d.json"] = json, ["d.tiktoken"] = read("t/golden/tokenizer.tiktoken")} do
     for _ = 1, times do
