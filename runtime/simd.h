@@ -138,5 +138,19 @@ float_of(uint32_t u)
     memcpy(&f, &u, sizeof f);
     return f;
 }
+INLINE uint64_t
+bits_of_double(double d)
+{
+    uint64_t u;
+    memcpy(&u, &d, sizeof u);
+    return u;
+}
+INLINE double
+double_of(uint64_t u)
+{
+    double d;
+    memcpy(&d, &u, sizeof d);
+    return d;
+}
 
 #endif

@@ -21,21 +21,6 @@
 
 /* ---- words as numbers ---- */
 
-INLINE uint64_t
-bits_of_double(double d)
-{
-    uint64_t u;
-    memcpy(&u, &d, sizeof u);
-    return u;
-}
-INLINE double
-double_of(uint64_t u)
-{
-    double d;
-    memcpy(&d, &u, sizeof d);
-    return d;
-}
-
 /* A whole number 0 <= n < 2^52, without a conversion that older machines lack in vectors. */
 INLINE double
 real_of(uint64_t n)

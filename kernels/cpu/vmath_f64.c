@@ -13,7 +13,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35)
@@ -133,22 +132,6 @@ pow_one(double x, double z, struct given g)
 BLOCK(pow, 2)
 
 /* ---- powers of floats: right to 2^-37, so that rounded to f32 they are off by 0.501 units of the last place ---- */
-
-INLINE uint64_t
-bits_of_double(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-INLINE double
-double_of(uint64_t u)
-{
-    double x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 /* log2 a = e + log2 m, sqrt(1/2) <= m < sqrt(2), for ordinary a > 0; log2 m = s q(s^2), s = (m - 1) / (m + 1). */
 INLINE double

@@ -89,9 +89,7 @@ struct entry {
 INLINE uint64_t
 key_of_real(double x)
 {
-    uint64_t u;
-    double v = x == 0 ? 0 : x; /* zeros are equal */
-    memcpy(&u, &v, sizeof u);
+    uint64_t u = bits_of_double(x == 0 ? 0 : x); /* zeros are equal */
     return x != x ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
 }
 
@@ -154,11 +152,7 @@ enum { BLOCK = 256, GROUP = 32 };
 VECTOR static void
 real_keys(int64_t n, uint64_t flip, uint64_t *key)
 {
-    for (int64_t i = 0; i < n; i++) {
-        double x;
-        memcpy(&x, &key[i], sizeof x);
-        key[i] = key_of_real(x) ^ flip;
-    }
+    for (int64_t i = 0; i < n; i++) key[i] = key_of_real(double_of(key[i])) ^ flip;
 }
 
 VECTOR static void
@@ -179,7 +173,7 @@ skip_least(int64_t i, int64_t n, const uint64_t *key, uint64_t least)
     return i;
 }
 
-/* Keys of elements from..from + n of line (outer, inner). */
+/* Keys of n elements of a line, from element `first` of x on. */
 static void
 keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
 {
@@ -204,19 +198,23 @@ let_all_in(const struct work *w, const uint64_t *key, int64_t from, int64_t n, s
     }
 }
 
+/* Element `from` of x, the one at `at` of its line, is result `to`. */
+static void
+put(const struct work *w, int64_t to, int64_t from, int64_t at)
+{
+    const struct view *x = &w->k->in[0];
+    size_t bytes = dtype_bytes((enum dtype)x->dtype);
+    ((int64_t *)w->k->out[1].data)[to] = at;
+    memcpy((char *)w->k->out[0].data + (size_t)to * bytes, (const char *)x->data + (size_t)from * bytes, bytes);
+}
+
 /* Line r, whose first element is that: what is best of it. */
 static void
 give(const struct work *w, int64_t r, int64_t first, struct entry *heap, int64_t have)
 {
-    const struct view *x = &w->k->in[0], *value = &w->k->out[0];
+    int64_t inner = w->l.inner, to = r / inner * w->n * inner + r % inner;
     in_order(heap, have);
-    int64_t to = r / w->l.inner * w->n * w->l.inner + r % w->l.inner, *at = w->k->out[1].data;
-    size_t bytes = dtype_bytes((enum dtype)x->dtype);
-    for (int64_t p = 0; p < have; p++, to += w->l.inner) {
-        at[to] = heap[p].at;
-        memcpy((char *)value->data + (size_t)to * bytes,
-               (const char *)x->data + (size_t)(first + heap[p].at * w->l.inner) * bytes, bytes);
-    }
+    for (int64_t p = 0; p < have; p++, to += inner) put(w, to, first + heap[p].at * inner, heap[p].at);
 }
 
 static void
@@ -230,17 +228,6 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
         let_all_in(w, key, from, n, heap, &have);
     }
     give(w, r, first, heap, have);
-}
-
-/* Position `at` of a line, which is best number p of line r, whose first element is `first`. */
-static void
-give_one(const struct work *w, int64_t r, int64_t first, int64_t p, int64_t at)
-{
-    const struct view *x = &w->k->in[0], *value = &w->k->out[0];
-    size_t bytes = dtype_bytes((enum dtype)x->dtype);
-    ((int64_t *)w->k->out[1].data)[r * w->n + p] = at;
-    memcpy((char *)value->data + (size_t)(r * w->n + p) * bytes, (const char *)x->data + (size_t)(first + at) * bytes,
-           bytes);
 }
 
 /* Of the doubles that floats become the last 29 bits say nothing: the position goes there, of equals the first before
@@ -271,7 +258,10 @@ short_line(const struct work *w, const uint64_t *key, int64_t r)
         few_best(key, size, 2, best);
     else
         few_best(key, size, n, best);
-    for (int64_t p = 0; p < n; p++) give_one(w, r, r * size, p, FLOAT_REST - (int64_t)(best[p] & FLOAT_REST));
+    for (int64_t p = 0; p < n; p++) {
+        int64_t at = FLOAT_REST - (int64_t)(best[p] & FLOAT_REST);
+        put(w, r * n + p, r * size + at, at);
+    }
 }
 
 /* Lines lo..hi, short ones that lie one behind the other: keys of several at once. The 2 best of 8 bf16, 512 times, one
