@@ -66,14 +66,15 @@ end
 
 local function is_optimizer(v) return type(v) == "table" and v.zero_grad ~= nil end
 
--- Is it a plain table of optimisers, {generator = a, critic = b} or {a, b}?
+-- Is it a plain table of optimisers, by names, {generator = a, critic = b}, or a list of them, {a, b}?
 local function are_optimizers(v)
   if type(v) ~= "table" or getmetatable(v) ~= nil or next(v) == nil then return false end
+  local listed, named = 0, 0
   for key, opt in pairs(v) do
-    local named = math.type(key) == "integer" or type(key) == "string" and key:find("^[%w_]+$")
-    if not (named and is_optimizer(opt)) then return false end
+    if not is_optimizer(opt) then return false end
+    if type(key) == "string" and key:find("^[%w_]+$") then named = named + 1 else listed = listed + 1 end
   end
-  return true
+  return listed == (named == 0 and #v or 0)
 end
 
 -- The optimisers of parts: {{opt =, path = what their tensors begin with, key = what several are told apart by}, ...}.
@@ -372,8 +373,8 @@ local function groups_differ(path, here, saved)
   end
 end
 
-local function check_optimizer(one, saved, name_of, report)
-  local why
+local function check_optimizer(one, name_of, report)
+  local saved, why = one.saved, nil
   if saved == nil then
     why = ("there is no %s in the checkpoint"):format(one.path)
   elseif type(saved) ~= "table" or not are_numbers(saved) then
@@ -388,8 +389,8 @@ end
 
 -- Pairs each optimiser with what was saved of it, in its field saved; complains where one is on one side alone.
 local function pair_optimizers(list, saved, report)
+  if not list[1] then return true end
   local several = type(saved) == "table" and type(saved.several) == "table" and saved.several or nil
-  if #list == 0 then return true end
   if saved ~= nil and not list[1].key ~= not several then
     local keys = several and "optimizers {" .. table.concat(check.sorted_keys(several), ", ") .. "}" or "one optimizer"
     report("numbers", "other", ("the checkpoint has %s, here %s"):format(keys, list[1].key and "are several" or "is one"))
@@ -485,7 +486,7 @@ local function load_file(who, path, parts)
   local opts = optimizers(parts)
   for _, one in ipairs(pair_optimizers(opts, saved.optimizer, report) and opts or {}) do
     if not parts.model then name_by_places(one, contents, name_of, report) end
-    check_optimizer(one, one.saved, name_of, report)
+    check_optimizer(one, name_of, report)
   end
   local targets = targets_of(contents, parts, name_of, params, saved.partial, report)
   local wrong = all_wrong(parts, contents, saved, told)

@@ -171,6 +171,9 @@ tap.group("several optimisers", function()
     local c = training(P, 2, named)
     rille.checkpoint.load(at, {optimizer = c.parts.optimizer})
     tap.is({c.g.steps, c.c.steps}, {2, 3}, "they are loaded alone, too")
+    local d = training(P, 2, named)
+    rille.checkpoint.load(at, {model = d.model})
+    tap.is({d.g.steps, d.c.steps, d.model.scale:item() ~= 1.5}, {0, 0, true}, "and the model without them")
     local function refused(optimizer, words, name)
       tap.fails(function() rille.checkpoint.load(at, {model = c.model, optimizer = optimizer}) end, words, name)
       tap.is({c.g.steps, c.c.steps}, {2, 3}, "and nothing is changed")
@@ -182,7 +185,7 @@ tap.group("several optimisers", function()
   local a, at = training(P, 1, true), dir .. "/single"
   rille.checkpoint.save(at, {model = a.model, optimizer = a.g})
   tap.fails(function() rille.checkpoint.load(at, a.parts) end, {"the checkpoint has one optimizer, here are several"}, "several of one")
-  for _, bad in ipairs{{}, {a.g, 3}, {["a.b"] = a.g}, {[1.5] = a.g}} do
+  for _, bad in ipairs{{}, {a.g, 3}, {["a.b"] = a.g}, {[1.5] = a.g}, {["0"] = a.c, a.g}, {[0] = a.g}, {[2] = a.g}} do
     tap.fails(function() rille.checkpoint.save(at, {optimizer = bad}) end, {"optimizer is a table, which has no state"}, "what are no optimisers")
   end
 end)
