@@ -3,7 +3,7 @@
 --   RILLE_THREADS=1 rille -d cpu:1 bench/llama.lua [--model llama|moe] [--bf16] [--batch 4] [--length 128] [--layers 4]
 --     [--width 512] [--steps 10]                                            bench/llama.sh runs it beside PyTorch
 --
--- Prints lines "model, name, what, least, median": milliseconds of the processor. The limit of a pass is every product of
+-- Prints lines "name, what, least, median": milliseconds of the processor. The limit of a pass is every product of
 -- matrices, computed alone again and again on the same memory, of experts only what they were chosen for; of a step three of
 -- each. It has no attention, no norms, no loss, no update.
 
@@ -12,20 +12,8 @@ local o = rille.args(arg, {model = "llama", bf16 = false, batch = 4, length = 12
 local HEADS <const>, KV_HEADS <const>, VOCAB <const>, EXPERTS <const>, TOP_K <const> = 8, 4, 8192, 8, 2
 rille.manual_seed(1)
 
-local function timed(run)
-  local times = {}
-  for i = 0, o.steps do
-    local start = os.clock()
-    run()
-    if i > 0 then times[i] = os.clock() - start end -- the first one compiles
-  end
-  table.sort(times)
-  return times[1] * 1e3, times[(#times + 1) // 2] * 1e3
-end
-local function report(name, what, least, median)
-  print(("%s\t%s%s\t%s\t%.2f\t%.2f"):format(o.model, name, o.bf16 and ", bf16" or "", what, least, median))
-  io.stdout:flush()
-end
+local timed, line = dofile("bench/processor.lua")(o.steps)
+local function report(name, ...) line(("%s: %s%s"):format(o.model, name, o.bf16 and ", bf16" or ""), ...) end
 
 -- ---- the step ----
 

@@ -2,15 +2,16 @@
 
     build/venv/bin/python bench/llama.py [llama | moe] [bf16]      bench/venv.sh makes the environment
 
-Prints lines "model, name, what, least, median": milliseconds of the processor, one thread. An expert gets the rows that chose
+Prints lines "name, what, least, median": milliseconds of the processor, one thread. An expert gets the rows that chose
 it, which are taken out and added back.
 """
 import sys
-import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from processor import report
 
 MODEL = "moe" if "moe" in sys.argv else "llama"
 BF16 = "bf16" in sys.argv
@@ -127,11 +128,6 @@ def infer():
         return model(x).sum().item()
 
 
-for what, run in (("training", step), ("inference", infer)):
-    times = []
-    for _ in range(STEPS + 2):
-        start = time.process_time()
-        run()
-        times.append((time.process_time() - start) * 1e3)
-    times = sorted(times[2:])
-    print(f"{MODEL}\tPyTorch{', bf16' if BF16 else ''}\t{what}\t{times[0]:.2f}\t{times[len(times) // 2]:.2f}", flush=True)
+name = f"{MODEL}: PyTorch{', bf16' if BF16 else ''}"
+report(name, "training", step, STEPS, 2)
+report(name, "inference", infer, STEPS, 2)

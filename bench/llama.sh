@@ -19,17 +19,5 @@ for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so
     done
   done
 done
-awk -F '\t' '
-  { k = $1 "\t" $2
-    if (!(k in row)) { row[k] = ++n; name[n] = $2; model[n] = $1 }
-    k = row[k] SUBSEP $3
-    if (!(k in least) || $4 < least[k]) least[k] = $4
-    if (!(k in median) || $5 < median[k]) median[k] = $5 }
-  END {
-    printf "%-30s %18s %18s\n", "ms, least / median", "training step", "inference"
-    for (i = 1; i <= n; i++) {
-      t = i SUBSEP "training"; f = i SUBSEP "inference"
-      printf "%-30s %8.1f / %7.1f %8.1f / %7.1f\n", model[i] ": " name[i], least[t], median[t], least[f], median[f]
-    }
-  }' "$lines"
+awk -f bench/processor.awk "$lines"
 uptime

@@ -10,20 +10,7 @@ local o = rille.args(arg, {batch = 32, width = 16, steps = 20})
 local BLOCKS <const> = {2, 2, 2}
 rille.manual_seed(1)
 
-local function timed(run)
-  local times = {}
-  for i = 0, o.steps do
-    local start = os.clock()
-    run()
-    if i > 0 then times[i] = os.clock() - start end -- the first one compiles
-  end
-  table.sort(times)
-  return times[1] * 1e3, times[(#times + 1) // 2] * 1e3
-end
-local function report(name, what, least, median)
-  print(("%s\t%s\t%.2f\t%.2f"):format(name, what, least, median))
-  io.stdout:flush()
-end
+local timed, report = dofile("bench/processor.lua")(o.steps)
 
 -- ---- the step ----
 

@@ -6,11 +6,12 @@ Prints lines "name, what, least, median": milliseconds of the processor, one thr
 channels innermost.
 """
 import sys
-import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from processor import report
 
 BATCH, WIDTH = (int(a) for a in (sys.argv[1:] + ["32", "16"][len(sys.argv) - 1:])[:2])
 BLOCKS, STEPS, SIZE = (2, 2, 2), 20, 32
@@ -50,16 +51,6 @@ class ResNet(nn.Module):
         return self.fc(self.blocks(self.first(x)).mean((2, 3)))
 
 
-def report(name, what, run):
-    times = []
-    for _ in range(STEPS + 3):
-        start = time.process_time()
-        run()
-        times.append((time.process_time() - start) * 1e3)
-    times = sorted(times[3:])
-    print(f"{name}\t{what}\t{times[0]:.2f}\t{times[len(times) // 2]:.2f}", flush=True)
-
-
 for name, lies in (("PyTorch, eager", torch.contiguous_format), ("PyTorch, channels last", torch.channels_last)):
     model = ResNet().to(memory_format=lies)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
@@ -73,7 +64,7 @@ for name, lies in (("PyTorch, eager", torch.contiguous_format), ("PyTorch, chann
         optimizer.zero_grad()
         return loss.item()
 
-    report(name, "training", step)
+    report(name, "training", step, STEPS, 3)
     model.eval()
     with torch.no_grad():
-        report(name, "inference", lambda: model(x).sum().item())
+        report(name, "inference", lambda: model(x).sum().item(), STEPS, 3)

@@ -15,16 +15,5 @@ for _ in $(seq "$rounds"); do # in turns: a machine that is busy elsewhere is so
   RILLE_THREADS=1 "$build/rille" -d cpu:1 bench/resnet.lua >>"$lines"
   [ ! -x "$python" ] || "$python" bench/resnet.py >>"$lines"
 done
-awk -F '\t' '
-  !($1 in row) { row[$1] = ++n; name[n] = $1 }
-  { k = row[$1] SUBSEP $2
-    if (!(k in least) || $3 < least[k]) least[k] = $3
-    if (!(k in median) || $4 < median[k]) median[k] = $4 }
-  END {
-    printf "%-24s %18s %18s\n", "ms, least / median", "training step", "inference"
-    for (i = 1; i <= n; i++) {
-      t = i SUBSEP "training"; f = i SUBSEP "inference"
-      printf "%-24s %8.1f / %7.1f %8.1f / %7.1f\n", name[i], least[t], median[t], least[f], median[f]
-    }
-  }' "$lines"
+awk -f bench/processor.awk "$lines"
 uptime
