@@ -268,8 +268,8 @@ void memo_free(struct memo *m);
  * its gradient; then the forward nodes let go of what they saved. */
 int grad_values(struct rille_session *s, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(struct rille_session *s, struct val *y);
-/* The layout of a gradient that has one, beside a parameter that lies as l: l's, but where l is B a partial may stay.
- */
+/* How a gradient that lies as `has` is to lie beside a parameter that lies as l: as l, but where that is B a partial
+ * may stay. */
 int grad_suiting(struct rille_session *s, const struct layout *l, const struct layout *has, const struct layout **out);
 
 /* ---- reuse.c ---- */

@@ -200,7 +200,7 @@ is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
 static bool
 is_halves(enum dtype d, const struct step *s)
 {
-    return (d == DT_BF16 || d == DT_F16) && s->tile && s->type == COMP_F32;
+    return dtype_is_half(d) && s->tile && s->type == COMP_F32;
 }
 
 /* Of argument k of the step, an operand. */
@@ -223,12 +223,12 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
     return slot_of(e, s);
 }
 
-/* Are the values of the step, which are to be d, those of operands that are d, or truth? */
+/* Are the values of the step, one for tile.c, which are to be d, those of operands that are d, or truth? */
 static bool
 chooses(const struct step *s, enum dtype d)
 {
     const struct eltwise *w = &s->call->op->eltwise;
-    int chosen = s->tile ? tile_chooses(w->tile) : TILE_COMPUTES;
+    int chosen = tile_chooses(w->tile);
     if (w->then) chosen = tile_chooses(w->then) == TILE_COMPUTES ? TILE_COMPUTES : chosen | 1 << 2;
     for (int k = 0; k < s->narg; k++) {
         const struct type *in = &s->call->in[k];
@@ -298,7 +298,7 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Does step i take argument k as a value from the one before it, rounded if it is bf16? */
+/* Does step i take argument k as a value from the one before it, rounded if it is halves? */
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
@@ -477,15 +477,22 @@ is_number(const struct elt *e, int slot)
     return e->slot[slot].kind == SLOT_NUMBER || e->slot[slot].kind == SLOT_COLUMN;
 }
 
+/* How tile.c goes along with memory of dtype d. */
+static enum tile_way
+way_of(enum dtype d, bool repeats)
+{
+    if (d == DT_BF16) return repeats ? TILE_REPEATS_BF16 : TILE_WALKS_BF16;
+    if (d == DT_F16) return repeats ? TILE_REPEATS_F16 : TILE_WALKS_F16;
+    return repeats ? TILE_REPEATS : TILE_WALKS;
+}
+
 static void
 emit_operand(struct elt *e, struct instruction *to, int slot)
 {
     struct site at = chain_site(e, slot);
     bool repeats = e->rows && at.lane >= 0 && !e->lane[at.lane].linear;
     enum dtype d = at.lane >= 0 ? e->lane[at.lane].dtype : DT_NONE;
-    enum tile_way way = repeats ? TILE_REPEATS : TILE_WALKS;
-    if (d == DT_BF16) way = repeats ? TILE_REPEATS_BF16 : TILE_WALKS_BF16;
-    if (d == DT_F16) way = repeats ? TILE_REPEATS_F16 : TILE_WALKS_F16;
+    enum tile_way way = way_of(d, repeats);
     if (is_number(e, slot)) way = e->rows && e->slot[slot].kind == SLOT_COLUMN ? TILE_BY_ROW : TILE_STAYS;
     to->way[to->nat] = way;
     to->at[to->nat++] = at;
@@ -535,7 +542,7 @@ emit_store(struct elt *e, const struct step *s)
     enum dtype d = l ? l->dtype : compute_dtype(s->type);
     bool past = s->in_place && l->passes && d == compute_dtype(s->type);
     struct instruction *it = emit(e, past ? TILE_STREAM : d == DT_BF16 && exact(s) ? TILE_CUT : TILE_STORE);
-    it->way[0] = d == DT_BF16 ? TILE_WALKS_BF16 : d == DT_F16 ? TILE_WALKS_F16 : TILE_WALKS;
+    it->way[0] = way_of(d, false);
     it->at[it->nat++] = s->at;
     e->streams = e->streams || past;
 }

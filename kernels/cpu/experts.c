@@ -22,6 +22,7 @@ static const struct {
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
              {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
+enum { ALONE = 16 }; /* rows at most of a call of one entry, which go one by one */
 
 enum { FIRST, MORE, NPRODUCT }; /* a gradient adds up the products of some rows after the other */
 struct experts {
@@ -191,7 +192,7 @@ make(const struct kcall *k, const struct view *w, bool gradient, void **state, s
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    e->alone = ids->global[0] == 1 && ids->global[1] <= sizes[NSIZE - 3].rows; /* whatever ranks have of it */
+    e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE; /* whatever ranks have of it */
     e->rows = sizes[size_of(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =

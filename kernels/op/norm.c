@@ -235,9 +235,8 @@ parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
     return n;
 }
 
-/* Floats, whose mean and deviation the parts tell each other (moments.h): (x - mean) rstd of what has that
- * shape. Ranks compute with each row's moments what they hold parts of; nobody
- * else needs them. */
+/* (x - mean) rstd of floats, x in that shape: the parts of a row tell each other its mean and deviation (moments.h).
+ * Ranks compute with them what they hold of the row; nobody else needs them. */
 static struct val *
 norm_by_moments(struct build *b, struct val *x, int naxes, double eps)
 {

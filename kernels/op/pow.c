@@ -91,8 +91,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[1] = b_sum_to(b, b_mul(b, dout[0], derivative_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
 }
 
-/* A square is one; and whole numbers have no negative powers, as in PyTorch: of a tensor nobody knows them beforehand.
- */
+/* The power 2 is a square. As in PyTorch whole numbers have no negative powers: of a tensor nobody knows them
+ * beforehand. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
