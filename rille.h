@@ -711,6 +711,8 @@ int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, co
 /* A text of n bytes as a file, whole or not at all: one that is there stays until the new one is complete. who: what
  * stands before the path in an error. Any thread. */
 int rille_text_write(const char *who, const char *path, const char *text, size_t n);
+/* All of a plain file of at most `most` bytes; *text, which ends in a zero, is the caller's to free(). Any thread. */
+int rille_text_read(const char *path, int64_t most, char **text, size_t *n);
 
 /* Named tensors in a file or a folder of shards, open for reading. rille_file_open() reads and checks the whole head; a
  * load reads values, for each rank those of its own shard alone. format: "safetensors", "npy", "npz", "gguf", "llmc";

@@ -2,11 +2,13 @@
 --
 -- An empty array cannot be told from an empty object; both are written {}, unless json.array made the table.
 
+local rille = require "rille"
 local check = require "rille.check"
 
 local json = {null = setmetatable({}, {__tostring = function() return "null" end})}
 
 local DEEP <const> = 200
+local MOST <const> = 1 << 26 -- bytes of a file
 
 local array_mark = {}
 function json.array(t) return setmetatable(t, array_mark) end
@@ -119,11 +121,7 @@ function json.decode(text, who)
 end
 
 function json.load(path)
-  local file, why = io.open(check.path("json.load", "a file's name", path), "rb")
-  check.that(file, "%s", why)
-  local text = file:read("a")
-  file:close()
-  return json.decode(text, path)
+  return json.decode(rille._read(check.path("json.load", "a file's name", path), MOST), path)
 end
 
 -- ---- writing ----

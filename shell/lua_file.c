@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -505,11 +506,25 @@ write_text(lua_State *L)
     return 0;
 }
 
+/* rille._read(path, most): the text of a plain file of at most so many bytes. */
+static int
+read_text(lua_State *L)
+{
+    size_t n;
+    char *text = NULL;
+    const char *path = path_check(L, 1, "read");
+    check(L, rille_text_read(path, luaL_checkinteger(L, 2), &text, &n));
+    lua_pushlstring(L, text, n);
+    free(text);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
     {"load", load},
     {"load_npy", load_npy},
     {"save", save},
     {"_write", write_text},
+    {"_read", read_text},
     {"_load", load_format},
     {"_windows", load_windows},
     {"_contents", contents},

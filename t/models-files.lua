@@ -285,6 +285,13 @@ tap.group("texts that are cut off", function()
           wrong[#wrong + 1] = ("%d bytes: %s"):format(cut, why)
         end
       end
+      for what, how in pairs{["has 300000000 bytes, more than"] = "truncate -s 300000000 '%s'", ["not a plain file"] = "ln -s /dev/zero '%s'",
+        [": not a plain file"] = "mkfifo '%s'"} do
+        os.remove(path)
+        os.execute(how:format(path))
+        tap.fails(function() rille.models[kind].load(at) end, {"models-files.lua:", path, what}, ("%s: so is a %s that no program writes"):format(kind, name))
+      end
+      os.remove(path)
       write(text)
       tap.is(wrong, {}, ("%s: each part of %s, of %d bytes, is refused at the user's line, and names the file"):format(kind, name, #text))
     end

@@ -489,3 +489,12 @@ rille_text_write(const char *who, const char *path, const char *text, size_t n)
     TRY(face_given(text, "the text", __func__));
     return file_write(who, path, text, n);
 }
+
+int
+rille_text_read(const char *path, int64_t most, char **text, size_t *n)
+{
+    TRY(face_given(path, "the path", __func__));
+    TRY(face_given(text, "text", __func__));
+    TRY(face_given(n, "n", __func__));
+    return source_whole(path, most, text, n);
+}
