@@ -445,6 +445,24 @@ tap.group("json", function()
     '"\n"', ("["):rep(300)} do
     tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, "refused: " .. s:sub(1, 20))
   end
+  -- Texts with one to four changes: refused with file and line, or what has a text that reads the same.
+  math.randomseed(tap.seed(6))
+  local whole = {'{"a": 1, "b": [1, 2.5, "x\\u00e9\\ud83d\\ude00"], "c": null, "d": true, "e": {}, "f": [[], [{}]], "g": -1e-3}',
+    '["", "\\n\\"\\\\", 0, -0, 1e5, 123456789012345678901]'}
+  local letters, wrong, taken = '{}[]",:\\u0123456789eE+-.ntfr dDx\1\127\255', {}, 0
+  for i = 1, 20000 do
+    local text = whole[i % 2 + 1]
+    for _ = 1, math.random(4) do
+      local at, k, cut = math.random(#text), math.random(#letters), math.random(0, 2)
+      text = text:sub(1, at - 1) .. (math.random(3) > 1 and letters:sub(k, k) or "") .. text:sub(at + cut)
+    end
+    local good, value = pcall(json.decode, text, "x.json")
+    if not good and not value:find("x.json: line %d+ is not JSON: ") then wrong[#wrong + 1] = text .. ": " .. value end
+    local written, again = pcall(json.encode, good and value or 0) -- an infinity has no text
+    if good and written and json.encode(json.decode(again)) ~= again then wrong[#wrong + 1] = text .. ": " .. again end
+    taken = taken + (good and 1 or 0)
+  end
+  tap.is({wrong, taken > 500}, {{}, true}, ("of 20000 texts with changes %d are JSON and go round, the rest is refused"):format(taken))
   local loop = {}
   loop[1] = loop
   for _, v in ipairs{print, {a = print}, {coroutine.create(print)}, {[1.5] = 2}, {a = 0 / 0}, loop, {a = loop}} do
