@@ -10,13 +10,15 @@
 
 #include <assert.h>
 
+typedef float element __attribute__((may_alias)); /* a float, or the bits of a pair */
+
 struct small {
     int64_t m, n, k, b_row, c_row;
     struct small_operand a;
-    const float *b;
+    const element *b;
     float *c;
     bool add;
-    const float *next; /* the panel of b that is read after this one, of a copy; NULL where nothing is copied */
+    const element *next; /* the panel of b that is read after this one, of a copy; NULL where nothing is copied */
     int64_t next_row;
 };
 
@@ -36,6 +38,17 @@ is_copied(const struct small *g)
 #define SMALL_LEVEL   X86_V4
 #define SMALL_WIDTH   16
 #define SMALL_VECTORS 4
+#include "kernels/cpu/gemm_small_level.inc"
+
+#include <immintrin.h>
+
+/* Elements are pairs. */
+#define SMALL_SUFFIX  pairs
+#define SMALL_LEVEL   X86_V4_BF16
+#define SMALL_WIDTH   16
+#define SMALL_VECTORS 4
+#define SMALL_TIMES(sum, y, x)                                                                                         \
+    _mm512_dpbf16_ps((__m512)(sum), (__m512bh)_mm512_set1_epi32((int)bits_of(y)), (__m512bh)(x))
 #include "kernels/cpu/gemm_small_level.inc"
 
 #define SMALL_SUFFIX  v3
@@ -63,9 +76,28 @@ static void (*const columns[])(const struct small *) = {
 };
 
 void
-gemm_small(int64_t m, int64_t n, int64_t k, struct small_operand a, const float *b, int64_t b_row, bool add, float *c,
+gemm_small(int64_t m, int64_t n, int64_t k, struct small_operand a, const void *b, int64_t b_row, bool add, float *c,
            int64_t c_row)
 {
     assert(n % SMALL_COLS == 0 && (a.row == 1 || a.col == 1));
     columns[machine_level()](&(struct small){m, n, k, b_row, c_row, a, b, c, add, NULL, 0});
+}
+
+#ifdef X86_LEVELS
+static void
+of_pairs(int64_t m, int64_t n, int64_t k, struct small_operand a, const void *b, int64_t b_row, bool add, float *c,
+         int64_t c_row)
+{
+    assert(n % SMALL_COLS == 0 && (a.row == 1 || a.col == 1));
+    columns_pairs(&(struct small){m, n, k, b_row, c_row, a, b, c, add, NULL, 0});
+}
+#endif
+
+small_product *
+gemm_pairs(void)
+{
+#ifdef X86_LEVELS
+    if (machine_doubles_bf16()) return of_pairs;
+#endif
+    return NULL;
 }

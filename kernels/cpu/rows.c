@@ -144,21 +144,21 @@ EXPORTED(vec_add)
 
 /* A strip of `lanes` columns at a time: these loops get that number as a constant. */
 INLINE void
-strip_max(int lanes, int64_t n, int64_t width, const float *x, float *max)
+strip_max(int lanes, int64_t n, int64_t width, float scale, const float *x, float *max)
 {
     float lane[WIDE];
     for (int l = 0; l < lanes; l++) lane[l] = max[l];
     for (int64_t i = 0; i < n; i++)
-        for (int l = 0; l < lanes; l++) lane[l] = greater(x[i * width + l], lane[l]);
+        for (int l = 0; l < lanes; l++) lane[l] = greater(scale * x[i * width + l], lane[l]);
     for (int l = 0; l < lanes; l++) max[l] = lane[l];
 }
 
 VECTOR void
-cols_max(int64_t n, int64_t width, const float *x, float *max)
+cols_max(int64_t n, int64_t width, float scale, const float *x, float *max)
 {
     int64_t c = 0;
-    for (; c + WIDE <= width; c += WIDE) strip_max(WIDE, n, width, x + c, max + c);
-    for (; c < width; c += COLS) strip_max(COLS, n, width, x + c, max + c);
+    for (; c + WIDE <= width; c += WIDE) strip_max(WIDE, n, width, scale, x + c, max + c);
+    for (; c < width; c += COLS) strip_max(COLS, n, width, scale, x + c, max + c);
 }
 EXPORTED(cols_max)
 
@@ -172,21 +172,29 @@ strip_sum(int lanes, int64_t n, int64_t width, const float *x, float *sum)
 }
 
 VECTOR void
-cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum)
+cols_exp(int64_t n, int64_t width, float scale, float *x, const float *shift, float *sum)
 {
     int64_t c = 0;
     for (int64_t i = 0; i < n * width; i += width) INDEPENDENT
-    for (int64_t k = 0; k < width; k++) x[i + k] = exp_negative(x[i + k] - shift[k]);
+    for (int64_t k = 0; k < width; k++) x[i + k] = exp_negative(scale * x[i + k] - shift[k]);
     for (; c + WIDE <= width; c += WIDE) strip_sum(WIDE, n, width, x + c, sum + c);
     for (; c < width; c += COLS) strip_sum(COLS, n, width, x + c, sum + c);
 }
 EXPORTED(cols_exp)
 
 VECTOR void
-cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, float *y)
+cols_times(int64_t n, int64_t width, float *x, const float *factor)
 {
     for (int64_t i = 0; i < n * width; i += width) INDEPENDENT
-    for (int64_t c = 0; c < width; c++) y[i + c] = x[i + c] * (y[i + c] - shift[c]);
+    for (int64_t c = 0; c < width; c++) x[i + c] *= factor[c];
+}
+EXPORTED(cols_times)
+
+VECTOR void
+cols_softmax_grad(int64_t n, int64_t width, float scale, const float *x, const float *shift, float *y)
+{
+    for (int64_t i = 0; i < n * width; i += width) INDEPENDENT
+    for (int64_t c = 0; c < width; c++) y[i + c] = scale * x[i + c] * (y[i + c] - shift[c]);
 }
 EXPORTED(cols_softmax_grad)
 

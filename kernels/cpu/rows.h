@@ -45,10 +45,13 @@ void vec_affine(int64_t n, float scale, const float *x, float shift, float *y); 
 
 /* Down the columns of n dense rows of `width` elements, a multiple of COLS; max, sum, shift: one of each column. */
 enum { COLS = 16 };
-void cols_max(int64_t n, int64_t width, const float *x, float *max); /* the greatest of max and the column */
-/* x = exp(x - shift), and their sum: as vec_exp_sum. */
-void cols_exp(int64_t n, int64_t width, float *x, const float *shift, float *sum);
-void cols_softmax_grad(int64_t n, int64_t width, const float *x, const float *shift, float *y); /* y = x (y - shift) */
+/* The greatest of max and the column, scaled. */
+void cols_max(int64_t n, int64_t width, float scale, const float *x, float *max);
+/* x = exp(scale x - shift), and their sum: as vec_exp_sum. */
+void cols_exp(int64_t n, int64_t width, float scale, float *x, const float *shift, float *sum);
+void cols_times(int64_t n, int64_t width, float *x, const float *factor); /* x *= factor */
+/* y = scale x (y - shift) */
+void cols_softmax_grad(int64_t n, int64_t width, float scale, const float *x, const float *shift, float *y);
 /* y[c][i] = x[i][c], for any n and width; pitch: from one row of x or y to the next. */
 void cols_turn(int64_t n, int64_t width, const float *x, int64_t x_pitch, float *y, int64_t y_pitch);
 
