@@ -315,32 +315,58 @@ add_mask(const struct worker *w, int64_t tile, float *s)
     }
 }
 
-static void
-exponentials(struct worker *w)
+/* The scores, and the greatest of each query; gives the factor by which they are still to be multiplied. */
+static float
+scores(struct worker *w)
 {
     const struct attention *a = w->a;
     bool masked = w->job->k->in[ATT_MASK].dtype != DT_NONE;
     bool first = masked || a->scale <= 0; /* scaled before anything is hidden, or the mask is added */
-    float sum[QUERIES], scale = first ? 1 : a->scale;
-    double total[QUERIES] = {0};
+    float scale = first ? 1 : a->scale;
     for (int64_t c = 0; c < a->queries; c++) w->max[c] = -INFINITY;
     for (int64_t i = 0; i < w->ntile; i++) {
         float *s = tile_of(w, w->r.score, i);
-        a->by->scores(w, i, s);
         int64_t rows = a->by->rows(w, i);
+        a->by->scores(w, i, s);
         if (first) vec_affine(rows * a->queries, a->scale, s, 0, s);
         if (masked) add_mask(w, i, s);
         hide(w, i, s, -INFINITY);
         cols_max(rows, a->queries, scale, s, w->max);
     }
-    for (int64_t i = 0; i < w->ntile; i++) {
-        cols_exp(a->by->rows(w, i), a->queries, scale, tile_of(w, w->r.score, i), w->max, sum);
-        for (int64_t c = 0; c < a->queries; c++) total[c] += sum[c];
-    }
-    for (int64_t c = 0; c < a->queries; c++) w->inverse[c] = (float)(1 / total[c]);
+    return scale;
+}
+
+/* Weights of a tile; total: of each query, of all tiles before it. */
+static void
+exponentials(const struct worker *w, int64_t i, float scale, double *total)
+{
+    float sum[QUERIES];
+    w->a->by->exps(w, i, scale, tile_of(w, w->r.score, i), sum);
+    for (int64_t c = 0; c < w->a->queries; c++) total[c] += sum[c];
+}
+
+static void
+invert(struct worker *w, const double *total)
+{
+    for (int64_t c = 0; c < w->a->queries; c++) w->inverse[c] = (float)(1 / total[c]);
 }
 
 /* ---- forward ---- */
+
+static void
+forward_block(struct worker *w, int64_t block)
+{
+    const struct attention *a = w->a;
+    double total[QUERIES] = {0};
+    block_start(w, block);
+    float scale = scores(w);
+    for (int64_t i = 0; i < w->ntile; i++) {
+        exponentials(w, i, scale, total);
+        a->by->to_result(w, i, tile_of(w, w->r.score, i));
+    }
+    invert(w, total);
+    a->by->give(w, w->inverse);
+}
 
 static void
 forward(struct worker *w, int64_t lo, int64_t hi)
@@ -349,10 +375,7 @@ forward(struct worker *w, int64_t lo, int64_t hi)
     for (int64_t u = lo; u < hi && !stop_now(); u++) {
         w->head = u / a->nblock;
         if (u == lo || u % a->nblock == 0) a->by->head(w);
-        block_start(w, u % a->nblock);
-        exponentials(w);
-        for (int64_t i = 0; i < w->ntile; i++) a->by->to_result(w, i, tile_of(w, w->r.score, i));
-        a->by->give(w, w->inverse);
+        forward_block(w, u % a->nblock);
     }
 }
 
@@ -366,15 +389,24 @@ any_nan(const struct worker *w)
     return any;
 }
 
-/* The weights of a query that sees nothing are NaN for every key. */
 static void
-exponentials_or_nan(struct worker *w)
+weights(struct worker *w)
 {
-    exponentials(w);
+    double total[QUERIES] = {0};
+    float scale = scores(w);
+    for (int64_t i = 0; i < w->ntile; i++) exponentials(w, i, scale, total);
+    invert(w, total);
+}
+
+/* Those of a query that sees nothing are NaN for every key. */
+static void
+weights_or_nan(struct worker *w)
+{
+    weights(w);
     if (!w->a->causal || !any_nan(w)) return;
     w->ntile = w->a->ntile;
     w->nan = true;
-    exponentials(w);
+    weights(w);
 }
 
 static void
@@ -383,18 +415,15 @@ backward_block(struct worker *w, int64_t block)
     const struct attention *a = w->a;
     float mean[QUERIES] = {0};
     block_start(w, block);
-    exponentials_or_nan(w);
+    weights_or_nan(w);
     a->by->slopes(w);
     a->by->means(w, mean);
     for (int64_t i = 0; i < w->ntile; i++) {
         float *p = tile_of(w, w->r.score, i), *t = tile_of(w, w->r.score_grad, i);
-        int64_t rows = a->by->rows(w, i);
+        a->by->to_values(w, i, p);
         a->by->score_grads(w, i, t);
         hide(w, i, t, 0);
-        cols_times(rows, a->queries, p, w->inverse);
-        a->by->to_values(w, i, p);
-        cols_softmax_grad(rows, a->queries, a->scale, p, mean, t);
-        a->by->to_operands(w, i, t);
+        a->by->to_operands(w, i, p, mean, t);
     }
     w->begun = MAX(w->begun, w->ntile);
     a->by->give(w, NULL);

@@ -170,6 +170,13 @@ scores(const struct worker *w, int64_t i, float *s)
 }
 
 static void
+exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
+{
+    UNUSED(i);
+    cols_exp(w->a->keys, w->a->queries, scale, s, w->max, sum);
+}
+
+static void
 score_grads(const struct worker *w, int64_t i, float *t)
 {
     product(w, SLOPES, halves_at(w, w->r.v, w->a->width, i), w->r.g_turned, t);
@@ -190,19 +197,21 @@ to_result(const struct worker *w, int64_t i, const float *p)
 }
 
 static void
-to_values(const struct worker *w, int64_t i, const float *p)
+to_values(const struct worker *w, int64_t i, float *p)
 {
+    cols_times(w->a->keys, w->a->queries, p, w->inverse);
     product(w, TO_V, rounded(w, p), w->r.g, tile_at(w, w->r.sum_v, w->a->width, sizeof(float), i));
 }
 
 static void
-to_operands(const struct worker *w, int64_t i, const float *e)
+to_operands(const struct worker *w, int64_t i, const float *p, const float *mean, float *t)
 {
     int64_t size = w->a->size;
-    void *operand = rounded(w, e);
+    cols_softmax_grad(w->a->keys, w->a->queries, w->a->scale, p, mean, t);
+    void *e = rounded(w, t);
     begin_result(w, i, size);
-    product(w, TO_K, operand, w->r.q, tile_at(w, w->r.sum_k, size, sizeof(float), i));
-    product(w, TO_Q, halves_at(w, w->r.k_other, size, i), operand, w->r.result);
+    product(w, TO_K, e, w->r.q, tile_at(w, w->r.sum_k, size, sizeof(float), i));
+    product(w, TO_Q, halves_at(w, w->r.k_other, size, i), e, w->r.result);
 }
 
 /* ---- results ---- */
@@ -223,5 +232,5 @@ give_sums(struct worker *w)
     matrix_store(w->r.sum_v, dv.size, &dv, 0, w->a->nkey, NULL);
 }
 
-const struct tiles attention_dense = {make,   drop,        lay_out,   rows,      head,        block, slopes,   means,
-                                      scores, score_grads, to_result, to_values, to_operands, give,  give_sums};
+const struct tiles attention_dense = {make,   drop, lay_out,   rows,        head,      block,       slopes, means,
+                                      scores, exps, to_result, score_grads, to_values, to_operands, give,   give_sums};

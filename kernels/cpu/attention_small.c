@@ -104,14 +104,14 @@ other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size
     return (struct small_operand){room, pitch, 1};
 }
 
-/* The block's rows of so many words, turned: a column a query, which is zero where there is none. */
+/* The block's rows of so many words, turned: a column a query. Where there is none a column is anything, but for the
+ * one that makes up the last pair. */
 static void
 turn(const struct worker *w, struct small_operand x, int64_t n, float *room)
 {
-    int64_t queries = w->a->queries, missing = queries - w->nquery;
+    int64_t queries = w->a->queries;
     turn_matrix(w->nquery, n, x.data, x.row, room, queries, 1);
-    for (int64_t i = 0; i < n && missing; i++)
-        memset(room + i * queries + w->nquery, 0, (size_t)missing * sizeof *room);
+    for (int64_t i = 0; i < n && w->nquery % per_word(w->a); i++) room[i * queries + w->nquery] = 0;
 }
 
 /* Rows of x from `from` on as a product adds to them. */
@@ -244,6 +244,17 @@ scores(const struct worker *w, int64_t i, float *s)
     by_columns(w, i, w->k, words(w->a, w->a->size), w->r.q_turned, s);
 }
 
+/* Of bf16 going forward as columns, rounded. */
+static void
+exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
+{
+    const struct attention *a = w->a;
+    if (a->pairs)
+        a->pairs->exps(rows(w, i), a->queries, scale, s, w->max, a->backward ? NULL : w->r.tile[0], sum);
+    else
+        cols_exp(rows(w, i), a->queries, scale, s, w->max, sum);
+}
+
 static void
 score_grads(const struct worker *w, int64_t i, float *t)
 {
@@ -266,26 +277,32 @@ lines_of(const struct worker *w, const float *s)
 static void
 to_result(const struct worker *w, int64_t i, const float *p)
 {
-    const struct attention *a = w->a;
-    if (a->pairs) a->pairs->round(rows(w, i), a->queries, p, NULL, w->r.tile[0]);
-    to_queries(w, i, columns_of(w, p), w->v_other, a->width);
+    to_queries(w, i, columns_of(w, p), w->v_other, w->a->width);
 }
 
 static void
-to_values(const struct worker *w, int64_t i, const float *p)
+to_values(const struct worker *w, int64_t i, float *p)
 {
     const struct attention *a = w->a;
-    if (a->pairs) a->pairs->round(rows(w, i), a->queries, p, w->r.tile[1], NULL);
+    if (a->pairs)
+        a->pairs->times(rows(w, i), a->queries, p, w->inverse, w->r.tile[1]);
+    else
+        cols_times(rows(w, i), a->queries, p, w->inverse);
     to_keys(w, i, lines_of(w, p), w->g_other, a->width, w->sum_v);
 }
 
 static void
-to_operands(const struct worker *w, int64_t i, const float *e)
+to_operands(const struct worker *w, int64_t i, const float *p, const float *mean, float *t)
 {
     const struct attention *a = w->a;
-    if (a->pairs) a->pairs->round(rows(w, i), a->queries, e, w->r.tile[1], w->r.tile[0]);
-    to_keys(w, i, lines_of(w, e), w->q_other, a->size, w->sum_k);
-    to_queries(w, i, columns_of(w, e), w->k_other, a->size);
+    float factor[QUERIES];
+    for (int64_t c = 0; c < a->queries && a->pairs; c++) factor[c] = a->scale * w->inverse[c];
+    if (a->pairs)
+        a->pairs->grads(rows(w, i), a->queries, factor, p, mean, t, w->r.tile[1], w->r.tile[0]);
+    else
+        cols_softmax_grad(rows(w, i), a->queries, a->scale, p, mean, t);
+    to_keys(w, i, lines_of(w, t), w->q_other, a->size, w->sum_k);
+    to_queries(w, i, columns_of(w, t), w->k_other, a->size);
 }
 
 /* ---- results ---- */
@@ -323,5 +340,5 @@ give_sums(struct worker *w)
     }
 }
 
-const struct tiles attention_small = {make,   drop,        lay_out,   rows,      head,        block, slopes,   means,
-                                      scores, score_grads, to_result, to_values, to_operands, give,  give_sums};
+const struct tiles attention_small = {make,   drop, lay_out,   rows,        head,      block,       slopes, means,
+                                      scores, exps, to_result, score_grads, to_values, to_operands, give,   give_sums};

@@ -87,21 +87,23 @@ struct worker {
     struct sums result, sum_k, sum_v;
 };
 
-/* How tiles are multiplied; i is one of those that the block sees. */
+/* How tiles are multiplied, and what is rounded on the way; i is one of those that the block sees. */
 struct tiles {
     int (*make)(struct attention *a);
     void (*drop)(struct attention *a);
     void (*lay_out)(const struct attention *a, struct taker *t, struct workspace *r);
-    int64_t (*rows)(const struct worker *w, int64_t i);                     /* of a tile of scores that products read */
-    void (*head)(struct worker *w);                                         /* makes ready: keys and values; */
-    void (*block)(struct worker *w);                                        /* queries; */
-    void (*slopes)(struct worker *w);                                       /* gradients g of what queries gave */
-    void (*means)(struct worker *w, float *mean);                           /* of each query, g times what it gave */
-    void (*scores)(const struct worker *w, int64_t i, float *s);            /* k q' */
-    void (*score_grads)(const struct worker *w, int64_t i, float *t);       /* v g' */
-    void (*to_result)(const struct worker *w, int64_t i, const float *p);   /* result += p' v, of the first tile = */
-    void (*to_values)(const struct worker *w, int64_t i, const float *p);   /* dv += p g */
-    void (*to_operands)(const struct worker *w, int64_t i, const float *e); /* dk += e q, result += e' k */
+    int64_t (*rows)(const struct worker *w, int64_t i);          /* of a tile that products read */
+    void (*head)(struct worker *w);                              /* makes ready: keys and values; */
+    void (*block)(struct worker *w);                             /* queries; */
+    void (*slopes)(struct worker *w);                            /* gradients g of what queries gave */
+    void (*means)(struct worker *w, float *mean);                /* of each query, g times what it gave */
+    void (*scores)(const struct worker *w, int64_t i, float *s); /* k q' */
+    void (*exps)(const struct worker *w, int64_t i, float scale, float *s, float *sum); /* p = exp(scale s - max) */
+    void (*to_result)(const struct worker *w, int64_t i, const float *p); /* result += p' v, of the first tile = */
+    void (*score_grads)(const struct worker *w, int64_t i, float *t);     /* v g' */
+    void (*to_values)(const struct worker *w, int64_t i, float *p);       /* dv += p g, of p / l */
+    void (*to_operands)(const struct worker *w, int64_t i, const float *p, const float *mean,
+                        float *t);                       /* e as attention.c has it; dk += e q, result += e' k */
     void (*give)(struct worker *w, const float *factor); /* the block's result, each row times its factor (NULL: one) */
     void (*give_sums)(struct worker *w);                 /* dk and dv of a head */
 };

@@ -11,9 +11,14 @@ struct pairs {
     /* to[i][j] = {x[2 i][j], x[2 i + 1][j]}, of n rows of `size` halves; rows of `pitch` words, a multiple of
      * SMALL_COLS and at least size. */
     void (*join)(int64_t n, int64_t size, const uint16_t *x, int64_t row, uint32_t *to, int64_t pitch);
-    /* n dense rows of `width` floats, an even number of rows of whole SMALL_COLS, rounded; and joined. NULL: not
-     * wanted. */
-    void (*round)(int64_t n, int64_t width, const float *x, uint16_t *rounded, uint32_t *joined);
+    /* Of tiles of scores: an even number n of dense rows of `width` floats, whole SMALL_COLS; shift, factor and sum:
+     * one of each column. Rounded to rows of halves, or to rows that are joined; NULL: not wanted. */
+    /* exp(scale x - shift), joined, or where joined is NULL in the place of x; and their sum. Off by 2^-16 at most. */
+    void (*exps)(int64_t n, int64_t width, float scale, float *x, const float *shift, uint32_t *joined, float *sum);
+    void (*times)(int64_t n, int64_t width, const float *x, const float *factor, uint16_t *rounded); /* factor x */
+    /* factor x (y - shift) */
+    void (*grads)(int64_t n, int64_t width, const float *factor, const float *x, const float *shift, const float *y,
+                  uint16_t *rounded, uint32_t *joined);
     /* n rows of `size` floats, each times its factor (NULL: one), rounded. */
     void (*store)(int64_t n, int64_t size, const float *x, int64_t pitch, const float *factor, uint16_t *to,
                   int64_t row);

@@ -158,6 +158,7 @@ cols_max(int64_t n, int64_t width, float scale, const float *x, float *max)
 {
     int64_t c = 0;
     for (; c + WIDE <= width; c += WIDE) strip_max(WIDE, n, width, scale, x + c, max + c);
+    for (; c + 2 * COLS <= width; c += 2 * COLS) strip_max(2 * COLS, n, width, scale, x + c, max + c);
     for (; c < width; c += COLS) strip_max(COLS, n, width, scale, x + c, max + c);
 }
 EXPORTED(cols_max)
@@ -178,6 +179,7 @@ cols_exp(int64_t n, int64_t width, float scale, float *x, const float *shift, fl
     for (int64_t i = 0; i < n * width; i += width) INDEPENDENT
     for (int64_t k = 0; k < width; k++) x[i + k] = exp_negative(scale * x[i + k] - shift[k]);
     for (; c + WIDE <= width; c += WIDE) strip_sum(WIDE, n, width, x + c, sum + c);
+    for (; c + 2 * COLS <= width; c += 2 * COLS) strip_sum(2 * COLS, n, width, x + c, sum + c);
     for (; c < width; c += COLS) strip_sum(COLS, n, width, x + c, sum + c);
 }
 EXPORTED(cols_exp)

@@ -9,6 +9,10 @@
 #include "kernels/cpu/team.h"
 #include "runtime/simd.h"
 
+#ifdef X86_LEVELS
+#include <immintrin.h>
+#endif
+
 enum { CHUNK = 1024, GRAIN = 4 }; /* places that are one unit of work; units that are worth a thread */
 
 bool
@@ -24,28 +28,36 @@ turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, str
 }
 
 #ifdef X86_LEVELS
-#define MEET(a, b, low, high)                                                                                          \
-    do {                                                                                                               \
-        low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);                   \
-        high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);            \
-    } while (0)
+#define LOW(a, b)     __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH(a, b)    __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define FIRSTS(a, b)  __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+#define SECONDS(a, b) __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
 
-/* As turn_square(). Four rounds, in each of which the vectors i and i + 8 become 2 i and 2 i + 1, entry by entry. */
+/* Four entries of each of the rows 0, 4, 8 and 12. */
+X86_V4 INLINE sixteen
+fours(const float *from, int64_t step)
+{
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(from));
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(from + 4 * step), 1);
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(from + 8 * step), 2);
+    return (sixteen)_mm512_insertf32x4(v, _mm_loadu_ps(from + 12 * step), 3);
+}
+
+/* As turn_square(): squares of four, four of them side by side, so that what moves between them is loaded so. */
 X86_V4 static void
 turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
 {
-    sixteen a[LANES], b[LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) a[i] = *(const sixteen_anywhere *)(from + i * from_step);
-#pragma GCC unroll 2
-    for (int twice = 0; twice < 2; twice++) {
-#pragma GCC unroll 8
-        for (int i = 0; i < LANES / 2; i++) MEET(a[i], a[i + 8], b[2 * i], b[2 * i + 1]);
-#pragma GCC unroll 8
-        for (int i = 0; i < LANES / 2; i++) MEET(b[i], b[i + 8], a[2 * i], a[2 * i + 1]);
+#pragma GCC unroll 4
+    for (int c = 0; c < LANES; c += 4, from += 4, to += 4 * to_step) {
+        sixteen x[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) x[i] = fours(from + i * from_step, from_step);
+        sixteen low = LOW(x[0], x[1]), high = HIGH(x[0], x[1]), low2 = LOW(x[2], x[3]), high2 = HIGH(x[2], x[3]);
+        *(sixteen_anywhere *)to = FIRSTS(low, low2);
+        *(sixteen_anywhere *)(to + to_step) = SECONDS(low, low2);
+        *(sixteen_anywhere *)(to + 2 * to_step) = FIRSTS(high, high2);
+        *(sixteen_anywhere *)(to + 3 * to_step) = SECONDS(high, high2);
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) *(sixteen_anywhere *)(to + i * to_step) = a[i];
 }
 #endif
 
