@@ -25,6 +25,15 @@ all_nan(int64_t n, const float *x)
     return !found;
 }
 
+/* The same of halves, whose exponents have these bits. */
+VECTOR static bool
+any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
+{
+    uint16_t found = 0;
+    for (int64_t i = 0; i < n; i++) found |= (uint16_t) - ((x[i] & exponent) == exponent);
+    return found;
+}
+
 /* Does `test` say so of any (or all) blocks of a dense view? A double beyond the floats counts as an infinity. */
 static bool
 of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool all)
@@ -52,14 +61,23 @@ is_lost(const struct kcall *k)
     return false;
 }
 
+/* Has a dense view an infinity or NaN? */
+static bool
+has_unbounded(const struct view *v)
+{
+    if (dtype_is_half(v->dtype))
+        return any_unbounded_half(view_numel(v), v->data, v->dtype == DT_BF16 ? 0x7f80 : 0x7c00);
+    return of_blocks(v, any_unbounded, false);
+}
+
 bool
 doubts_result(const struct kcall *k)
 {
-    return of_blocks(&k->out[0], any_unbounded, false) && !is_lost(k);
+    return has_unbounded(&k->out[0]) && !is_lost(k);
 }
 
 bool
 doubts_weight(const struct kcall *k)
 {
-    return of_blocks(&k->in[1], any_unbounded, false) && !is_lost(k);
+    return has_unbounded(&k->in[1]) && !is_lost(k);
 }
