@@ -1,14 +1,17 @@
 /* kernels-small.c - products of small matrices: rows, columns and lengths around the blocks of sums, both ways of the
  * first operand to lie, rows of the second close together and far apart, which are copied, alone and added to what is
- * there, on every level of machine that this one has: exactly what loops over whole numbers give, and nothing else is
- * written. */
+ * there, on every level of machine that this one has, and of pairs of bf16: exactly what loops over whole numbers give,
+ * and nothing else is written. */
 #include "kernels/cpu/gemm_small.c"
 #include "runtime/arena.h"
+#include "runtime/half.h"
 #include "t/tap.h"
 
 enum { MOST = 132, BEYOND = 3, FAR = 515 }; /* rows, columns or length; floats of a row that are not the product's */
 
 static float a[MOST * MOST], b[MOST * (MOST + FAR)], c[MOST * MOST], want[MOST * MOST];
+
+static uint16_t words[2][MOST * MOST][2];
 
 static uint64_t noise;
 
@@ -39,6 +42,27 @@ try_product(int64_t m, int64_t n, int64_t k, bool turned, bool far, bool add, in
     return pass;
 }
 
+/* Words are two numbers along the length, which is that of both. */
+static bool
+try_pairs(int64_t m, int64_t n, int64_t k, bool turned, bool add)
+{
+    int64_t b_row = n + BEYOND, c_row = n + BEYOND;
+    struct small_operand x = {words[0], turned ? 1 : k + BEYOND, turned ? m + BEYOND : 1};
+    fill(c, countof(c));
+    memcpy(want, c, sizeof c);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t p = 0; p < k; p++) {
+                const uint16_t *y = words[0][i * x.row + p * x.col], *z = words[1][p * b_row + j];
+                float sum = from_bf16(y[0]) * from_bf16(z[0]) + from_bf16(y[1]) * from_bf16(z[1]);
+                want[i * c_row + j] = sum + (add || p ? want[i * c_row + j] : 0);
+            }
+    for (int64_t i = 0; i < m * !k; i++)
+        for (int64_t j = 0; j < n && !add; j++) want[i * c_row + j] = 0;
+    gemm_pairs()(m, n, k, x, words[1], b_row, add, c, c_row);
+    return !memcmp(c, want, sizeof c);
+}
+
 int
 main(void)
 {
@@ -59,5 +83,17 @@ main(void)
                    turned ? ", the first operand by columns" : "", far ? ", rows far apart" : "", add ? ", added" : "",
                    level);
             }
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < countof(words[k]); i++)
+            for (int h = 0; h < 2; h++) words[k][i][h] = to_bf16((float)(next_random(&noise) % 17) - 8);
+    for (int way = 0; way < 4 && gemm_pairs(); way++)
+        for (size_t j = 0; j < countof(cols); j++) {
+            bool pass = true, turned = way & 1, add = way & 2;
+            for (size_t i = 0; i < countof(rows); i++)
+                for (size_t p = 0; p < countof(lengths); p++)
+                    if (lengths[p] < MOST - BEYOND) pass &= try_pairs(rows[i], cols[j], lengths[p], turned, add);
+            ok(pass, "%lld columns of pairs%s%s", (long long)cols[j], turned ? ", the first operand by columns" : "",
+               add ? ", added" : "");
+        }
     return done();
 }

@@ -20,6 +20,7 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/dnnl.h"
+#include "kernels/cpu/pairs.h"
 #include "kernels/cpu/team.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -137,11 +138,15 @@ attention_drop(void *state)
     free(a);
 }
 
-/* Of bf16 by oneDNN where that multiplies them, and our loops do not. */
+bool attention_pairs = true;
+
+/* By oneDNN of bf16 where it multiplies them and there are no pairs: of few queries its calls take longer than what
+ * they compute. */
 static const struct tiles *
-tiles_for(enum dtype d)
+tiles_for(const struct attention *a)
 {
-    return d == DT_BF16 && prim_multiplies(d) && !gemm_pairs() ? &attention_dense : &attention_small;
+    bool dense = a->dtype == DT_BF16 && !a->pairs && prim_multiplies(DT_BF16);
+    return dense && a->nquery >= 2 * QUERIES ? &attention_dense : &attention_small;
 }
 
 static int
@@ -152,10 +157,11 @@ make(const struct kcall *k, bool backward, void **state, size_t *scratch_bytes)
     struct attention *a = must_alloc(sizeof *a);
     struct workspace r;
     *a = (struct attention){.backward = backward, .causal = k->call->attr[ATT_CAUSAL].i, .nhead = 1};
-    a->by = tiles_for(k->in[ATT_Q].dtype);
     a->dtype = k->in[ATT_Q].dtype;
+    a->pairs = a->dtype == DT_BF16 && attention_pairs ? pairs_here() : NULL;
     a->scale = (float)k->call->attr[ATT_SCALE].f;
     a->nquery = s.dim[last - 1], a->nkey = s.dim[last];
+    a->by = tiles_for(a);
     a->size = k->in[ATT_Q].dim[last], a->width = k->in[ATT_V].dim[last];
     a->queries = even(a->nquery, QUERIES, &a->nblock);
     a->keys = even(a->nkey, a->causal ? QUERIES : KEYS, &a->ntile);

@@ -33,6 +33,9 @@ struct view attention_scores(const struct kcall *k);
 /* Elements from the start of an operand or result to its matrix of head r of the scores. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
 
+/* Are products of bf16 of pairs, where the machine has such (gemm_small.h)? Tests say no. */
+extern bool attention_pairs;
+
 bool attention_accepts(const struct kcall *k);
 int attention_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int attention_run(const struct kcall *k, const void *state);

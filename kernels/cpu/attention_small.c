@@ -33,7 +33,6 @@ operand_at(struct small_operand x, int64_t i, int64_t j)
 static int
 make(struct attention *a)
 {
-    a->pairs = a->dtype == DT_BF16 ? pairs_here() : NULL;
     a->multiply = a->pairs ? gemm_pairs() : gemm_small;
     a->dtype = a->pairs ? DT_BF16 : DT_F32;
     return 0;

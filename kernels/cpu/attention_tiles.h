@@ -23,12 +23,11 @@ struct attention {
     float scale;
     int64_t nhead, nquery, nkey, size, width; /* size of a query and key, width of a value */
     int64_t queries, keys, nblock, ntile;     /* of a block, of a tile; how many */
+    const struct pairs *pairs;                /* products are of pairs of bf16 */
     int nworker;
     size_t room_bytes;
-    /* attention_small.c: */
-    const struct pairs *pairs; /* of bf16 */
-    small_product *multiply;
-    /* attention_dense.c: */
+    small_product *multiply; /* attention_small.c */
+    /* attention_dense.c */
     void *(*product)[NPRODUCT]; /* struct prim; a worker's own: [nworker] */
     size_t product_scratch;
 };
