@@ -1,5 +1,6 @@
 -- attention-lies.lua - what attention gives, and its gradients, lie as those read them who turn heads back: no copy is made;
--- values are those of one operator after the other, where the step is cut in whatever way.
+-- values are those of one operator after the other, where the step is cut in whatever way. Of 32 queries and more it is one
+-- operator, but of f32 where weights are kept for gradients, and all of them are seen.
 local tap = dofile("t/tap.lua")
 local rille = require "rille"
 
@@ -46,6 +47,34 @@ for _, how in ipairs{{ONE, "B"}, {FOUR, "B"}, {FOUR, "S(0)"}, {FOUR, "S(2)"}, {F
       tap.ok(err <= 1e-5 * want[i]:abs():max():item(), name .. ": value " .. i, ("off by %g"):format(err))
     end
     if how[2] ~= "S(1)" and not more then tap.is(copies(step), 0, name .. ": nothing is copied") end
+  end
+end
+
+-- Is attention of so many queries one operator in a step?
+local function is_one(d, queries, causal, wanted)
+  local x = rille.randn{1, 2, queries, 16}:to(d):detach()
+  local step = rille.graph(function(q)
+    if wanted then q = q:detach():requires_grad_() end
+    local y = rille.scaled_dot_product_attention(q, x, x, nil, {is_causal = causal})
+    return wanted and rille.grad(y:sum(), q) or y
+  end)
+  step(x)
+  local one, parts = false, false
+  for _, act in ipairs(dofile("t/lib/acts.lua")(step)) do
+    one = one or act.name:find"^attention" and not act.name:find"softmax"
+    parts = parts or act.name:find"softmax"
+  end
+  tap.ok(not one ~= not parts, "either one or parts")
+  return not parts
+end
+for _, d in ipairs{"f32", "bf16", "f16"} do
+  for _, n in ipairs{31, 32, 127, 128} do
+    for way = 0, 3 do
+      local causal, wanted = way % 2 == 1, way > 1
+      local want = n >= (d == "f32" and wanted and not causal and 128 or 32)
+      tap.is(is_one(d, n, causal, wanted), want, ("%d queries of %s%s%s are %s"):format(n, d, causal and ", causal" or "",
+        wanted and ", with a gradient" or "", want and "one operator" or "products and a softmax"))
+    end
   end
 end
 tap.done()

@@ -10,25 +10,38 @@
 
 enum { CAUSAL, SCALE };
 
-/* Are there so few queries that putting keys and values in order for their blocks does not pay? One core, f32, size 64,
- * us forward, and forward and backward, as one operator and by parts:
+/* Are there so few queries that one operator does not pay? Below FEW putting keys and values in order for blocks takes
+ * longer than it saves: one core, f32, size 64, us forward, and forward and backward, as one operator and by parts:
  *
  *   12 heads, 1 query, 1024 keys      610   1,980       90   2,340
  *   256 heads, 16 x 16                540   1,260      480     880
- *   24 heads, 128 x 128               710   1,770      620   2,150
- *   12 heads, 256 x 256, causal     1,010   2,350    1,120   3,760
  *
- * One core of a Zen 4, forward, as one operator and by parts, whose scores of halves are f32:
+ * One core of a Zen 4, size 64: forward as one operator and by parts, forward and backward as one and by parts.
+ * Causality halves what blocks compute, and nothing that parts do:
  *
- *                        f32           bf16          f16
- *   48 heads, 32 x 32    174   185     245   139     225   218
- *   48 heads, 33 x 33    279   242     384   170     331   275
- *   24 heads, 64 x 64    293   292     289   196     341   414
- *   12 heads, 127 x 127  539   615     450   423     587   765 */
+ *                              f32                       bf16                      f16
+ *   48 heads, 32 x 32     157  198   522   485     92  140   319   341    172  251   575   694
+ *     causal              135  194   447   485     85  139   289   341    150  250   500   691
+ *   48 heads, 33 x 33     206  256   674   667    125  175   413   441    222  315   724   872
+ *     causal              185  250   592   658    116  168   381   430    201  307   638   864
+ *   24 heads, 48 x 48     164  194   545   494     94  135   318   338    176  240   584   676
+ *     causal              129  189   424   489     79  130   266   333    141  234   460   672
+ *   24 heads, 64 x 64     276  301   924   817    153  197   530   522    294  414   975 1,191
+ *     causal              204  312   672   828    121  209   415   532    221  427   722 1,200
+ *   24 heads, 96 x 96     614  669 2,061 1,806    339  435 1,155 1,119    636  842 2,151 2,345
+ *     causal              406  652 1,347 1,770    237  417   797 1,094    428  827 1,422 2,324
+ *   12 heads, 127 x 127   521  628 1,757 1,650    287  417   977 1,028    537  765 1,809 2,094
+ *     causal              330  575 1,101 1,600    191  363   645   971    348  713 1,146 2,030
+ *
+ * Where a gradient is wanted parts keep the weights, which one operator computes again: one product of seven, and the
+ * exponentials: that shows of f32 up to MANY queries, and of bf16 hardly. */
 static bool
-is_short(const struct call *c)
+is_short(const struct call *c, struct val *const *in, enum dtype d)
 {
-    return c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2] < 128;
+    enum { FEW = 32, MANY = 128 };
+    bool backward = in[ATT_Q]->needs_grad || in[ATT_K]->needs_grad || in[ATT_V]->needs_grad;
+    bool again = backward && d == DT_F32 && !c->attr[CAUSAL].i;
+    return c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2] < (again ? MANY : FEW);
 }
 
 static bool
@@ -67,7 +80,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
     struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
     for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
-    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64; /* blocks are of floats */
+    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c, in, d) || d == DT_F64; /* blocks are of floats */
     out[0] = b->failed ? NULL : parts ? b_attention_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;
 }
