@@ -34,14 +34,13 @@ enum { CAUSAL, SCALE };
  *     causal              330  575 1,101 1,600    191  363   645   971    348  713 1,146 2,030
  *
  * Where a gradient is wanted parts keep the weights, which one operator computes again: one product of seven, and the
- * exponentials: that shows of f32 up to MANY queries, and of bf16 hardly. */
+ * exponentials. That shows of f32 without causality below 128 queries; it is one operator there too, which keeps a
+ * number a query where parts keep the square, and has the same bits whether a gradient is wanted or not. */
 static bool
-is_short(const struct call *c, struct val *const *in, enum dtype d)
+is_short(const struct call *c)
 {
-    enum { FEW = 32, MANY = 128 };
-    bool backward = in[ATT_Q]->needs_grad || in[ATT_K]->needs_grad || in[ATT_V]->needs_grad;
-    bool again = backward && d == DT_F32 && !c->attr[CAUSAL].i;
-    return c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2] < (again ? MANY : FEW);
+    enum { FEW = 32 };
+    return c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2] < FEW;
 }
 
 static bool
@@ -80,7 +79,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     for (int i = ATT_K; i <= ATT_V; i++) d = dtype_promote(d, false, c->in[i].dtype, false);
     struct val *cast[] = {in[ATT_Q], in[ATT_K], in[ATT_V], c->nin > ATT_MASK ? in[ATT_MASK] : NULL};
     for (int i = ATT_Q; i <= ATT_V; i++) cast[i] = b_cast(b, cast[i], d);
-    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c, in, d) || d == DT_F64; /* blocks are of floats */
+    bool parts = compiles(c) ? is_slow_whole(c, d) : is_short(c) || d == DT_F64; /* blocks are of floats */
     out[0] = b->failed ? NULL : parts ? b_attention_parts(b, cast, attr) : b_call(b, &op_attention, 4, cast, attr);
     return b->failed ? (int)err_last() : 0;
 }
