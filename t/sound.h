@@ -459,6 +459,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
             }
             bool sum = layout_partial(l) == RED_SUM;
             if (!sum) size = fabs(v.f);
+            if (sum && t->dtype == DT_I32) v.i = (int32_t)v.i; /* wraps */
             if (!sound_same(real, sum, v, size, s->global[k][sound_index(t, &b, e)])) return false;
         }
     }

@@ -31,6 +31,18 @@ flushed(float x)
 }
 #endif
 
+/* The high word of a product. */
+DEVICE uint64_t
+high_product(uint64_t a, uint64_t b)
+{
+#ifdef __CUDACC_RTC__
+    return __umul64hi(a, b);
+#else
+    __extension__ typedef unsigned __int128 product;
+    return (uint64_t)((product)a * b >> 64);
+#endif
+}
+
 /* What was launched before on this stream is done, and all of it seen. What is launched behind may come to this point
  * meanwhile, where processors have room: it takes a microsecond to get there. */
 DEVICE void

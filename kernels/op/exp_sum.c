@@ -3,7 +3,7 @@
  *
  * One operator, and not three: its gradient dy e^(x - m) lies as x lies, where that of a sum, repeated along the axis,
  * lies as dy does and would move all of it. */
-#include "kernels/op/op_impl.h"
+#include "kernels/op/exp_sum.h"
 
 #include "kernels/cpu/reduce.h"
 
@@ -11,37 +11,43 @@
 
 enum { AXIS };
 
-/* m has size one where it is reduced, and so has the result. */
-static int
-rule(const struct call *c, struct str *rule)
+int
+exp_sum_rule(const struct call *c, struct str *rule)
 {
     int n = c->in[0].ndim;
     struct axes gone = axes_of(&c->attr[AXIS], ATTR_INTS, n);
-    for (int k = 0; k < 3; k++) {
-        str_add(rule, k == 0 ? "" : k == 1 ? "," : "->");
+    for (int k = 0; k < 2 + c->nout; k++) {
+        str_add(rule, k == 0 ? "" : k == 2 ? "->" : ",");
         for (int d = 0; d < n; d++) str_addf(rule, "%c", k && gone.has[d] ? '1' : letter(d));
     }
     return 0;
+}
+
+int
+exp_sum_infer(const struct call *c)
+{
+    if (c->in[1].ndim == c->in[0].ndim) return 0;
+    return call_fail(E_SHAPE, c, "%s must have %d dimensions, as x, found %d", c->op->in[1].name, c->in[0].ndim,
+                     c->in[1].ndim);
 }
 
 static int
 infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
-    if (c->in[1].ndim == c->in[0].ndim) return 0;
-    return call_fail(E_SHAPE, c, "m must have %d dimensions, as x, found %d", c->in[0].ndim, c->in[1].ndim);
+    return exp_sum_infer(c);
 }
 
-/* The sum that element i of x goes into. */
-static int64_t
-place_of(const struct kcall *k, const struct axes *gone, int64_t i)
+int64_t
+exp_sum_place(const struct kcall *k, int64_t i)
 {
     const struct view *x = &k->in[0];
+    struct axes gone = axes_of(&k->call->attr[AXIS], ATTR_INTS, x->ndim);
     int64_t place = 0, scale = 1;
     for (int d = x->ndim - 1; d >= 0; d--) {
         int64_t at = i % x->dim[d];
         i /= x->dim[d];
-        if (gone->has[d]) continue;
+        if (gone.has[d]) continue;
         place += at * scale;
         scale *= x->dim[d];
     }
@@ -51,12 +57,11 @@ place_of(const struct kcall *k, const struct axes *gone, int64_t i)
 static int
 ref(const struct kcall *k)
 {
-    struct axes gone = axes_of(&k->call->attr[AXIS], ATTR_INTS, k->in[0].ndim);
     const double *x = f64_of(&k->in[0]), *m = f64_of(&k->in[1]);
     double *y = f64_of(&k->out[0]);
     for (int64_t i = 0; i < view_numel(&k->out[0]); i++) y[i] = 0;
     for (int64_t i = 0; i < view_numel(&k->in[0]); i++) {
-        int64_t to = place_of(k, &gone, i);
+        int64_t to = exp_sum_place(k, i);
         y[to] += exp(x[i] - m[to]);
     }
     return 0;
@@ -70,14 +75,20 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     line_put(&k->out[0], r, f->exp_sum_any(n, at[0], line_get(&k->in[1], r)));
 }
 
-static bool
-lines(const struct kcall *k, struct line_call *c)
+bool
+exp_sum_lines(const struct kcall *k, line_fn *one, struct line_call *c)
 {
     bool gone[MAX_DIM] = {false};
     struct axes axes = axes_of(&k->call->attr[AXIS], ATTR_INTS, k->in[0].ndim);
     for (int i = 0; i < axes.n; i++) gone[axes.axis[i]] = true;
-    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .one = one_line};
+    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .one = one};
     return lines_over(&k->in[0], gone, &c->l);
+}
+
+static bool
+lines(const struct kcall *k, struct line_call *c)
+{
+    return exp_sum_lines(k, one_line, c);
 }
 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
@@ -87,7 +98,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     struct val *x = n->in[0], *m = n->in[1];
     if (b_wants(n, 0)) din[0] = b_mul(b, dout[0], b_exp(b, b_sub(b, x, m)));
-    if (b_wants(n, 1)) din[1] = b_neg(b, b_mul(b, dout[0], n->out[0]));
+    if (b_wants(n, 1)) din[1] = b_cast(b, b_neg(b, b_mul(b, dout[0], n->out[0])), m->type.dtype);
 }
 
 static const char line[] = BODY({
@@ -100,7 +111,7 @@ const struct op op_exp_sum = {
     .doc = "y = sum of e^(x - m) over axis",
     .in = {{"x", IN_FLOAT}, {"m", IN_FLOAT}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over, kept with size 1; none: all"}},
-    .make_rule = rule,
+    .make_rule = exp_sum_rule,
     .infer = infer,
     .dtype = OUT_IN0,
     .reduce = RED_SUM,

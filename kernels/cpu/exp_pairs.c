@@ -1,0 +1,179 @@
+/* exp_pairs.c - sums of exponentials in pairs of doubles.
+ *
+ * e^t = 2^k ((1 + p)^2)^2..., where p = e^(r / 16) - 1 by its series: of that the first terms are pairs, the others
+ * doubles. Sums of two (Knuth 1969) and products (by fma) say what they lack; products of what two lack are left out.
+ */
+#pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/exp_pairs.h"
+
+#include "runtime/simd.h"
+#include "runtime/stop.h"
+
+#include <math.h>
+
+enum { BLOCK = 1024, LANES = 8 };
+
+struct pair {
+    double high, low;
+};
+
+#define LOG2E 1.4426950408889634
+#define WHOLE 0x1.8p52 /* what is added to it becomes a whole number */
+/* ln 2: two parts of 40 digits, whose products with whole numbers are exact, and the rest. */
+#define LN2_A 0x1.62e42fefa2p-1
+#define LN2_B 0x1.9ef35793c6p-41
+#define LN2_C 0x1.673007e5ed5e8p-81
+
+INLINE struct pair
+sum_of_two(double a, double b)
+{
+    double sum = a + b, less = sum - a;
+    return (struct pair){sum, (a - (sum - less)) + (b - less)};
+}
+
+/* The same where a is the larger one. */
+INLINE struct pair
+sum_below(double a, double b)
+{
+    double sum = a + b;
+    return (struct pair){sum, b - (sum - a)};
+}
+
+INLINE struct pair
+product(struct pair a, struct pair b)
+{
+    double high = a.high * b.high;
+    return (struct pair){high, fma(a.high, b.high, -high) + (a.high * b.low + a.low * b.high)};
+}
+
+/* c + a b, c the largest. */
+INLINE struct pair
+step(struct pair a, struct pair b, double c, double c_low)
+{
+    struct pair p = product(a, b), sum = sum_below(c, p.high);
+    return (struct pair){sum.high, sum.low + (p.low + c_low)};
+}
+
+/* 2^k */
+INLINE double
+power(double k)
+{
+    double shifted = k + (WHOLE + 1023), result;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits <<= 52;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+/* e^(x - y); what is below e^-700 may be e^-700. */
+INLINE struct pair
+exponential(double x, double y)
+{
+    x = x > y - 700 ? x : y - 700;
+    struct pair t = sum_of_two(x, -y);
+    double k = t.high * LOG2E + WHOLE - WHOLE;
+    struct pair r = sum_of_two(t.high - k * LN2_A, -k * LN2_B);
+    r = sum_below(r.high, r.low + (t.low - k * LN2_C));
+    r.high *= 0.0625;
+    r.low *= 0.0625;
+    double u = r.high, rest = 0x1.6124613a86d09p-33; /* 1 / 13! */
+    rest = 0x1.1eed8eff8d898p-29 + u * rest;
+    rest = 0x1.ae64567f544e4p-26 + u * rest;
+    rest = 0x1.27e4fb7789f5cp-22 + u * rest;
+    rest = 0x1.71de3a556c734p-19 + u * rest;
+    rest = 0x1.a01a01a01a01ap-16 + u * rest;
+    rest = 0x1.a01a01a01a01ap-13 + u * rest;
+    struct pair p = {rest, 0};
+    p = step(r, p, 0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65);
+    p = step(r, p, 0x1.1111111111111p-7, 0x1.1111111111111p-63);
+    p = step(r, p, 0x1.5555555555555p-5, 0x1.5555555555555p-59);
+    p = step(r, p, 0x1.5555555555555p-3, 0x1.5555555555555p-57);
+    p = step(r, p, 0.5, 0);
+    p = product(r, p);
+    p = step(r, p, r.high, r.low);
+    for (int i = 0; i < 4; i++) /* (1 + p)^2 - 1 */
+        p = step(p, p, 2 * p.high, 2 * p.low);
+    struct pair e = sum_below(1, p.high);
+    double scale = power(k);
+    return (struct pair){scale * e.high, scale * (e.low + p.low)};
+}
+
+VECTOR static void
+exponentials(int64_t n, const double *x, double y, double *high, double *low)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        struct pair e = exponential(x[i], y);
+        high[i] = e.high;
+        low[i] = e.low;
+    }
+}
+
+/* Adds n / LANES of each to the lane's sum. */
+VECTOR static void
+add_up(int64_t n, const double *high, const double *low, double *sum, double *lack)
+{
+    for (int64_t i = 0; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            struct pair s = sum_of_two(sum[l], high[i + l]);
+            sum[l] = s.high;
+            lack[l] += s.low + low[i + l];
+        }
+}
+
+VECTOR static int64_t
+units(int64_t n, const double *high, const double *low)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double turns = high[i] * 0x1p44, part = turns - (turns + WHOLE - WHOLE); /* of 2^32 units */
+        sum += (int64_t)(part * 0x1p32 + low[i] * 0x1p76 + WHOLE - WHOLE);
+    }
+    return sum;
+}
+
+/* Elements from `from` on as doubles, at most a block, with -infinity behind them for a multiple of LANES, and for
+ * those above `most`. Returns how many. */
+static int64_t
+load(enum dtype d, int64_t n, const void *x, int64_t from, double most, double *to)
+{
+    int64_t some = MIN(n - from, BLOCK), i = 0;
+    for (; i < some; i++) {
+        double v = d == DT_F64 ? ((const double *)x)[from + i] : (double)((const float *)x)[from + i];
+        to[i] = v <= most ? v : -INFINITY;
+    }
+    for (; i % LANES; i++) to[i] = -INFINITY;
+    return i;
+}
+
+double
+exp_pairs_left(enum dtype d, int64_t n, const void *x, double y)
+{
+    double at[BLOCK], high[BLOCK], low[BLOCK], sum[LANES] = {-1}, lack[LANES] = {0};
+    for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
+        int64_t some = load(d, n, x, from, INFINITY, at);
+        exponentials(some, at, y, high, low);
+        add_up(some, high, low, sum, lack);
+    }
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) {
+            struct pair s = sum_of_two(sum[l], sum[l + half]);
+            sum[l] = s.high;
+            lack[l] += s.low + lack[l + half];
+        }
+    return sum[0] + lack[0];
+}
+
+int32_t
+exp_pairs_units(enum dtype d, int64_t n, const void *x)
+{
+    double at[BLOCK], high[BLOCK], low[BLOCK];
+    uint64_t sum = 0;
+    for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
+        int64_t some = load(d, n, x, from, 1, at);
+        exponentials(some, at, 0, high, low);
+        sum += (uint64_t)units(some, high, low);
+    }
+    return (int32_t)(uint32_t)sum;
+}

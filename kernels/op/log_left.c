@@ -1,0 +1,32 @@
+/* log_left.c - a logarithm of a sum, or where it is near 0 that of what is left of the sum when 1 is taken off it. */
+#include "kernels/op/eltwise.h"
+
+/* left, and the little that it lacks, more, are the sum less 1 but for a multiple of 2^-44, which y tells: y is off by
+ * less than half of that. Then log (1 + d) = d - d^2 (1/2 - d/3 + d^2/4 ...). */
+REALS({
+    if (!(fabs(x[0]) < 0.25)) return x[0];
+    const real turns = rint((expm1(x[0]) - x[1]) * 0x1p44) * 0x1p-44, d = turns + x[1], rest = x[1] - (d - turns);
+    real series = 0;
+    for (int64_t i = 30; i >= 2; i--) series = (real)1 / (real)i - d * series;
+    return d + (rest + x[2] - d * d * series);
+});
+
+/* What is left is a whole number of units, and so has no derivative. */
+static void
+grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    UNUSED(b);
+    if (b_wants(n, 0)) din[0] = dout[0];
+}
+
+const struct op op_log_left = {
+    .name = "log_left",
+    .doc = "y, or where that is near 0 log (1 + left + more)",
+    .in = {{"y", IN_FLOAT}, {"left", IN_FLOAT}, {"more", IN_NUMBER}},
+    .make_rule = rule_same,
+    .dtype = OUT_IN0,
+    .grad = grad,
+    .eltwise = {.f = reals, .f_text = reals_text},
+    .flags = OP_ELTWISE | OP_HIDDEN,
+    .sample = {"f64{4,6} f64{4,6} #0", "f64{7}>0.3 f64{7} f64{7}", "f32{5} f32{5} #0"},
+};
