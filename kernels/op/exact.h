@@ -130,20 +130,14 @@ enum { EXACT_UNITS, EXACT_MORE, EXACT_SHORT };
                                      : (e[0] >> 50 | e[1] << 14) + (e[0] >> 49 & 1));                                  \
     }
 
+static inline void exact_add(const uint64_t *a, uint64_t *to) EXACT_ADD
+static inline void exact_times(const uint64_t *a, const uint64_t *b, uint64_t *to) EXACT_TIMES
+static inline void exact_of(double x, uint64_t *to) EXACT_OF
+static inline void exact_shift(int k, uint64_t *to) EXACT_SHIFT
+static inline void exact_exp(double x, double y, uint64_t *to) EXACT_EXP
+static inline int64_t exact_part(const uint64_t *e, int part) EXACT_PART
+
 /* clang-format on */
-
-static inline void
-exact_add(const uint64_t *a, uint64_t *to) EXACT_ADD
-
-    static inline void exact_times(const uint64_t *a, const uint64_t *b, uint64_t *to) EXACT_TIMES
-
-    static inline void exact_of(double x, uint64_t *to) EXACT_OF
-
-    static inline void exact_shift(int k, uint64_t *to) EXACT_SHIFT
-
-    static inline void exact_exp(double x, double y, uint64_t *to) EXACT_EXP
-
-    static inline int64_t exact_part(const uint64_t *e, int part) EXACT_PART
 
 /* The same for bodies of machines that compile texts. */
 #define EXACT_LAMBDA(name, args, body) "const auto " #name " = [&]" #args EXACT_TEXT(body) ";\n"
