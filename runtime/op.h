@@ -168,9 +168,8 @@ struct eltwise {
     int64_t (*i)(const struct call *c, const int64_t *x);
     const char *f_text, *i_text;
     /* Fast, optional: if it is plain arithmetic, which (enum tile_op of kernels/cpu/tile.h); else for f32 and f64
-     * functions of blocks: n contiguous elements; operand k at x[k]; y may be one of them. then: the result of tile and
-     * operand 2 give the result; without operand 1, or 2, what takes it is left out. */
-    int tile, then;
+     * functions of blocks: n contiguous elements; operand k at x[k]; y may be one of them. */
+    int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
     /* Another of the same one operand and attributes, as its derivative is, whose values come with little work more

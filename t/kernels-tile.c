@@ -23,7 +23,7 @@ static const struct op *
 op_with(int tile)
 {
     for (int i = 0; i < op_count; i++)
-        if (op_table[i]->eltwise.tile == tile && !op_table[i]->eltwise.then) return op_table[i];
+        if (op_table[i]->eltwise.tile == tile) return op_table[i];
     return NULL;
 }
 
@@ -81,12 +81,14 @@ meant(const struct trial *t, int64_t row, int64_t i, void *y)
         x[k] = elem_get_f(d, memory[k], at);
         w[k] = elem_get_i(d, memory[k], at);
     }
+    struct type type[3] = {{.dtype = d}, {.dtype = d}, {.dtype = d}}; /* no operand is absent */
+    struct call call = {.op = t->op, .nin = t->narg, .in = type};
     if (!dtype_is_float(d))
-        elem_set_i(d, y, 0, t->op->eltwise.i(NULL, w));
+        elem_set_i(d, y, 0, t->op->eltwise.i(&call, w));
     else if (t->op->eltwise.tile == TILE_RSQRT && d == DT_F32)
         elem_set_f(d, y, 0, 1 / sqrtf((float)x[0])); /* two operations, each of which rounds */
     else
-        elem_set_f(d, y, 0, t->op->eltwise.f(NULL, x));
+        elem_set_f(d, y, 0, t->op->eltwise.f(&call, x));
 }
 
 static bool
@@ -112,6 +114,16 @@ way_of(const struct trial *t, int k)
     return t->dtype == DT_BF16 ? way : way + TILE_WALKS_F16 - TILE_WALKS_BF16;
 }
 
+/* The operands beside the value that the step has as numbers. */
+static int
+numbers(const struct trial *t)
+{
+    bool all = t->narg == 2 || (t->op->eltwise.tile == TILE_CLAMP && t->value == 0);
+    for (int k = 0; k < t->narg; k++)
+        all = all && (k == t->value || t->way[k] == TILE_STAYS || t->way[k] == TILE_BY_ROW);
+    return all ? t->narg - 1 : 0;
+}
+
 /* The program of one operation; `busy`: with a second load, which keeps it from being done alone. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
@@ -126,9 +138,8 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     struct tile_step load = {TILE_LOAD, {way_of(t, t->value)}, {operand[t->value]}};
     if (busy) s[n++] = load;
     s[n++] = load;
-    int other = t->narg == 2 ? t->way[1 - t->value] : TILE_WALKS;
-    bool by_number = other == TILE_STAYS || other == TILE_BY_ROW;
-    s[n] = (struct tile_step){.code = tile_code(t->op->eltwise.tile, t->value) + (by_number ? TILE_NUMBER : 0)};
+    const int by[] = {0, TILE_NUMBER, TILE_NUMBERS};
+    s[n] = (struct tile_step){.code = tile_code(t->op->eltwise.tile, t->value) + by[numbers(t)]};
     for (int k = 0; k < t->narg; k++) {
         if (k == t->value) continue;
         s[n].way[at] = way_of(t, k);
@@ -177,12 +188,13 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
     int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4; /* of TILE_BACK, TILE_OVER and TILE_ROUNDS */
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        bool by_row = false; /* an operand that is no number for the step */
+        bool by_row = false, some = false; /* an operand that is no number for the step; one */
         for (int k = 0; k < t.narg; k++) {
             t.way[k] = w >> 2 * k & 3;
-            by_row |= t.way[k] == TILE_BY_ROW && (t.narg != 2 || k == value || is_halves(&t));
+            by_row |= t.way[k] == TILE_BY_ROW && (k == value || is_halves(&t));
+            some |= t.way[k] == TILE_BY_ROW;
         }
-        if (by_row) continue;
+        if (by_row || (some && !numbers(&t))) continue;
         for (t.n = 1; t.n <= LENGTH; t.n += t.n < 40 ? 1 : 8 - t.n % 8 + (t.n / 8 % 3 == 0)) {
             int how = (w + tried / 2) % nhow;
             wrong += !right(&t, &levels[level], false, TILE_STORE, t.n % 8 == 0, how);

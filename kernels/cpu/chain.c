@@ -15,8 +15,7 @@ enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
  * even a core that fetches ahead by itself is asked to. One of a Zen 1: add f32{256,768} 33 us, asked to 59; of 16
  * M 19.2 ms, asked to 12.4. */
 enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
-enum { INSTRUCTIONS = 8 }; /* of a step, at most: three fetches, two moves, itself and what is then, a rounding */
-enum { NO_SLOT = -1 };
+enum { INSTRUCTIONS = 7 }; /* of a step, at most: three fetches, two moves, itself, a rounding */
 
 /* ---- calls ---- */
 
@@ -229,7 +228,6 @@ chooses(const struct step *s, enum dtype d)
 {
     const struct eltwise *w = &s->call->op->eltwise;
     int chosen = tile_chooses(w->tile);
-    if (w->then) chosen = tile_chooses(w->then) == TILE_COMPUTES ? TILE_COMPUTES : chosen | 1 << 2;
     for (int k = 0; k < s->narg; k++) {
         const struct type *in = &s->call->in[k];
         if (chosen >> k & 1 && in->dtype != DT_NONE && (in->dtype != d || in->weak)) return false;
@@ -302,7 +300,7 @@ is_beside(const struct step *other, const struct step *s)
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
-    if (source(e, i, k) != i - 1 || (k == 2 && e->step[i].call->op->eltwise.then)) return false;
+    if (source(e, i, k) != i - 1) return false;
     const struct slot *s = &e->slot[e->step[i].arg[k]];
     const struct step *from = &e->step[i - 1];
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && is_halves((enum dtype)from->call->out[0].dtype, from));
@@ -511,28 +509,32 @@ emit_fetches(struct elt *e, const struct step *s)
 static int
 first_value(const struct elt *e, const struct step *s)
 {
-    for (int k = 0; k < s->narg && !s->call->op->eltwise.then; k++)
-        if (!is_number(e, s->arg[k])) return k;
+    for (int k = 0; k < s->narg; k++)
+        if (!is_number(e, s->arg[k]) && e->slot[s->arg[k]].kind != SLOT_ABSENT) return k;
     return 0;
 }
 
-/* The value, which is operand `value` of n, becomes the result with the others, slots. */
+/* The value, which is operand `value`, becomes the result with the others. */
 static void
-emit_operation(struct elt *e, int op, int value, int n, const int *slot)
+emit_operation(struct elt *e, const struct step *s, int value)
 {
-    bool number = n == 2 && is_number(e, slot[1 - value]);
-    struct instruction *it = emit(e, tile_code(op, value) + (number ? TILE_NUMBER : 0));
-    for (int k = 0; k < n; k++) {
-        if (k == value) continue;
-        emit_operand(e, it, slot[k]);
-        e->slot[slot[k]].wide |= !number;
+    int op = s->call->op->eltwise.tile, n = 0, before = 0, slot[OP_OPERAND];
+    bool numbers = true;
+    for (int k = 0; k < s->narg; k++) {
+        if (e->slot[s->arg[k]].kind == SLOT_ABSENT) {
+            op = tile_without(op, k);
+        } else if (k != value) {
+            before += k < value;
+            numbers = numbers && is_number(e, s->arg[k]);
+            slot[n++] = s->arg[k];
+        }
     }
-}
-
-static bool
-is_there(const struct elt *e, const struct step *s, int k)
-{
-    return k < s->narg && e->slot[s->arg[k]].kind != SLOT_ABSENT;
+    numbers = numbers && (n == 1 || (op == TILE_CLAMP && n == 2 && before == 0));
+    struct instruction *it = emit(e, tile_code(op, before) + (!numbers ? 0 : n == 1 ? TILE_NUMBER : TILE_NUMBERS));
+    for (int k = 0; k < n; k++) {
+        emit_operand(e, it, slot[k]);
+        e->slot[slot[k]].wide |= !numbers;
+    }
 }
 
 static void
@@ -557,12 +559,7 @@ emit_step(struct elt *e, int i)
         emit_operand(e, emit(e, TILE_LOAD), s->arg[value]);
         e->slot[s->arg[value]].wide = true;
     }
-    const struct eltwise *w = &s->call->op->eltwise;
-    if (!w->then)
-        emit_operation(e, w->tile, value, s->narg, s->arg);
-    else if (is_there(e, s, 1))
-        emit_operation(e, w->tile, value, 2, s->arg);
-    if (w->then && is_there(e, s, 2)) emit_operation(e, w->then, 0, 2, (int[]){NO_SLOT, s->arg[2]});
+    emit_operation(e, s, value);
     if (s->stored) emit_store(e, s);
 }
 

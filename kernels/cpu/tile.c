@@ -60,9 +60,12 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define AND(a, b)      TRUTH(((a) != 0) & ((b) != 0))
 #define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
 #define WHERE(a, b, c) PICK((a) != 0, b, c)
+#define CLAMP(a, b, c) TILE_KEEP_NAN(a, TILE_KEEP_NAN(b, HELD(a, b, c)))
+#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* but for NaN of a or b */
 
-/* All of them, by the number of operands; TURNED: of two, to which another is the same with its operands exchanged. */
-#define OPERATIONS(ONE, TWO, TURNED, THREE)                                                                            \
+/* All of them, by the number of operands; TURNED: of two, to which another is the same with its operands exchanged;
+ * BOUNDED: of three, of which two may be numbers, and what it is but for NaN of the first, where those are none. */
+#define OPERATIONS(ONE, TWO, TURNED, THREE, BOUNDED)                                                                   \
     ONE(TILE_COPY, COPY)                                                                                               \
     ONE(TILE_NEG, NEG)                                                                                                 \
     ONE(TILE_ABS, ABS)                                                                                                 \
@@ -83,7 +86,8 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
     TURNED(TILE_GE, GE)                                                                                                \
     TURNED(TILE_AND, AND)                                                                                              \
     TURNED(TILE_OR, OR)                                                                                                \
-    THREE(TILE_WHERE, WHERE)
+    THREE(TILE_WHERE, WHERE)                                                                                           \
+    BOUNDED(TILE_CLAMP, CLAMP, HELD)
 
 /* Those of reals alone: whole numbers are divided as reals, and have no roots. */
 #define OPERATIONS_REAL(ONE, TWO)                                                                                      \
@@ -185,8 +189,8 @@ is_alone(const struct tile_step *step)
     if (has_halves(step)) return false;
     if (step[0].code != TILE_LOAD || step[0].way[0] == TILE_STAYS) return false;
     if (step[1].code >= TILE_LOAD || step[2].code != TILE_STORE || step[3].code != TILE_END) return false;
-    bool choice = step[1].code / TILE_CODE(1, 0) == TILE_WHERE; /* here numbers are tiles */
-    return !choice || (step[1].way[0] != TILE_STAYS && step[1].way[1] != TILE_STAYS);
+    bool tiles = step[1].code >= TILE_CODE(TILE_WHERE, 0) && step[1].code != TILE_CODE(TILE_CLAMP, 0) + TILE_NUMBERS;
+    return !tiles || (step[1].way[0] != TILE_STAYS && step[1].way[1] != TILE_STAYS);
 }
 
 static bool

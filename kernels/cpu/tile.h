@@ -42,6 +42,7 @@ enum tile_op {
     TILE_AND,
     TILE_OR,
     TILE_WHERE,
+    TILE_CLAMP, /* the lesser one of operand 2 and of the greater one of 0 and 1 */
     NTILE_OP
 };
 
@@ -68,7 +69,15 @@ tile_chooses(int op)
     if (tile_gives_truth(op) || op == TILE_SIGN) return 0;
     if (op == TILE_COPY || op == TILE_NEG || op == TILE_ABS || op == TILE_RELU) return 1 << 0;
     if (op == TILE_MAXIMUM || op == TILE_MINIMUM) return 1 << 0 | 1 << 1;
+    if (op == TILE_CLAMP) return 1 << 0 | 1 << 1 | 1 << 2;
     return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
+}
+
+/* What is left of an operation without an operand, of those that may lack it: of a clamp without a bound, and of that. */
+static inline int
+tile_without(int op, int operand)
+{
+    return op != TILE_CLAMP ? TILE_COPY : operand == 1 ? TILE_MINIMUM : TILE_MAXIMUM;
 }
 
 /* The operation that gives the same of two operands exchanged; TILE_NONE. */
@@ -82,10 +91,12 @@ tile_turned(int op)
 }
 
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
- * number, of all or of a row, which then stays in a register: TILE_NUMBER more. And the moves. */
+ * number, of all or of a row, which then stays in a register: TILE_NUMBER more; and so may both others of operand 0 of a
+ * clamp: TILE_NUMBERS more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
 enum {
     TILE_NUMBER = 2,
+    TILE_NUMBERS = 3,
     TILE_LOAD = TILE_CODE(NTILE_OP, 0), /* value = memory[0] */
     TILE_STORE,                         /* memory[0] = value, rounded where memory is of halves */
     TILE_CUT,                           /* the same where it is of bf16, which have the value */
