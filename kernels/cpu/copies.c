@@ -1,7 +1,13 @@
-/* copies.c - copies of strided views, a range of one dimension a thread. */
+/* copies.c - copies of strided views, a range of one dimension a thread; and of several into one. */
 #include "kernels/cpu/copies.h"
 
 #include "kernels/cpu/team.h"
+#include "runtime/simd.h"
+#include "runtime/stop.h"
+
+#include <string.h>
+
+enum { PLENTY = 1 << 15 }; /* elements that are worth a thread */
 
 struct copies {
     const struct view *dst, *src;
@@ -43,7 +49,6 @@ dim_to_share(const struct view *dst, int nshare)
 void
 copies_run(const struct view *dst, const struct view *src, int threads)
 {
-    enum { PLENTY = 1 << 15 }; /* elements that are worth a thread */
     int nshare = (int)MIN((int64_t)threads, view_numel(dst) / PLENTY);
     if (nshare <= 1) {
         view_copy(dst, src);
@@ -52,4 +57,70 @@ copies_run(const struct view *dst, const struct view *src, int threads)
     struct copies c = {dst, src, dim_to_share(dst, nshare), nshare};
     c.nshare = (int)MIN((int64_t)nshare, dst->dim[c.dim]);
     team_run(c.nshare, c.nshare, 1, copy_shares, &c);
+}
+
+/* ---- joined ---- */
+
+struct join {
+    char *dst;
+    int n;
+    const struct view *src;
+    const size_t *bytes; /* of a run of each */
+    size_t all;
+};
+
+/* n >= PIECE. A call of memcpy() looks for the way that it goes first, and takes 3 % longer for 3 KiB. */
+enum { PIECE = 128 };
+VECTOR static void
+copy_long(char *to, const char *from, size_t n)
+{
+    for (size_t i = 0; i < n - PIECE; i += PIECE) memcpy(to + i, from + i, PIECE);
+    memcpy(to + n - PIECE, from + n - PIECE, PIECE);
+}
+
+static void
+join_rows(void *arg, int64_t lo, int64_t hi)
+{
+    const struct join *j = arg;
+    int64_t since = 0;
+    for (int64_t r = lo; r < hi && !stop_after(&since, (int64_t)j->all); r++) {
+        char *to = j->dst + (size_t)r * j->all;
+        for (int i = 0; i < j->n; to += j->bytes[i++])
+            copy_long(to, (const char *)j->src[i].data + (size_t)r * j->bytes[i], j->bytes[i]);
+    }
+}
+
+/* The bytes that follow each other in a dense view from `axis` on. */
+static size_t
+run_bytes(const struct view *v, int axis)
+{
+    size_t n = dtype_bytes(v->dtype);
+    for (int d = axis; d < v->ndim; d++) n *= (size_t)v->dim[d];
+    return n;
+}
+
+/* Where each gives long runs, memory is written from one end to the other: f32{256, 768} three times beside each other,
+ * one core of an EPYC (Zen 4), 56 us become 51. */
+void
+copies_join(const struct view *dst, int n, const struct view *src, int axis, int threads)
+{
+    enum { SHORT = 512, LONG = 64 << 10, MOST = 16 };
+    size_t bytes[MOST], all = run_bytes(dst, axis);
+    bool runs = n <= MOST && view_is_dense(dst);
+    for (int i = 0; runs && i < n; i++) {
+        bytes[i] = run_bytes(&src[i], axis);
+        runs = src[i].dtype == dst->dtype && view_is_dense(&src[i]) && bytes[i] >= SHORT && bytes[i] <= LONG;
+    }
+    if (runs) {
+        struct join j = {dst->data, n, src, bytes, all};
+        int64_t nrow = view_bytes(dst) / (int64_t)all;
+        team_run((int)MIN((int64_t)threads, view_numel(dst) / PLENTY), nrow, 1, join_rows, &j);
+        return;
+    }
+    struct view part = *dst;
+    for (int i = 0; i < n; i++) {
+        part.dim[axis] = src[i].dim[axis];
+        copies_run(&part, &src[i], threads);
+        part.data = (char *)part.data + part.dim[axis] * part.stride[axis] * (int64_t)dtype_bytes(part.dtype);
+    }
 }

@@ -7,5 +7,7 @@
 
 /* view_copy() by as many threads as are worth it, `threads` at most; dst and src do not overlap. */
 void copies_run(const struct view *dst, const struct view *src, int threads);
+/* n views one after the other along a dimension of dst, which is their sum there. */
+void copies_join(const struct view *dst, int n, const struct view *src, int axis, int threads);
 
 #endif
