@@ -50,10 +50,13 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
 #define PLUS(a, b)    (a) + (b)
 #define TIMES(a, b)   (a) * (b)
 
+/* All turns of a loop over vectors, which otherwise lie in memory. */
+#define ALL _Pragma("GCC unroll 16")
+
 /* NAME_W: in vectors of W. What is left of a row behind the last whole share is a share that ends with it, of which
- * only that counts; lanes are joined by halves. */
+ * only that counts; lanes are joined by halves. NAME_of_W: the same within another function. */
 #define FOLD(name, W, LEVEL, first, JOIN, BOTH)                                                                        \
-    LEVEL static double name##_##W(const float *x, int64_t n)                                                          \
+    INLINE double name##_of_##W(const float *x, int64_t n)                                                             \
     {                                                                                                                  \
         enum { N = LANES / W, EACH = SHARE / W };                                                                      \
         struct streams s = streams_of(n);                                                                              \
@@ -62,18 +65,19 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
         IN_REGISTER(none);   /* or lanes are cleared in memory, which takes longer than a short row */                 \
         doubles##W v[N], one = (doubles##W){0} + number;                                                               \
         UNUSED(one);                                                                                                   \
-        for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + none;                                                     \
-        for (int64_t t = 0; t < s.turns; t++)                                                                          \
-            for (int k = 0; k < STREAMS; k++) {                                                                        \
+        ALL for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + none;                                                 \
+        for (int64_t t = 0; t < s.turns; t++) ALL for (int k = 0; k < STREAMS; k++)                                    \
+            {                                                                                                          \
                 const float *at = x + k * s.apart + t * s.step;                                                        \
                 if (W == 8) __builtin_prefetch(at + AHEAD);                                                            \
-                for (int j = 0; j < EACH; j++) v[k * EACH + j] = JOIN(v[k * EACH + j], WIDE##W(at + j * W));           \
+                ALL for (int j = 0; j < EACH; j++) v[k * EACH + j] = JOIN(v[k * EACH + j], WIDE##W(at + j * W));       \
             }                                                                                                          \
         int64_t i = s.turns * LANES;                                                                                   \
         for (; i + SHARE <= n; i += SHARE)                                                                             \
-            for (int j = 0; j < EACH; j++) v[j] = JOIN(v[j], WIDE##W(x + i + j * W));                                  \
+            ALL for (int j = 0; j < EACH; j++) v[j] = JOIN(v[j], WIDE##W(x + i + j * W));                              \
         if (i < n && n >= SHARE) {                                                                                     \
-            for (int j = 0; j < EACH; j++) {                                                                           \
+            ALL for (int j = 0; j < EACH; j++)                                                                         \
+            {                                                                                                          \
                 ints##W mask = *(const ints##W *)(keep + (n - i) + j * W), other = (ints##W)((floats##W){0} + first);  \
                 ints##W bits = *(const ints##W *)(x + n - SHARE + j * W);                                              \
                 floats##W part = (floats##W)((bits & mask) | (other & ~mask));                                         \
@@ -81,14 +85,22 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
             }                                                                                                          \
             i = n;                                                                                                     \
         }                                                                                                              \
-        _Pragma("GCC unroll 4") for (int half = N / 2; half > 0; half /= 2) for (int k = 0; k < half; k++) v[k] =      \
+        ALL for (int half = N / 2; half > 0; half /= 2) ALL for (int k = 0; k < half; k++) v[k] =                      \
             BOTH(v[k], v[k + half]);                                                                                   \
         double lane[W], all = first;                                                                                   \
-        for (int l = 0; l < W; l++) lane[l] = v[0][l];                                                                 \
-        _Pragma("GCC unroll 4") for (int half = W / 2; half > 0; half /= 2) for (int l = 0; l < half; l++) lane[l] =   \
+        ALL for (int l = 0; l < W; l++) lane[l] = v[0][l];                                                             \
+        ALL for (int half = W / 2; half > 0; half /= 2) ALL for (int l = 0; l < half; l++) lane[l] =                   \
             BOTH(lane[l], lane[l + half]);                                                                             \
         for (; i < n; i++) all = BOTH(all, POWER(x[i]));                                                               \
         return BOTH(all, lane[0]);                                                                                     \
+    }                                                                                                                  \
+    LEVEL static double name##_##W(const float *x, int64_t n) { return name##_of_##W(x, n); }
+
+/* sums_W: of long rows, one after the other. */
+#define SUMS(W, LEVEL)                                                                                                 \
+    LEVEL static void sums_##W(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)                      \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++) a[r] += sum_of_##W(x + r * apart, n);                                       \
     }
 
 /* rows_W: each element to its sum; sums stay in registers on the way down some rows. Of rows in memory those behind are
@@ -122,10 +134,12 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
 #define POWER(x) ((double)(x))
 DOWN(4, VECTOR)
 FOLD(sum, 4, VECTOR, 0, SUM, PLUS)
+SUMS(4, VECTOR)
 FOLD(prod, 4, VECTOR, 1, PROD, TIMES)
 #ifdef X86_LEVELS
 DOWN(8, X86_V4)
 FOLD(sum, 8, X86_V4, 0, SUM, PLUS)
+SUMS(8, X86_V4)
 FOLD(prod, 8, X86_V4, 1, PROD, TIMES)
 #endif
 #undef POWER
@@ -136,13 +150,14 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
 #else
 #define rows_8    rows_4
 #define sum_8     sum_4
+#define sums_8    sums_4
 #define prod_8    prod_4
 #define squares_8 squares_4
 #endif
 
 /* sums_of: rows of at least SHARE elements and fewer than SHORT, four at a time: one alone would wait for its own
  * additions. They are shares that add up in four vectors; each row by itself has the same bits. */
-enum { SHORT = 256, FOUR = 4 };
+enum { SHORT = 1280, FOUR = 4 };
 VECTOR static void
 sums_of(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
 {
@@ -189,7 +204,7 @@ fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
     if (n >= SHARE && n < SHORT)
         sums_of(x, apart, rows, n, a);
     else
-        for (int64_t r = 0; r < rows; r++) a[r] += fold_sum(x + r * apart, n);
+        (machine_takes_wide() ? sums_8 : sums_4)(x, apart, rows, n, a);
 }
 
 double
@@ -293,5 +308,5 @@ fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_
     if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
 #endif
     (d == DT_F16 ? columns_f16 : columns_bf16)(x + done, apart, rows, n - done, sum + done);
-    return all_finite(sum, n);
+    return d == DT_F16 || all_finite(sum, n); /* no few f16 are beyond floats */
 }

@@ -18,8 +18,8 @@ void fold_sums(const float *x, int64_t apart, int64_t rows, int64_t n, double *s
 void fold_rows(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *sum);
 /* Adds n floats each to its sum, wherever these lie. */
 void fold_add(const float *x, int64_t n, double *sum);
-/* n sums of up to FOLD_ROWS rows of halves d, as floats, which have their digits; false: one is none, nor would it be
- * told from what floats do not hold. */
+/* n sums of up to FOLD_ROWS rows of halves d, as floats, which have their digits; false, of bf16: one is infinite or
+ * NaN, which may be of what floats do not hold. */
 bool fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum);
 
 #endif
