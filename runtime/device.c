@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -38,7 +37,7 @@ enum { CREST_FADES = 4096, CREST_SLACK = 4 };      /* blocks given back; a part 
 #if defined(__SANITIZE_ADDRESS__)
 static const size_t mapped = SIZE_MAX;
 #else
-static const size_t mapped = 128 << 10;
+static const size_t mapped = PAGES_LEAST;
 #endif
 
 /* Blocks of so many bytes are copied to GPUs and back while these compute, where there are any. */
@@ -48,10 +47,8 @@ static void *
 take_host(size_t bytes)
 {
     void *p = NULL;
-    if (bytes < mapped) return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
-    if (bytes >= HUGE_PAGE) return pages_take(bytes);
-    p = mmap(NULL, pages_whole(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    if (bytes >= mapped) return pages_take(bytes);
+    return posix_memalign(&p, ALIGN, bytes) ? NULL : p;
 }
 
 static void *
@@ -70,10 +67,8 @@ host_give(int device, void *p, size_t bytes)
     if (p && bytes >= PINNED) cuda_unpin(p);
     if (bytes < mapped)
         free(p);
-    else if (bytes >= HUGE_PAGE)
-        pages_give(p, bytes);
     else
-        munmap(p, pages_whole(bytes));
+        pages_give(p, bytes);
 }
 
 static int

@@ -20,6 +20,7 @@ struct range {
 
 struct region {
     struct range all;
+    bool small;         /* its blocks are, than a huge page */
     struct range *free; /* in order of memory, none beside another */
     int nfree, capacity;
 };
@@ -83,13 +84,13 @@ cut(struct region *r, size_t bytes)
 }
 
 static struct region *
-region_new(size_t bytes)
+region_new(size_t bytes, bool small)
 {
     char *at = map_huge(bytes);
     if (!at) return NULL;
     GROW(region, nregion + 1, region_capacity);
     struct region *r = &region[nregion++];
-    *r = (struct region){.all = {at, bytes}};
+    *r = (struct region){.all = {at, bytes}, .small = small};
     insert_range(r, 0, r->all);
     return r;
 }
@@ -97,12 +98,13 @@ region_new(size_t bytes)
 static void *
 take(size_t bytes)
 {
+    bool small = bytes < HUGE_PAGE;
     for (int i = 0; i < nregion; i++) {
-        void *p = cut(&region[i], bytes);
+        void *p = region[i].small != small ? NULL : cut(&region[i], bytes);
         if (p) return p;
     }
-    struct region *r = region_new(MAX(bytes, (size_t)REGION));
-    if (!r && bytes < REGION) r = region_new(bytes);
+    struct region *r = region_new(MAX(bytes, (size_t)REGION), small);
+    if (!r && bytes < REGION) r = region_new(bytes, small);
     return r ? cut(r, bytes) : NULL;
 }
 

@@ -50,8 +50,9 @@ test_random(void)
         int i = (int)(next_random(&state) % N);
         for (size_t at = 0; at < bytes[i]; at += 4 * KB) spoilt += p[i][at] != (char)i;
         if (bytes[i]) spoilt += p[i][bytes[i] - 1] != (char)i, pages_give(p[i], bytes[i]);
-        bytes[i] =
-            next_random(&state) % 3 ? 2 * MB + next_random(&state) % (next_random(&state) % 8 ? 8 * MB : 40 * MB) : 0;
+        uint64_t kind = next_random(&state) % 24;
+        size_t least = kind < 8 ? PAGES_LEAST : HUGE_PAGE, most = kind < 8 ? HUGE_PAGE : kind < 10 ? 42 * MB : 10 * MB;
+        bytes[i] = kind < 16 ? least + next_random(&state) % (most - least) : 0;
         if (!bytes[i]) continue;
         p[i] = pages_take(bytes[i]);
         misaligned += !p[i] || (uintptr_t)p[i] % (4 * KB) != 0;
@@ -66,13 +67,13 @@ test_random(void)
     ok(!pages_take(SIZE_MAX - 10) && !pages_take(SIZE_MAX / 4), "there is none of what no host has");
 }
 
-/* Sizes as weights have them, eight classes to a power of two. */
+/* Sizes as weights and keys have them, eight classes to a power of two. */
 static void
 test_huge(void)
 {
     enum { N = 24 };
-    for (size_t units = 8; units < 16; units++) {
-        size_t bytes = units * 256 * KB, before = rollup("AnonHugePages:"), rss = resident();
+    for (size_t size = 0; size < 40; size++) {
+        size_t bytes = (8 + size % 8) * (16 * KB << size / 8), before = rollup("AnonHugePages:"), rss = resident();
         char *p[N];
         for (int i = 0; i < N; i++) memset(p[i] = pages_take(bytes), 1, bytes);
         size_t on_huge = rollup("AnonHugePages:") - before, grown = resident() - rss;
