@@ -4,6 +4,7 @@
 
 local check = require "rille.check"
 local Module = require "rille.nn.module"
+local biased = require "rille.nn.biased"
 local bytes = require "rille.nn.bytes"
 
 local Int8Linear = Module:extend("nn.Int8Linear")
@@ -18,8 +19,7 @@ function Int8Linear:init(linear)
 end
 
 function Int8Linear:forward(x)
-  local y = bytes.product(x, self.weight, self.scale)
-  return self.bias and y + self.bias:to(y.dtype) or y
+  return biased(bytes.product(x, self.weight, self.scale), self.bias)
 end
 
 function Int8Linear:describe()

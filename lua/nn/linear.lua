@@ -1,10 +1,9 @@
 -- linear.lua - y = x w^T + b; x: (..., in), w: (out, in), b: (out).
---
--- The bias is part of the product: it takes the product's dtype, 16 bits under rille.autocast.
 
 local rille = require "rille"
 local check = require "rille.check"
 local Module = require "rille.nn.module"
+local biased = require "rille.nn.biased"
 local start = require "rille.nn.start"
 
 local Linear = Module:extend("nn.Linear")
@@ -18,8 +17,7 @@ function Linear:init(n_in, n_out, options)
 end
 
 function Linear:forward(x)
-  local y = rille.matmul(x, self.weight:transpose(0, 1))
-  return self.bias and y + self.bias:to(y.dtype) or y
+  return biased(rille.matmul(x, self.weight:transpose(0, 1)), self.bias)
 end
 
 function Linear:describe()

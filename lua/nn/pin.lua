@@ -14,6 +14,7 @@
 local rille = require "rille"
 local layout = require "rille.layout"
 
+local biased = require "rille.nn.biased"
 local panels = require "rille.nn.panels"
 
 local pin = {of = setmetatable({}, {__mode = "k"})}
@@ -54,8 +55,7 @@ end
 local function forward(m, _, ...) return m:forward(...) end
 
 local function in_panels(m, p, x)
-  local y = panels.product(x, m.weight, p.use and p.use.weight or m.weight.sbp, p.panels)
-  return m.bias and y + m.bias:to(y.dtype) or y
+  return biased(panels.product(x, m.weight, p.use and p.use.weight or m.weight.sbp, p.panels), m.bias)
 end
 
 -- ---- what a stage is given besides the stream ----
