@@ -2,7 +2,8 @@
  *
  * e^t = 2^k ((1 + p)^2)^2..., where p = e^(r / 16) - 1 by its series: of that the first terms are pairs, the others
  * doubles. Sums of two (Knuth 1969) and products (by fma) say what they lack; products of what two lack are left out.
- */
+ *
+ * To fewer digits e^t = 2^k e^r, and of the series 1, r and r^2 / 2 are pairs. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/exp_pairs.h"
 
@@ -99,6 +100,75 @@ exponential(double x, double y)
     return (struct pair){scale * e.high, scale * (e.low + p.low)};
 }
 
+/* Near y, and a multiple of 2^-20: with a multiple of LN2_A it adds up exactly. */
+INLINE double
+base_of(double y)
+{
+    const double whole = WHOLE * 0x1p-20;
+    return y + whole - whole;
+}
+
+/* e^(x - base), which is below 2, off by 2^-59 of it; high is a multiple of 2^-50, so that sums below 8 are exact. */
+INLINE struct pair
+near_exponential(double x, double base)
+{
+    x = x > base - 700 ? x : base - 700;
+    double k = fma(x - base, LOG2E, WHOLE) - WHOLE;
+    struct pair r = sum_of_two(x, -fma(k, LN2_A, base));
+    r.low = fma(-k, LN2_B, r.low);
+    double u = r.high, square = u * u, lacks = fma(u, u, -square);
+    double rest = 0x1.93974a8c07c9dp-37; /* 1 / 14! */
+    rest = fma(u, rest, 0x1.6124613a86d09p-33);
+    rest = fma(u, rest, 0x1.1eed8eff8d898p-29);
+    rest = fma(u, rest, 0x1.ae64567f544e4p-26);
+    rest = fma(u, rest, 0x1.27e4fb7789f5cp-22);
+    rest = fma(u, rest, 0x1.71de3a556c734p-19);
+    rest = fma(u, rest, 0x1.a01a01a01a01ap-16);
+    rest = fma(u, rest, 0x1.a01a01a01a01ap-13);
+    rest = fma(u, rest, 0x1.6c16c16c16c17p-10);
+    rest = fma(u, rest, 0x1.1111111111111p-7);
+    rest = fma(u, rest, 0x1.5555555555555p-5);
+    rest = fma(u, rest, 0x1.5555555555555p-3);
+    double others = u * square * rest;
+    struct pair first = sum_below(1, u), e = sum_below(first.high, 0.5 * square);
+    double low = (first.low + e.low) + fma(0.5, lacks, fma(r.low, e.high + others, others));
+    double scale = power(k), high = scale * e.high, whole = high + 6 - 6;
+    return (struct pair){whole, fma(scale, low, high - whole)};
+}
+
+VECTOR static void
+near_exponentials(int64_t n, const double *x, double base, double *high, double *low)
+{
+    INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        struct pair e = near_exponential(x[i], base);
+        high[i] = e.high;
+        low[i] = e.low;
+    }
+}
+
+/* base + log (1 + d), d below 2^-17. */
+INLINE double
+near_base(double base, double d)
+{
+    return base + (d - d * d * (0.5 - d * (1.0 / 3)));
+}
+
+VECTOR void
+exp_pairs_log_cols(int64_t n, const double *x, double *y)
+{
+    double high[EXP_COLS] = {0}, low[EXP_COLS] = {0}, base[EXP_COLS];
+    for (int l = 0; l < EXP_COLS; l++) base[l] = base_of(y[l]);
+    for (int64_t i = 0; i < n; i++)
+        for (int l = 0; l < EXP_COLS; l++) {
+            struct pair e = near_exponential(x[i * EXP_COLS + l], base[l]);
+            high[l] += e.high;
+            low[l] += e.low;
+        }
+    for (int l = 0; l < EXP_COLS; l++) y[l] = near_base(base[l], high[l] - 1 + low[l]);
+}
+EXPORTED(exp_pairs_log_cols)
+
 VECTOR static void
 exponentials(int64_t n, const double *x, double y, double *high, double *low)
 {
@@ -145,6 +215,34 @@ load(enum dtype d, int64_t n, const void *x, int64_t from, double most, double *
     }
     for (; i % LANES; i++) to[i] = -INFINITY;
     return i;
+}
+
+/* What n / LANES of each add up to, in the lane's sum. */
+VECTOR static void
+add_to_lanes(int64_t n, const double *high, const double *low, double *sum, double *lack)
+{
+    for (int64_t i = 0; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            sum[l] += high[i + l];
+            lack[l] += low[i + l];
+        }
+}
+
+double
+exp_pairs_log(enum dtype d, int64_t n, const void *x, double y)
+{
+    double at[BLOCK], high[BLOCK], low[BLOCK], sum[LANES] = {0}, lack[LANES] = {0}, base = base_of(y);
+    for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
+        int64_t some = load(d, n, x, from, INFINITY, at);
+        near_exponentials(some, at, base, high, low);
+        add_to_lanes(some, high, low, sum, lack);
+    }
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) {
+            sum[l] += sum[l + half];
+            lack[l] += lack[l + half];
+        }
+    return near_base(base, sum[0] - 1 + lack[0]);
 }
 
 double

@@ -6,10 +6,9 @@
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/fold.h"
-#include "kernels/cpu/exp_pairs.h"
+#include "kernels/cpu/log_sums.h"
 #include "kernels/cpu/reduce.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/cpu/vmath_f64.h"
 #include "kernels/op/exact.h"
 #include "runtime/stop.h"
 
@@ -164,68 +163,42 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
-/* The sum of e^(x - m) of floats, m the greatest: of exponentials of floats, or of doubles. */
+/* The sum of e^(x - m) of floats, m the greatest. */
 static double
-exponentials(const struct call *c, bool fine, int64_t n, const float *x, float m)
+exponentials(int64_t n, const float *x, float m)
 {
     enum { BLOCK = 1024 };
     float e[BLOCK];
-    double at[BLOCK], fine_e[BLOCK], sum = 0;
-    const double *arg[] = {at};
+    double sum = 0;
     for (int64_t i = 0, some; i < n && stop_passes(i); i += some) {
         some = MIN(n - i, BLOCK);
-        if (!fine) {
-            vec_exp_below(some, x + i, m, e);
-            sum += fold_sum(e, some);
-            continue;
-        }
-        for (int64_t k = 0; k < some; k++) at[k] = (double)x[i + k] - (double)m;
-        f64_exp(c, some, arg, fine_e);
-        for (int64_t k = 0; k < some; k++) sum += fine_e[k];
+        vec_exp_below(some, x + i, m, e);
+        sum += fold_sum(e, some);
     }
     return sum;
 }
 
-/* As exp_pairs_left, of doubles to 2^-122. */
 static double
-exactly_left(int64_t n, const double *x, double y)
+long_line(const struct reals *f, enum dtype d, int64_t n, const void *x)
 {
-    uint64_t left = 0, more = 0, e[2];
-    for (int64_t i = 0; i < n && stop_passes(i); i++) {
-        exact_exp(x[i], y, e);
-        left += (uint64_t)exact_part(e, EXACT_UNITS);
-        more += (uint64_t)exact_part(e, EXACT_MORE);
-    }
-    return (double)(int64_t)left * 0x1p-108 + (double)(int64_t)more * 0x1p-126;
+    double m = f->max(n, x);
+    if (!isfinite(m)) return log(f->exp_sum_any(n, x, 0));
+    double sum = d == DT_F32 ? exponentials(n, x, (float)m) : f->exp_sum(n, x, m, NULL);
+    return log_sum_refined(d, n, x, m, m + log(sum));
 }
 
-/* y with the digits that it lacks: y + log (1 + d), d so small that its square hardly counts. Pairs leave 2^-100, or
- * where the greatest, m, is near 0 less. */
-static double
-finer(enum dtype d, int64_t n, const void *x, double m, double y)
-{
-    double left = exp_pairs_left(d, n, x, y);
-    y += left - left * left / 2;
-    if (d == DT_F64 && fabs(y) < 0x1p-44 * fmin(fabs(m), 1)) y += exactly_left(n, x, y);
-    return y;
-}
-
-/* Where the greatest and the logarithm take each other away, what is left is of the digits that exponentials of floats
- * do not have, and near 0 of those that doubles do not have: a sum of doubles leaves 1e-16 times the greatest, and at
- * least 4e-16. */
 static void
-one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
+some_lines(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at, int64_t count)
 {
-    double max = f->max(n, at[0]), m = isfinite(max) ? max : 0;
-    bool floats = k->in[0].dtype == DT_F32 && m == max;
-    double sum = floats     ? exponentials(k->call, false, n, at[0], (float)m)
-                 : m == max ? f->exp_sum(n, at[0], m, NULL)
-                            : f->exp_sum_any(n, at[0], m);
-    double y = m + log(sum);
-    if (fabs(y) < 2 && n > 1 && floats) y = m + log(exponentials(k->call, true, n, at[0], (float)m));
-    if (fabs(y) < (floats ? NEAR_F32 : NEAR_F64) && n > 1 && m == max)
-        y = finer(floats ? DT_F32 : DT_F64, n, at[0], m, y);
-    line_put(&k->out[0], r, y);
+    enum dtype d = k->in[0].dtype == DT_F64 ? DT_F64 : DT_F32;
+    double y[LINES_TOGETHER];
+    static_assert((int)LINES_TOGETHER <= (int)LOG_SUMS, "a call takes them");
+    if (n <= LOG_SUM_SHORT)
+        log_sums_short(d, n, count, at[0], y);
+    else
+        for (int64_t l = 0; l < count; l++)
+            y[l] = long_line(f, d, n, (const char *)at[0] + l * n * (int64_t)dtype_bytes(d));
+    for (int64_t l = 0; l < count; l++) line_put(&k->out[0], r + l, y[l]);
 }
 
 static bool
@@ -233,7 +206,7 @@ lines(const struct kcall *k, struct line_call *c)
 {
     bool gone[MAX_DIM];
     reduced_dims(k->call, gone);
-    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .one = one_line};
+    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .some = some_lines};
     return lines_over(&k->in[0], gone, &c->l);
 }
 
