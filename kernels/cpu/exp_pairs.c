@@ -203,6 +203,18 @@ units(int64_t n, const double *high, const double *low)
     return sum;
 }
 
+/* The same below 8 of 2^-80, in two parts. */
+VECTOR static uint64_t
+units_in_two(int64_t n, const double *high, const double *low)
+{
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double whole = high[i] * 0x1p49 + WHOLE - WHOLE, rest = high[i] - whole * 0x1p-49;
+        sum += ((uint64_t)(int64_t)whole << 31) + (uint64_t)(int64_t)(rest * 0x1p80 + low[i] * 0x1p80 + WHOLE - WHOLE);
+    }
+    return sum;
+}
+
 /* Elements from `from` on as doubles, at most a block, with -infinity behind them for a multiple of LANES, and for
  * those above `most`. Returns how many. */
 static int64_t
@@ -274,4 +286,17 @@ exp_pairs_units(enum dtype d, int64_t n, const void *x)
         sum += (uint64_t)units(some, high, low);
     }
     return (int32_t)(uint32_t)sum;
+}
+
+int64_t
+exp_pairs_units_at(int64_t n, const double *x, double y)
+{
+    double at[BLOCK], high[BLOCK], low[BLOCK];
+    uint64_t sum = 0;
+    for (int64_t from = 0; from < n && stop_passes(from); from += BLOCK) {
+        int64_t some = load(DT_F64, n, x, from, y + 1, at);
+        exponentials(some, at, y, high, low);
+        sum += units_in_two(some, high, low);
+    }
+    return (int64_t)sum;
 }

@@ -16,6 +16,8 @@ enum { EXP_COLS = 16 };
 void exp_pairs_log_cols(int64_t n, const double *x, double *y);
 /* The sum of e^(x - y) less 1, where that is small; off by 2^-100. */
 double exp_pairs_left(enum dtype d, int64_t n, const void *x, double y);
+/* The sum of e^(x - y) of doubles in units of 2^-80, each rounded, as it wraps around in 64 bits. */
+int64_t exp_pairs_units_at(int64_t n, const double *x, double y);
 /* The sum of e^x in units of 2^-76, each rounded, as it wraps around in 32 bits; of x above 1, or NaN, nothing. */
 int32_t exp_pairs_units(enum dtype d, int64_t n, const void *x);
 

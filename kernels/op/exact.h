@@ -121,13 +121,15 @@ high_product(uint64_t a, uint64_t b)
 
 /* A sum of exponentials near 1, as ranks add it up: in units of 2^-108, as they wrap around in 64 bits, so that of
  * the 1 nothing is seen; and what units leave, in units of 2^-126. A sum that is within 2^-44 of what is expected of it
- * is told by that. Of floats units of 2^-76 are enough, which wrap around in 32 bits. part: EXACT_UNITS, ... */
-enum { EXACT_UNITS, EXACT_MORE, EXACT_SHORT };
+ * is told by that. Of floats units of 2^-76 are enough, which wrap around in 32 bits; and of a sum that is within 2^-17
+ * of 1 without being so near to it units of 2^-80. part: EXACT_UNITS, ... */
+enum { EXACT_UNITS, EXACT_MORE, EXACT_SHORT, EXACT_NEAR };
 #define EXACT_PART                                                                                                     \
     {                                                                                                                  \
         return (int64_t)(part == 0   ? e[0] >> 18 | e[1] << 46                                                         \
                          : part == 1 ? e[0] & 0x3ffff                                                                  \
-                                     : (e[0] >> 50 | e[1] << 14) + (e[0] >> 49 & 1));                                  \
+                         : part == 2 ? (e[0] >> 50 | e[1] << 14) + (e[0] >> 49 & 1)                                    \
+                                     : (e[0] >> 46 | e[1] << 18) + (e[0] >> 45 & 1));                                  \
     }
 
 static inline void exact_add(const uint64_t *a, uint64_t *to) EXACT_ADD

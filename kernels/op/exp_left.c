@@ -3,7 +3,8 @@
  *
  * A sum of whole numbers that wrap around, so that it is the same in whatever order and on however many ranks it is
  * added up, and the 1 is nothing (exact.h). `at` is a number for each sum, of which one is wanted where that lies from
- * low to high; others are 0, which takes no time. */
+ * low to high; others are 0, which takes no time. Of doubles it is the result, as far as that is known; from 1/4 of 0
+ * on the sum is that of e^(x - base), base the multiple of 2^-20 beside it, in units of 2^-80. */
 #include "kernels/op/exp_sum.h"
 
 #include "kernels/cpu/exp_pairs.h"
@@ -29,6 +30,18 @@ is_wanted(const struct call *c, double at)
     return at >= c->attr[LOW].f && at <= c->attr[HIGH].f;
 }
 
+static bool
+by_base(const struct call *c, double at)
+{
+    return c->in[X].dtype == DT_F64 && fabs(at) >= 0.25;
+}
+
+static double
+base_of(double at)
+{
+    return rint(at * 0x1p20) * 0x1p-20;
+}
+
 static void
 put(const struct kcall *k, int64_t r, uint64_t left, uint64_t more)
 {
@@ -38,13 +51,13 @@ put(const struct kcall *k, int64_t r, uint64_t left, uint64_t more)
 }
 
 static void
-add(const struct call *c, double x, uint64_t *left, uint64_t *more)
+add(const struct call *c, double x, double at, uint64_t *left, uint64_t *more)
 {
     uint64_t e[2];
-    bool doubles = c->in[X].dtype == DT_F64;
-    exact_exp(x, 0, e);
-    *left += (uint64_t)exact_part(e, doubles ? EXACT_UNITS : EXACT_SHORT);
-    if (doubles) *more += (uint64_t)exact_part(e, EXACT_MORE);
+    bool doubles = c->in[X].dtype == DT_F64, based = by_base(c, at);
+    exact_exp(x, based ? base_of(at) : 0, e);
+    *left += (uint64_t)exact_part(e, based ? EXACT_NEAR : doubles ? EXACT_UNITS : EXACT_SHORT);
+    if (doubles && !based) *more += (uint64_t)exact_part(e, EXACT_MORE);
 }
 
 static int
@@ -52,10 +65,11 @@ ref(const struct kcall *k)
 {
     const struct view *x = &k->in[X];
     for (int64_t r = 0; r < view_numel(&k->out[LEFT]); r++) {
-        bool wanted = is_wanted(k->call, f64_of(&k->in[AT])[r]);
+        double at = f64_of(&k->in[AT])[r];
+        bool wanted = is_wanted(k->call, at);
         uint64_t left = 0, more = 0;
         for (int64_t i = 0; wanted && i < view_numel(x); i++)
-            if (exp_sum_place(k, i) == r) add(k->call, f64_of(x)[i], &left, &more);
+            if (exp_sum_place(k, i) == r) add(k->call, f64_of(x)[i], at, &left, &more);
         put(k, r, left, more);
     }
     return 0;
@@ -66,12 +80,14 @@ ref(const struct kcall *k)
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line)
 {
-    bool wanted = is_wanted(k->call, line_get(&k->in[AT], r)), doubles = k->in[X].dtype == DT_F64;
+    double at = line_get(&k->in[AT], r);
+    bool wanted = is_wanted(k->call, at), doubles = k->in[X].dtype == DT_F64, based = by_base(k->call, at);
     uint64_t left = 0, more = 0;
     UNUSED(f);
     if (wanted && !doubles) left = (uint64_t)exp_pairs_units(DT_F32, n, line[0]);
-    for (int64_t i = 0; wanted && doubles && i < n && stop_passes(i); i++)
-        add(k->call, line_at(&k->in[X], line[0], i), &left, &more);
+    if (wanted && based) left = (uint64_t)exp_pairs_units_at(n, line[0], base_of(at));
+    for (int64_t i = 0; wanted && doubles && !based && i < n && stop_passes(i); i++)
+        add(k->call, line_at(&k->in[X], line[0], i), at, &left, &more);
     put(k, r, left, more);
 }
 
@@ -86,17 +102,19 @@ static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 /* All threads of a block add up where some of their lines want it. Parts as exact.h numbers them. */
 static const char line[] = "{" EXACT_BODY BODY(
     const double at = x1((int64_t)0); const bool wanted = at >= c->attr[LOW].f && at <= c->attr[HIGH].f;
+    const bool based = sizeof(real) == 8 && fabs(at) >= 0.25; const double base = rint(at * 0x1p20) * 0x1p-20;
     const auto sum =
         [&](int part) {
             return fold<sums>((int64_t)0, [&](element i) {
                 uint64_t e[2] = {0, 0};
-                if (wanted) exact_exp(x0(i), 0, e);
-                return exact_part(e, part);
+                if (wanted) exact_exp(x0(i), based ? base : 0, e);
+                return exact_part(e, based ? 3 : part);
             });
         };
     int64_t left = 0, more = 0; if (!all_of(!wanted)) {
         left = sum(sizeof(real) == 8 ? 0 : 2);
         if (sizeof(real) == 8) more = sum(1);
+        if (based) more = 0;
     } once([&] {
         y0(0, left);
         y1(0, more);
@@ -104,7 +122,9 @@ static const char line[] = "{" EXACT_BODY BODY(
 
 const struct op op_exp_left = {
     .name = "exp_left",
-    .doc = "sum of e^x over axis, less 1, in units of 2^-76, or of 2^-108 and 2^-126, where at is in bounds",
+    .doc =
+        "sum of e^x over axis, less 1, in units of 2^-76, or of f64 of 2^-108 and 2^-126, or of e^(x - at) of 2^-80, "
+        "where at is in bounds",
     .in = {[X] = {"x", IN_FLOAT}, [AT] = {"at", IN_FLOAT}},
     .nout = 2,
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over, kept with size 1; none: all"},
@@ -120,5 +140,5 @@ const struct op op_exp_left = {
     .kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,1} axis=1", "f64{2,3,5} f32{1,3,1} axis=0,2", "f64{7} f64{1}",
-               "f32{3,1500} f32{3,1} axis=1"},
+               "f64{3,40} f64{3,1} axis=1 low=-8 high=8", "f32{3,1500} f32{3,1} axis=1"},
 };

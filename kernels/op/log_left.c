@@ -1,10 +1,17 @@
 /* log_left.c - a logarithm of a sum, or where it is near 0 that of what is left of the sum when 1 is taken off it. */
 #include "kernels/op/eltwise.h"
 
+enum { BOUND };
+
 /* left, and the little that it lacks, more, are the sum less 1 but for a multiple of 2^-44, which y tells: y is off by
- * less than half of that. Then log (1 + d) = d - d^2 (1/2 - d/3 + d^2/4 ...). */
+ * less than half of that. Then log (1 + d) = d - d^2 (1/2 - d/3 + d^2/4 ...). From 1/4 of 0 on it is base + log (1 + d)
+ * with units 2^28 times as large (exp_left.c). */
 REALS({
-    if (!(fabs(x[0]) < 0.25)) return x[0];
+    if (!(fabs(x[0]) < c->attr[BOUND].f)) return x[0];
+    if (fabs(x[0]) >= 0.25) {
+        const real base = rint(x[0] * 0x1p20) * 0x1p-20, off = (x[1] + x[2]) * 0x1p28;
+        return base + (off - off * off * ((real)0.5 - off / 3));
+    }
     const real turns = rint((expm1(x[0]) - x[1]) * 0x1p44) * 0x1p-44, d = turns + x[1], rest = x[1] - (d - turns);
     real series = 0;
     for (int64_t i = 30; i >= 2; i--) series = (real)1 / (real)i - d * series;
@@ -23,6 +30,7 @@ const struct op op_log_left = {
     .name = "log_left",
     .doc = "y, or where that is near 0 log (1 + left + more)",
     .in = {{"y", IN_FLOAT}, {"left", IN_FLOAT}, {"more", IN_NUMBER}},
+    .attr = {[BOUND] = {"bound", ATTR_FLOAT, .f = 0.25, .doc = "of |y|, below which left tells it"}},
     .make_rule = rule_same,
     .dtype = OUT_IN0,
     .grad = grad,

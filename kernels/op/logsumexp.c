@@ -17,10 +17,8 @@
 
 enum { AXIS, KEEPDIM };
 
-/* Within these of 0 what doubles leave, 4e-16, is more than a result's last place: of a float, and some of a double. Up
- * to 4 it would be one of a double still, but most rows are there: f64{100000,10} 24 ms of a core for 7.5. */
-#define NEAR_F32 0x1p-16
-#define NEAR_F64 0.25
+/* Doubles, below which the last places of a sum and its logarithm are more than one of the result. */
+#define BOUND_F64 8.0
 
 static struct val *
 exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
@@ -44,23 +42,33 @@ exp_left(struct build *b, struct val *x, struct val *at, const struct attr *axis
     return x && at && b->add(b, &op_exp_left, 2, (struct val *[]){x, at}, attr, left);
 }
 
-/* y, of floats or doubles x, with the digits that it lacks within 1/4 of 0, as log_left has it. Of floats m tells
+/* y, or where that is below the bound what left, and the little that it lacks, more, tell. */
+static struct val *
+log_left(struct build *b, struct val *y, struct val *left, struct val *more, double bound)
+{
+    struct attr attr[OP_ATTR];
+    op_attr_defaults(&op_log_left, attr);
+    attr_float(&op_log_left, attr, "bound", bound);
+    return left && more ? b_call(b, &op_log_left, 3, (struct val *[]){y, left, more}, attr) : NULL;
+}
+
+/* y, of floats or doubles x, with the digits that it lacks near 0, as log_left has it. Of floats m tells
  * where that cannot be, so that 4 bytes a line are exchanged, beside the sums; lines whose greatest lies from -1 - ln n
- * to 0 take longer by it, f32{256,3072} on two ranks 3.4 ms, where others take 1.0. Of doubles, whose exponentials take
- * 120 ns each, y itself tells, and 24 bytes are. */
+ * to 0 take longer by it, f32{256,3072} on two ranks 3.4 ms, where others take 1.0. Of doubles y
+ * itself tells, and 24 bytes are; exponentials take 6 ns each, and within 1/4 of 0 120. */
 static struct val *
 near_zero(struct build *b, struct val *x, struct val *m, struct val *y, const struct attr *axis, int64_t count)
 {
     bool doubles = x && x->type.dtype == DT_F64;
     struct val *left[2] = {NULL}, *high, *low = b_number(b, 0);
-    bool there = doubles ? exp_left(b, x, y, axis, -0.25, 0.25, left)
+    bool there = doubles ? exp_left(b, x, y, axis, -BOUND_F64, BOUND_F64, left)
                          : exp_left(b, x, m, axis, -1.26 - log((double)count), 0, left);
     if (!there) return NULL;
     high = b_cast(b, left[0], DT_F64);
-    if (!doubles) return b_call3(b, &op_log_left, y, b_scale(b, high, 0x1p-76), low);
+    if (!doubles) return log_left(b, y, b_scale(b, high, 0x1p-76), low, 0.25);
     low = b_cast(b, b_sub(b, left[0], b_cast(b, high, DT_I64)), DT_F64); /* what a double has no room for */
     low = b_add(b, b_scale(b, low, 0x1p-108), b_scale(b, b_cast(b, left[1], DT_F64), 0x1p-126));
-    return b_call3(b, &op_log_left, y, b_scale(b, high, 0x1p-108), low);
+    return log_left(b, y, b_scale(b, high, 0x1p-108), low, BOUND_F64);
 }
 
 /* m + log of the sum of e^(x - m), m near the greatest, and finite: a sum with an infinity is infinite, not NaN. Any m
@@ -229,7 +237,7 @@ static const char line[] = "{" EXACT_BODY BODY(
     const double most = fold<greatest>((double)-INFINITY, [&](element i) { return x0(i); });
     const double m = most - most == 0 ? most : 0;
     const double sum = fold<sums>(0.0, [&](element i) { return exp(x0(i) - m); }); double y = m + log(sum);
-    const bool near = m == most && fabs(y) < (sizeof(real) == 8 ? 0.25 : 0x1p-16);
+    const bool near = m == most && fabs(y) < (sizeof(real) == 8 ? 8 : 0x1p-16);
     const auto left =
         [&](int part) {
             return (double)fold<sums>((int64_t)0, [&](element i) {
