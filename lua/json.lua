@@ -1,4 +1,5 @@
 -- json.lua - JSON as Lua values: objects and arrays are tables, null is json.null, 3 stays an integer and 3.0 none (RFC 8259).
+-- It is read by jansson; what is written has the fewest digits that read as the same number.
 --
 -- An empty array cannot be told from an empty object; both are written {}, unless json.array made the table.
 
@@ -7,7 +8,7 @@ local check = require "rille.check"
 
 local json = {null = setmetatable({}, {__tostring = function() return "null" end})}
 
-local DEEP <const> = 200
+local DEEP <const> = 2048 -- as the library reads
 local MOST <const> = 1 << 26 -- bytes of a file
 
 local array_mark = {}
@@ -15,109 +16,12 @@ function json.array(t) return setmetatable(t, array_mark) end
 
 -- ---- reading ----
 
-local escapes = {b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/"}
-
-local function trouble(who, text, at, what)
-  local _, lines = text:sub(1, at):gsub("\n", "")
-  check.fail("%s: line %d is not JSON: %s", who, lines + 1, what)
-end
-
-local function skip(text, at) return text:find("[^ \t\r\n]", at) or #text + 1 end
-
--- The code point of \uXXXX at `at`, and where it ends; a pair of surrogates is one.
-local function code_point(who, text, at)
-  local hex = text:match("^\\u(%x%x%x%x)", at)
-  if not hex then trouble(who, text, at, "a \\u without four digits") end
-  local high = tonumber(hex, 16)
-  if high < 0xd800 or high > 0xdfff then return high, at + 6 end
-  local low = tonumber(text:match("^\\u(%x%x%x%x)", at + 6) or "0", 16)
-  if high > 0xdbff or low < 0xdc00 or low > 0xdfff then trouble(who, text, at, "half of a surrogate pair") end
-  return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00), at + 12
-end
-
-local function read_string(who, text, at)
-  local parts, i = {}, at + 1
-  while true do
-    local stop = text:find('["\\%c]', i)
-    if not stop then trouble(who, text, at, "a string without an end") end
-    parts[#parts + 1] = text:sub(i, stop - 1)
-    local c, escaped = text:sub(stop, stop), text:sub(stop + 1, stop + 1)
-    if c == '"' then return table.concat(parts), stop + 1 end
-    if c ~= "\\" then trouble(who, text, stop, "a control character in a string") end
-    if escaped == "u" then
-      local code
-      code, i = code_point(who, text, stop)
-      parts[#parts + 1] = utf8.char(code)
-    else
-      if not escapes[escaped] then trouble(who, text, stop, "an unknown escape") end
-      parts[#parts + 1], i = escapes[escaped], stop + 2
-    end
-  end
-end
-
-local read_value
-
--- Members up to `close`; each(at) reads one and gives where it ends.
-local function read_members(who, text, at, close, each)
-  at = skip(text, at + 1)
-  if text:sub(at, at) == close then return at + 1 end
-  while true do
-    at = skip(text, each(at))
-    local c = text:sub(at, at)
-    if c == close then return at + 1 end
-    if c ~= "," then trouble(who, text, at, ("'%s' or ',' is wanted"):format(close)) end
-    at = skip(text, at + 1)
-  end
-end
-
-local function read_object(who, text, at, depth)
-  local t = {}
-  return t, read_members(who, text, at, "}", function(i)
-    if text:sub(i, i) ~= '"' then trouble(who, text, i, "a name in quotes is wanted") end
-    local name, colon = read_string(who, text, i)
-    colon = skip(text, colon)
-    if text:sub(colon, colon) ~= ":" then trouble(who, text, colon, "':' is wanted") end
-    if t[name] ~= nil then trouble(who, text, i, ("the name '%s' is there twice"):format(name)) end
-    local last
-    t[name], last = read_value(who, text, skip(text, colon + 1), depth + 1)
-    return last
-  end)
-end
-
-local function read_array(who, text, at, depth)
-  local t = json.array{}
-  return t, read_members(who, text, at, "]", function(i)
-    local value, last = read_value(who, text, i, depth + 1)
-    t[#t + 1] = value
-    return last
-  end)
-end
-
-local words = {["true"] = true, ["false"] = false, null = json.null}
-
-function read_value(who, text, at, depth)
-  if depth > DEEP then trouble(who, text, at, ("nested more than %d deep"):format(DEEP)) end
-  local c = text:sub(at, at)
-  if c == "{" then return read_object(who, text, at, depth) end
-  if c == "[" then return read_array(who, text, at, depth) end
-  if c == '"' then return read_string(who, text, at) end
-  local word = text:match("^%l+", at)
-  if word and words[word] ~= nil then return words[word], at + #word end
-  local digits = text:match("^-?%d+%.?%d*[eE]?[+-]?%d*", at)
-  local value = digits and not digits:find("^-?0%d") and not digits:find("%.$") and not digits:find("%.[eE]") and tonumber(digits)
-  if not value then trouble(who, text, at, "a value is wanted") end
-  return value, at + #digits
-end
-
 -- who stands in errors: the file's name.
 function json.decode(text, who)
   who = who or "json"
   check.that(type(text) == "string" and type(who) == "string", "json.decode: a text is wanted, not %s",
     check.shown(type(text) == "string" and who or text))
-  local value, at = read_value(who, text, skip(text, 1), 0)
-  at = skip(text, at)
-  if at <= #text then trouble(who, text, at, "something follows the value") end
-  return value
+  return rille._json(text, who, json.null, array_mark)
 end
 
 function json.load(path)

@@ -1,12 +1,16 @@
 -- state_text.lua - the state of a training as text and back, exactly: integers stay integers, floats are the same bits.
 --
 -- The text is JSON, which other programs read too, and is read by rille.json.
--- A table is a list (keys 1 .. n) or has texts as keys. What JSON lacks: an infinity is 1e999, NaN is null.
+-- A table is a list (keys 1 .. n) or has texts as keys. What JSON lacks: NaN is null; an infinity is a text that begins with a
+-- zero byte, and a text that begins so has one more.
 
 local check = require "rille.check"
 local json = require "rille.json"
 
 local state_text = {}
+
+local DEEP <const> = 1000
+local INFINITE <const> = {["\0inf"] = math.huge, ["\0-inf"] = -math.huge}
 
 -- ---- writing ----
 
@@ -16,22 +20,26 @@ local function text_of(s)
   return '"' .. s:gsub('[%c"\\\127]', function(c) return escapes[c] or ("\\u%04x"):format(c:byte()) end) .. '"'
 end
 
+local function value_of(s) return text_of(s:sub(1, 1) == "\0" and "\0" .. s or s) end
+
 local function number_of(v)
   if v ~= v then return "null" end
   if math.type(v) == "integer" then return ("%d"):format(v) end
-  if v == math.huge then return "1e999" end
-  if v == -math.huge then return "-1e999" end
+  if v == math.huge or v == -math.huge then return text_of("\0" .. v) end
   local text = ("%.17g"):format(v)
   return text:find("[.e]") and text or text .. ".0"
 end
 
 local encode
 
-local function table_of(v, path)
+local function table_of(v, path, depth)
+  if depth > DEEP then error() end
   local parts, keys = {}, {}
-  for i, e in ipairs(v) do parts[i] = encode(e, ("%s[%d]"):format(path, i)) end
+  for i, e in ipairs(v) do parts[i] = encode(e, ("%s[%d]"):format(path, i), depth + 1) end
   for key in pairs(v) do
-    if type(key) == "string" then keys[#keys + 1] = key
+    if type(key) == "string" then
+      if not utf8.len(key) or key:find("\0") then error({("%s has the key %s, which JSON has not"):format(path, check.shown(key))}) end
+      keys[#keys + 1] = key
     elseif math.type(key) ~= "integer" or key < 1 or key > #parts then
       error({("%s has the key %s: a table is a list without gaps, or has texts as keys"):format(path, tostring(key))})
     end
@@ -39,21 +47,21 @@ local function table_of(v, path)
   if #keys == 0 then return "[" .. table.concat(parts, ",") .. "]" end
   if #parts > 0 then error({("%s is a list and has names as well"):format(path)}) end
   table.sort(keys)
-  for i, key in ipairs(keys) do parts[i] = text_of(key) .. ":" .. encode(v[key], path .. "." .. key) end
+  for i, key in ipairs(keys) do parts[i] = text_of(key) .. ":" .. encode(v[key], path .. "." .. key, depth + 1) end
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
-local kinds = {number = number_of, string = text_of, boolean = tostring, table = table_of}
-function encode(v, path)
+local kinds = {number = number_of, string = value_of, boolean = tostring, table = table_of}
+function encode(v, path, depth)
   local kind = kinds[type(v)]
   if not kind then error({("%s is %s: numbers, texts, booleans and tables of them can be written"):format(path, check.shown(v))}) end
   if type(v) == "string" and not utf8.len(v) then error({path .. " is a text that is not UTF-8"}) end
-  return kind(v, path)
+  return kind(v, path, depth)
 end
 
 -- The text; or nil and what cannot be written. name: what v is called in that message.
 function state_text.encode(v, name)
-  local good, text = check.try(encode, v, name)
+  local good, text = check.try(encode, v, name, 1)
   if good then return text end
   return nil, type(text) == "table" and text[1] or ("%s is nested too deep"):format(name)
 end
@@ -63,6 +71,7 @@ end
 -- As it was written: null is NaN, a list is a table and no more.
 local function plain(v)
   if v == json.null then return 0 / 0 end
+  if type(v) == "string" and v:sub(1, 1) == "\0" then return INFINITE[v] or v:sub(2) end
   if type(v) ~= "table" then return v end
   setmetatable(v, nil)
   for key, e in pairs(v) do v[key] = plain(e) end

@@ -536,6 +536,7 @@ open_module(lua_State *L)
     files_open(L);
     tokens_open(L);
     tokenizers_open(L);
+    json_open(L);
     help_open(L);
     workers_open(L);
     names_open(L);

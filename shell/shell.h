@@ -27,6 +27,7 @@ enum kind {
     KIND_TOKENS,
     KIND_TOKENIZER,
     KIND_TRAINER,
+    KIND_JSON,
     NKIND
 };
 
@@ -254,6 +255,10 @@ void tokens_close(lua_State *L); /* all of them: they do not hang on the session
 /* ---- lua_tokenizer.c: text to ids ---- */
 
 void tokenizers_open(lua_State *L);
+
+/* ---- lua_json.c: JSON as Lua values ---- */
+
+void json_open(lua_State *L);
 
 /* ---- lua_show.c: pictures ---- */
 

@@ -441,6 +441,12 @@ tap.group("json", function()
   tap.is({json.decode('"\\u00e9\\t"'), math.type(json.decode("3")), math.type(json.decode("3.0"))}, {"é\t", "integer", "float"},
     "text and numbers are read")
   tap.is(json.decode("null"), json.null, "null has a value")
+  tap.is({json.decode('"a\\u0000b"'), #json.decode("[]"), getmetatable(json.decode("[]")) == getmetatable(json.array{})}, {"a\0b", 0, true},
+    "a text may have a zero byte; an array is marked")
+  local large = json.decode('{"model_max_length": 1000000000000000019884624838656, "n": 3, "r": 2.5, "least": -9223372036854775808}')
+  tap.is({large.model_max_length, large.n, math.type(large.n), large.r, large.least}, {1e30, 3, "integer", 2.5, -2.0 ^ 63},
+    "an integer that has more than 64 bits is a float, others stay what they are")
+  tap.is({table.unpack(json.decode("[-9223372036854775808, 9223372036854775807]"))}, {math.mininteger, math.maxinteger}, "all integers are read")
   for _, s in ipairs{"", "{", '{"a" 1}', '{"a": 1,}', "[1 2]", '"\\x"', '"\\ud83d"', "01", "1.", "tru", '{"a": 1, "a": 2}', "1 2",
     '"\n"', ("["):rep(300)} do
     tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, "refused: " .. s:sub(1, 20))
@@ -469,6 +475,29 @@ tap.group("json", function()
     tap.fails(function() json.encode(v) end, {"json: "}, "no value in JSON is written")
   end
   tap.fails(function() json.encode() end, {"json: "}, "nor is nil")
+end)
+
+tap.group("states", function()
+  local state_text = require "rille.state_text"
+  local values = {0, -0.0, 1 / 3, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, math.huge, -math.huge, math.maxinteger,
+    math.mininteger, 3.0, "", "inf", "\0", "\0inf", "\0\0-inf", "null", "1e999", "\1\127\"\\é\u{10FFFF}", true, false}
+  local function exact(a, b)
+    if type(a) ~= "number" then return a == b end
+    return math.type(a) == math.type(b) and string.pack("n", a) == string.pack("n", b)
+  end
+  for i, v in ipairs(values) do
+    local back = state_text.decode(assert(state_text.encode({v, {x = {v}}}, "state")))
+    tap.ok(exact(v, back[1]) and exact(v, back[2].x[1]), ("value %d, %q, comes back as it was"):format(i, v))
+  end
+  local nan = state_text.decode(state_text.encode(0 / 0, "state"))
+  tap.ok(nan ~= nan, "and so does NaN")
+  local deep = {}
+  for _ = 1, 999 do deep = {deep} end
+  tap.ok(state_text.decode(state_text.encode(deep, "state")), "and 1000 tables within each other")
+  for _, v in ipairs{{["\0"] = 1}, {["\255"] = 1}, "\255", {deep}, print, {[2] = 1}, {1, x = 1}} do
+    local text, why = state_text.encode(v, "state")
+    tap.ok(not text and why:find("state", 1, true), "what would not come back is told: " .. tostring(why))
+  end
 end)
 
 -- The balance of experts is one number wherever the blocks are, and its gradient goes back to all of them.

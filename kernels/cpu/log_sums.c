@@ -8,10 +8,10 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/log_sums.h"
 
+#include "kernels/cpu/exact.h"
 #include "kernels/cpu/exp_pairs.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/vmath_f64.h"
-#include "kernels/op/exact.h"
 #include "runtime/simd.h"
 #include "runtime/stop.h"
 

@@ -7,9 +7,9 @@
  * on the sum is that of e^(x - base), base the multiple of 2^-20 beside it, in units of 2^-80. */
 #include "kernels/op/exp_sum.h"
 
+#include "kernels/cpu/exact.h"
 #include "kernels/cpu/exp_pairs.h"
 #include "kernels/cpu/reduce.h"
-#include "kernels/op/exact.h"
 
 enum { X, AT };
 enum { LEFT, MORE };

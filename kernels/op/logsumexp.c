@@ -5,11 +5,11 @@
  * left (P(sum)). */
 #include "kernels/op/op_impl.h"
 
+#include "kernels/cpu/exact.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/log_sums.h"
 #include "kernels/cpu/reduce.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/op/exact.h"
 #include "runtime/stop.h"
 
 #include <float.h>

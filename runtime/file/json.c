@@ -15,7 +15,7 @@ json_text(const char *file, const char *text, size_t n, json_t **out)
     if (!*out) {
         struct str plain = {0};
         str_add_plain(&plain, why.text);
-        int status = fail(E_IO, "%s: not JSON: %s, in line %d", file, str_text(&plain), why.line);
+        int status = fail(E_IO, "%s: line %d is not JSON: %s", file, MAX(why.line, 1), str_text(&plain));
         str_free(&plain);
         return status;
     }

@@ -3,8 +3,8 @@
  *
  * An integer of 128 bits is two words, the low one first. A fraction is one in units of 2^-128. e^r of a remainder r is
  * ((1 + p)^2)^2..., where p is e^(r / 16) - 1, by its series. Pure; any thread. */
-#ifndef RILLE_KERNELS_OP_EXACT_H
-#define RILLE_KERNELS_OP_EXACT_H
+#ifndef RILLE_KERNELS_CPU_EXACT_H
+#define RILLE_KERNELS_CPU_EXACT_H
 
 #include <math.h>
 #include <stdint.h>
