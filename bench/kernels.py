@@ -133,6 +133,10 @@ def rows():
     yield "sum", "f32{256,3072} axis=1", 0, lambda: h.sum(1)
     yield "max", "f32{256,3072} axis=1", 0, lambda: h.amax(1)
     yield "argmax", "f32{256,3072} axis=1", 0, lambda: h.argmax(1)
+    for dtype in ("f32", "f64"):
+        for m, n in ((256, 3072), (100000, 10)):
+            t = r(m, n, dtype=torch.float32 if dtype == "f32" else torch.float64)
+            yield "logsumexp", f"{dtype}{{{m},{n}}} axis=1", 0, lambda t=t: t.logsumexp(1)
     yield "square_sum", "f32{3072,768}", 0, lambda g=r(3072, 768): torch.linalg.vector_norm(g)
     yield "adamw", "f32{2359296} f32{2359296} f32{2359296}>0.1 f32{2359296} #0.001 #3", 0, adamw(2359296)
     yield "adamw", "f32{65536} f32{65536} f32{65536}>0.1 f32{65536} #0.001 #3", 0, adamw(65536)
