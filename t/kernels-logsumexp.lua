@@ -166,6 +166,42 @@ local function say(dtype, worst, what)
   end
 end
 
+-- ---- infinities and NaN, in lines short and long beside others ----
+
+for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
+  local inf, nan = math.huge, 0 / 0
+  local lines = {{{0, inf, 1}, inf}, {{-inf, -inf, -inf}, -inf}, {{nan, 1, 2}, nan}, {{inf, -inf, 0}, inf}, {{inf, nan, 0}, nan},
+    {{-inf, -7, -inf}, -7}, {{-300, -inf, -inf}, -300}, {{nan, nan, nan}, nan}, {{300, -inf, -inf}, 300}, {{-inf, nan, -inf}, nan}}
+  for _, times in ipairs{1, 7, 21, 22, 500} do
+    local rows, want = {}, {}
+    for i, line in ipairs(lines) do
+      rows[i] = table.move(line[1], 1, 3, 1, {})
+      for k = 4, 3 * times do rows[i][k] = line[1][1] == line[1][1] and -inf or nan end
+      want[i] = line[2]
+    end
+    local x, wrong = rille.tensor(rows, {dtype = dtype}), {}
+    for _, l in ipairs(layouts) do
+      local got = x:to_global{placement = l[1], sbp = l[2] == 1 and "B" or "S(1)"}:logsumexp(1):to_global{sbp = "B"}:to"f64":totable()
+      for i, y in ipairs(want) do
+        if got[i] ~= y and not (y ~= y and got[i] ~= got[i]) then wrong[#wrong + 1] = ("line %d on %d: %g, not %g"):format(i, l[2], got[i], y) end
+      end
+    end
+    tap.is(wrong, {}, ("%s, lines of %d with infinities and NaN"):format(dtype, 3 * times))
+  end
+end
+
+-- ---- a line has the same bits whatever is beside it ----
+
+for _, dtype in ipairs{"f32", "f64"} do
+  for _, n in ipairs{2, 3, 16, 17, 63, 64, 65, 300} do
+    local x, wrong = rille.randn({37, n}, {dtype = dtype}), 0
+    for i, y in ipairs(x:logsumexp(1):totable()) do
+      if x:slice(0, i - 1, i):logsumexp(1):totable()[1] ~= y then wrong = wrong + 1 end
+    end
+    tap.is(wrong, 0, ("%s, each of 37 lines of %d alone"):format(dtype, n))
+  end
+end
+
 math.randomseed(tap.seed(11))
 for _, dtype in ipairs{"f32", "f64"} do
   local worst = {}

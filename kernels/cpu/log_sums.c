@@ -170,7 +170,7 @@ pairs(int64_t n, double *x, const double *m, double *y)
     double off[COLS];
     bool far = false;
     for (int l = 0; l < COLS; l++) {
-        off[l] = fabs(m[l]) < 256 ? 0 : m[l];
+        off[l] = fabs(m[l]) < 256 || isinf(m[l]) ? 0 : m[l];
         far = far || off[l] != 0;
         y[l] -= off[l];
     }
