@@ -73,7 +73,8 @@ tile_chooses(int op)
     return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
 }
 
-/* What is left of an operation without an operand, of those that may lack it: of a clamp without a bound, and of that. */
+/* What is left of an operation without an operand, of those that may lack it: of a clamp without a bound, and of that.
+ */
 static inline int
 tile_without(int op, int operand)
 {
@@ -91,8 +92,8 @@ tile_turned(int op)
 }
 
 /* Codes of steps. An operation with the operand that the value is: 0, 1, 2. Of two operands the other one may be a
- * number, of all or of a row, which then stays in a register: TILE_NUMBER more; and so may both others of operand 0 of a
- * clamp: TILE_NUMBERS more. And the moves. */
+ * number, of all or of a row, which then stays in a register: TILE_NUMBER more; and so may both others of operand 0 of
+ * a clamp: TILE_NUMBERS more. And the moves. */
 #define TILE_CODE(op, value) (4 * (int)(op) + (value))
 enum {
     TILE_NUMBER = 2,
