@@ -73,8 +73,7 @@ tile_chooses(int op)
     return op == TILE_WHERE ? 1 << 1 | 1 << 2 : TILE_COMPUTES;
 }
 
-/* What is left of an operation without an operand, of those that may lack it: of a clamp without a bound, and of that.
- */
+/* What is left of an operation that lacks an operand: of a clamp without a bound, and of that. */
 static inline int
 tile_without(int op, int operand)
 {
