@@ -1,5 +1,5 @@
 -- json.lua - JSON as Lua values: objects and arrays are tables, null is json.null, 3 stays an integer and 3.0 none (RFC 8259).
--- It is read by jansson; what is written has the fewest digits that read as the same number.
+-- It is read by jansson; a float is written with as few of 15 to 17 digits as read as the same number.
 --
 -- An empty array cannot be told from an empty object; both are written {}, unless json.array made the table.
 
@@ -39,8 +39,11 @@ end
 local function number_text(v)
   check.that(v == v and v ~= math.huge and v ~= -math.huge, "json: %s is no number in JSON", tostring(v))
   if math.type(v) == "integer" then return tostring(v) end
-  local short = ("%.15g"):format(v)
-  local text = tonumber(short) == v and short or ("%.17g"):format(v)
+  local text
+  for digits = 15, 17 do
+    text = ("%%.%dg"):format(digits):format(v)
+    if tonumber(text) == v then break end
+  end
   return text:find("[.e]") and text or text .. ".0"
 end
 

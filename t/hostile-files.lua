@@ -88,6 +88,28 @@ tap.is(rille.models.gpt2.load(both .. "/model.safetensors").wpe.weight:totable()
 model:save(both)
 tap.is(rille.models.gpt2.load(both).wpe.weight:totable(), model.wpe.weight:totable(), "a save of the folder leaves one")
 
+-- ---- JSON as Lua values ----
+
+for text, line in pairs{[""] = 1, ["\n\n{"] = 3, ["[1,\n2"] = 2, ["[1]\n[2]"] = 2, ['{"a": 1,\n "a": 2}'] = 2, ['\n"\255"'] = 2, ["[\n1\0]"] = 2,
+  ["\n1e999"] = 2, ["\n{\"\\u0000\": 1}"] = 2, [("["):rep(2049)] = 1, ["[12345678901234567890,\n1,]"] = 2} do
+  tap.fails(function() rille.json.load(write("v.json", text)) end,
+    {"hostile-files.lua:", ("%s/v.json: line %d is not JSON: "):format(dir, line)}, ("%q"):format(text:sub(1, 30)))
+end
+do
+  local whole, wrong = '{"large": 1000000000000000019884624838656, "rest": ' .. json .. "}", {}
+  math.randomseed(tap.seed(3))
+  local function try(text, cut)
+    local good, why = pcall(rille.json.decode, text, "v.json")
+    if good and cut or not good and not why:find("v.json: line %d+ is not JSON: ") then wrong[#wrong + 1] = tostring(why) end
+  end
+  for n = 0, #whole - 1, 11 do try(whole:sub(1, n), true) end
+  for _ = 1, 1000 do
+    local at = math.random(#whole)
+    try(whole:sub(1, at - 1) .. string.char(math.random(0, 255)) .. whole:sub(at + 1))
+  end
+  tap.is(wrong, {}, "what is cut off is refused, what is changed too or it is read; the error names file and line")
+end
+
 -- ---- lists ----
 
 for _, values in ipairs{{1, 2, dtype = "i64"}, {{1, 2}, {3, 4, dtype = "i64"}}, {{1, 2, dtype = "i64"}, {3, 4}}, {dtype = "i64"}, {1, 2, [5] = 3}} do

@@ -436,6 +436,9 @@ tap.group("json", function()
   end
   tap.is(json.encode{a = 8.0, b = 8, c = 1e300, d = -0.0}, '{\n  "a": 8.0,\n  "b": 8,\n  "c": 1e+300,\n  "d": -0.0\n}',
     "a float has a point or an exponent: it comes back as one")
+  tap.is(json.encode{1e-05, 0.1, 1 / 3, 0.1 + 0.2, 2.0 ^ 63},
+    "[\n  1e-05,\n  0.1,\n  0.3333333333333333,\n  0.30000000000000004,\n  9.223372036854776e+18\n]",
+    "a float has no more digits than it needs")
   tap.is(json.encode(json.decode('{"b": [1, 2.5, "x"], "a": null, "c": []}')),
     '{\n  "a": null,\n  "b": [\n    1,\n    2.5,\n    "x"\n  ],\n  "c": []\n}', "names are sorted")
   tap.is({json.decode('"\\u00e9\\t"'), math.type(json.decode("3")), math.type(json.decode("3.0"))}, {"é\t", "integer", "float"},
@@ -443,19 +446,29 @@ tap.group("json", function()
   tap.is(json.decode("null"), json.null, "null has a value")
   tap.is({json.decode('"a\\u0000b"'), #json.decode("[]"), getmetatable(json.decode("[]")) == getmetatable(json.array{})}, {"a\0b", 0, true},
     "a text may have a zero byte; an array is marked")
-  local large = json.decode('{"model_max_length": 1000000000000000019884624838656, "n": 3, "r": 2.5, "least": -9223372036854775808}')
-  tap.is({large.model_max_length, large.n, math.type(large.n), large.r, large.least}, {1e30, 3, "integer", 2.5, -2.0 ^ 63},
-    "an integer that has more than 64 bits is a float, others stay what they are")
+  for _, text in ipairs{"1000000000000000019884624838656", "-9223372036854775809", "9223372036854775808"} do
+    local large = json.decode(text)
+    tap.is({math.type(large), large}, {"float", tonumber(text)}, "an integer that has more than 64 bits is a float: " .. text)
+    for _, other in ipairs{"3", "3.0", "3e0", "-0.0", "9007199254740993", "-9223372036854775808", "9223372036854775807", "0.1",
+      "1e22", "null", "true", "[]", '"' .. text .. '"', '"\\"' .. text .. '"', '"' .. text .. '\\\\"', ('{"%s":%s}'):format(text, '"x"')} do
+      local alone, beside = json.decode(other), json.decode(("[%s, %s,%s ]"):format(text, other, text))
+      tap.is({tostring(math.type(beside[2])), json.encode(beside)},
+        {tostring(math.type(alone)), json.encode(json.array{large, alone, large})},
+        ("%s is the same beside %s"):format(other, text))
+    end
+  end
   tap.is({table.unpack(json.decode("[-9223372036854775808, 9223372036854775807]"))}, {math.mininteger, math.maxinteger}, "all integers are read")
   for _, s in ipairs{"", "{", '{"a" 1}', '{"a": 1,}', "[1 2]", '"\\x"', '"\\ud83d"', "01", "1.", "tru", '{"a": 1, "a": 2}', "1 2",
-    '"\n"', ("["):rep(300)} do
-    tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, "refused: " .. s:sub(1, 20))
+    '"\n"', ("["):rep(300), ("["):rep(2049) .. ("]"):rep(2049), '{"\\u0000": 1}', "1e999", "1" .. ("0"):rep(400), '"\255"', "1\0",
+    "[true\0]", '"\0"', "-",
+    "12345678901234567890123.", "012345678901234567890123", "-12345678901234567890123-", '[12345678901234567890123, "\\'} do
+    tap.fails(function() json.decode(s, "x.json") end, {"x.json: line"}, ("refused: %q"):format(s:sub(1, 26)))
   end
   -- Texts with one to four changes: refused with file and line, or what has a text that reads the same.
   math.randomseed(tap.seed(6))
   local whole = {'{"a": 1, "b": [1, 2.5, "x\\u00e9\\ud83d\\ude00"], "c": null, "d": true, "e": {}, "f": [[], [{}]], "g": -1e-3}',
     '["", "\\n\\"\\\\", 0, -0, 1e5, 123456789012345678901]'}
-  local letters, wrong, taken = '{}[]",:\\u0123456789eE+-.ntfr dDx\1\127\255', {}, 0
+  local letters, wrong, taken = '{}[]",:\\u0123456789eE+-.ntfr dDx\0\1\127\255', {}, 0
   for i = 1, 20000 do
     local text = whole[i % 2 + 1]
     for _ = 1, math.random(4) do
