@@ -477,8 +477,8 @@ tap.group("json", function()
     end
     local good, value = pcall(json.decode, text, "x.json")
     if not good and not value:find("x.json: line %d+ is not JSON: ") then wrong[#wrong + 1] = text .. ": " .. value end
-    local written, again = pcall(json.encode, good and value or 0) -- an infinity has no text
-    if good and written and json.encode(json.decode(again)) ~= again then wrong[#wrong + 1] = text .. ": " .. again end
+    local again = good and json.encode(value)
+    if good and json.encode(json.decode(again)) ~= again then wrong[#wrong + 1] = text .. ": " .. again end
     taken = taken + (good and 1 or 0)
   end
   tap.is({wrong, taken > 500}, {{}, true}, ("of 20000 texts with changes %d are JSON and go round, the rest is refused"):format(taken))
