@@ -45,37 +45,37 @@ typedef void combine_fn(void *dst, const void *a, const void *b, int64_t n);
         }                                                                                                              \
     }
 
-COMBINE(sum_f32, float, x + y)
-COMBINE(max_f32, float, x > y || x != x ? x : y)
-COMBINE(min_f32, float, x < y || x != x ? x : y)
-COMBINE(sum_f64, double, x + y)
-COMBINE(max_f64, double, x > y || x != x ? x : y)
-COMBINE(min_f64, double, x < y || x != x ? x : y)
-COMBINE(max_bf16, uint16_t, from_bf16(x) > from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
-COMBINE(min_bf16, uint16_t, from_bf16(x) < from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
-COMBINE(max_f16, uint16_t, from_f16(x) > from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
-COMBINE(min_f16, uint16_t, from_f16(x) < from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
-COMBINE(sum_i32, int32_t, (uint32_t)x + (uint32_t)y) /* wraps */
-COMBINE(max_i32, int32_t, x > y ? x : y)
-COMBINE(min_i32, int32_t, x < y ? x : y)
-COMBINE(sum_i64, int64_t, (uint64_t)x + (uint64_t)y)
-COMBINE(max_i64, int64_t, x > y ? x : y)
-COMBINE(min_i64, int64_t, x < y ? x : y)
-COMBINE(sum_u8, uint8_t, x + y)
-COMBINE(max_u8, uint8_t, x > y ? x : y)
-COMBINE(min_u8, uint8_t, x < y ? x : y)
-COMBINE(any_bool, uint8_t, (x | y))
-COMBINE(all_bool, uint8_t, (x & y))
+COMBINE(both_sum_f32, float, x + y)
+COMBINE(both_max_f32, float, x > y || x != x ? x : y)
+COMBINE(both_min_f32, float, x < y || x != x ? x : y)
+COMBINE(both_sum_f64, double, x + y)
+COMBINE(both_max_f64, double, x > y || x != x ? x : y)
+COMBINE(both_min_f64, double, x < y || x != x ? x : y)
+COMBINE(both_max_bf16, uint16_t, from_bf16(x) > from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
+COMBINE(both_min_bf16, uint16_t, from_bf16(x) < from_bf16(y) || from_bf16(x) != from_bf16(x) ? x : y)
+COMBINE(both_max_f16, uint16_t, from_f16(x) > from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
+COMBINE(both_min_f16, uint16_t, from_f16(x) < from_f16(y) || from_f16(x) != from_f16(x) ? x : y)
+COMBINE(both_sum_i32, int32_t, (uint32_t)x + (uint32_t)y) /* wraps */
+COMBINE(both_max_i32, int32_t, x > y ? x : y)
+COMBINE(both_min_i32, int32_t, x < y ? x : y)
+COMBINE(both_sum_i64, int64_t, (uint64_t)x + (uint64_t)y)
+COMBINE(both_max_i64, int64_t, x > y ? x : y)
+COMBINE(both_min_i64, int64_t, x < y ? x : y)
+COMBINE(both_sum_u8, uint8_t, x + y)
+COMBINE(both_max_u8, uint8_t, x > y ? x : y)
+COMBINE(both_min_u8, uint8_t, x < y ? x : y)
+COMBINE(both_any_bool, uint8_t, (x | y))
+COMBINE(both_all_bool, uint8_t, (x & y))
 
 static combine_fn *const combine[NDTYPE][NREDUCE] = {
-    [DT_F32] = {[RED_SUM] = sum_f32, [RED_MAX] = max_f32, [RED_MIN] = min_f32},
-    [DT_F64] = {[RED_SUM] = sum_f64, [RED_MAX] = max_f64, [RED_MIN] = min_f64},
-    [DT_BF16] = {[RED_MAX] = max_bf16, [RED_MIN] = min_bf16},
-    [DT_F16] = {[RED_MAX] = max_f16, [RED_MIN] = min_f16},
-    [DT_I32] = {[RED_SUM] = sum_i32, [RED_MAX] = max_i32, [RED_MIN] = min_i32},
-    [DT_I64] = {[RED_SUM] = sum_i64, [RED_MAX] = max_i64, [RED_MIN] = min_i64},
-    [DT_U8] = {[RED_SUM] = sum_u8, [RED_MAX] = max_u8, [RED_MIN] = min_u8},
-    [DT_BOOL] = {[RED_SUM] = any_bool, [RED_MAX] = any_bool, [RED_MIN] = all_bool},
+    [DT_F32] = {[RED_SUM] = both_sum_f32, [RED_MAX] = both_max_f32, [RED_MIN] = both_min_f32},
+    [DT_F64] = {[RED_SUM] = both_sum_f64, [RED_MAX] = both_max_f64, [RED_MIN] = both_min_f64},
+    [DT_BF16] = {[RED_MAX] = both_max_bf16, [RED_MIN] = both_min_bf16},
+    [DT_F16] = {[RED_MAX] = both_max_f16, [RED_MIN] = both_min_f16},
+    [DT_I32] = {[RED_SUM] = both_sum_i32, [RED_MAX] = both_max_i32, [RED_MIN] = both_min_i32},
+    [DT_I64] = {[RED_SUM] = both_sum_i64, [RED_MAX] = both_max_i64, [RED_MIN] = both_min_i64},
+    [DT_U8] = {[RED_SUM] = both_sum_u8, [RED_MAX] = both_max_u8, [RED_MIN] = both_min_u8},
+    [DT_BOOL] = {[RED_SUM] = both_any_bool, [RED_MAX] = both_any_bool, [RED_MIN] = both_all_bool},
 };
 
 /* ---- views as rows ---- */

@@ -118,20 +118,20 @@ greatest(int64_t n, const double *x, double *m)
 }
 
 /* How far x is below the greatest of its line. */
-#define LESS(name, type)                                                                                               \
-    VECTOR static void less_##name(int64_t n, const double *x, const double *m, type *less)                            \
+#define COLUMNS(name, type)                                                                                            \
+    VECTOR static void below_##name(int64_t n, const double *x, const double *m, type *less)                           \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++)                                                                                \
             for (int l = 0; l < COLS; l++) less[i * COLS + l] = (type)(x[i * COLS + l] - m[l]);                        \
     }                                                                                                                  \
-    VECTOR static void add_##name(int64_t n, const type *x, double *sum)                                               \
+    VECTOR static void down_##name(int64_t n, const type *x, double *sum)                                              \
     {                                                                                                                  \
         for (int l = 0; l < COLS; l++) sum[l] = 0;                                                                     \
         for (int64_t i = 0; i < n; i++)                                                                                \
             for (int l = 0; l < COLS; l++) sum[l] += (double)x[i * COLS + l];                                          \
     }
-LESS(f32, float)
-LESS(f64, double)
+COLUMNS(f32, float)
+COLUMNS(f64, double)
 
 /* y = m + log sum */
 static void
@@ -147,9 +147,9 @@ by_floats(int64_t n, const double *x, const double *m, double *y)
 {
     float less[LOG_SUM_SHORT * COLS];
     double sum[COLS];
-    less_f32(n, x, m, less);
+    below_f32(n, x, m, less);
     vec_exp_below(n * COLS, less, 0, less);
-    add_f32(n, less, sum);
+    down_f32(n, less, sum);
     logarithms(m, sum, y);
 }
 
@@ -157,9 +157,9 @@ static void
 by_doubles(int64_t n, const double *x, const double *m, double *y)
 {
     double less[LOG_SUM_SHORT * COLS], sum[COLS];
-    less_f64(n, x, m, less);
+    below_f64(n, x, m, less);
     vec_exp_f64(n * COLS, less, less);
-    add_f64(n, less, sum);
+    down_f64(n, less, sum);
     logarithms(m, sum, y);
 }
 
@@ -174,7 +174,7 @@ pairs(int64_t n, double *x, const double *m, double *y)
         far = far || off[l] != 0;
         y[l] -= off[l];
     }
-    if (far) less_f64(n, x, off, x);
+    if (far) below_f64(n, x, off, x);
     exp_pairs_log_cols(n, x, y);
     for (int l = 0; l < COLS; l++) y[l] += off[l];
 }
