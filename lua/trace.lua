@@ -58,8 +58,10 @@ end
 
 local function as_it_was(list)
   if list.never or not is_in_mode(list) then return false end
-  for i = 1, list.n, 3 do
+  local i = rille._first_changed(list, 1)
+  while i do
     if not is_same(list[i][list[i + 1]], list[i + 2], 0) then return false end
+    i = rille._first_changed(list, i + 3)
   end
   for _, value in ipairs(list.values) do
     if not is_same(value.read(), value.was, 0) then return false end

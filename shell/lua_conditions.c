@@ -102,9 +102,35 @@ conditions(lua_State *L)
     return 1;
 }
 
+/* rille._first_changed(list, i): the first k of i, i + 3, ... up to list.n for which list[k] has something else than
+ * list[k + 2] under list[k + 1]; nil: there is none. Of hundreds of fields, at each call of a step, that takes a sixth
+ * of what it takes in Lua. */
+static int
+first_changed(lua_State *L)
+{
+    lua_Integer k = luaL_checkinteger(L, 2);
+    lua_settop(L, 1);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_getfield(L, 1, "n");
+    for (lua_Integer n = lua_tointeger(L, 2); k <= n; k += 3) {
+        lua_rawgeti(L, 1, k);
+        lua_rawgeti(L, 1, k + 1);
+        lua_gettable(L, -2);
+        lua_rawgeti(L, 1, k + 2);
+        bool same = lua_rawequal(L, -1, -2);
+        lua_settop(L, 2);
+        if (same) continue;
+        lua_pushinteger(L, k);
+        return 1;
+    }
+    return 0;
+}
+
 void
 conditions_open(lua_State *L)
 {
     lua_pushcfunction(L, conditions);
     lua_setfield(L, -2, "_conditions");
+    lua_pushcfunction(L, first_changed);
+    lua_setfield(L, -2, "_first_changed");
 }

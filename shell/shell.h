@@ -227,7 +227,7 @@ void conditions_begin(lua_State *L); /* a trace is being made */
 int conditions_end(lua_State *L, int failed);
 void conditions_give(lua_State *L); /* the trace at the top gets them */
 bool conditions_hold(lua_State *L); /* do those of the trace at the top all give true? Raises what they raise. */
-void conditions_open(lua_State *L); /* the table at the top gets _conditions */
+void conditions_open(lua_State *L); /* the table at the top gets _conditions, _first_changed */
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 

@@ -1,5 +1,5 @@
-/* kernels-attention.c - attention and its gradient in blocks are the reference's, whatever the lengths, masks and
- * strides.
+/* kernels-attention.c - attention in blocks and of a few queries and its gradient are the reference's, whatever the
+ * lengths, masks and strides.
  *
  * All combinations of lengths around blocks and tiles, masks, causality, dtypes
  * and ways to lie; queries that begin in the middle of the whole; queries that see
@@ -7,6 +7,7 @@
  * pairs does. One thread and three give the same bits. */
 #include "kernels/kernel.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/gemm_few.h"
 #include "kernels/op/table.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
@@ -25,22 +26,26 @@ static const struct {
 } lengths[] = {
     {1, 1, 1, 1},     {1, 130, 3, 5},   {3, 2, 4, 1},     {17, 33, 5, 8},   {63, 64, 4, 4},     {64, 128, 8, 8},
     {65, 129, 2, 7},  {70, 300, 4, 3},  {130, 70, 3, 2},  {200, 200, 5, 6}, {130, 200, 64, 80}, {96, 96, 72, 64},
-    {32, 32, 64, 64}, {33, 33, 64, 64}, {33, 35, 17, 33}, {47, 48, 48, 15},
+    {32, 32, 64, 64}, {33, 33, 64, 64}, {33, 35, 17, 33}, {47, 48, 48, 15}, {1, 1100, 64, 64},  {2, 97, 64, 48},
+    {3, 129, 33, 64}, {4, 70, 16, 17},  {4, 65, 64, 1},   {5, 65, 64, 64},
 };
 
-/* Dimensions of a mask from the right: 'q', 'k', 'h' for heads, '1'. hides: some queries see nothing. */
+/* Dimensions of a mask from the right: 'q', 'k', 'h' for heads, '1'. hides: some queries see nothing; middle: no query
+ * sees the first and the last third of the keys. */
 static const struct mask {
     const char *name, *dim;
     enum dtype dtype;
-    bool hides;
+    bool hides, middle;
 } masks[] = {
-    {"no mask", NULL, DT_NONE, false},
-    {"a truth for each score", "qk", DT_BOOL, false},
-    {"a truth for each key", "k", DT_BOOL, false},
-    {"truths that hide all from some", "qk", DT_BOOL, true},
-    {"a number for each score of a head", "hqk", DT_F32, false},
-    {"numbers that hide all from some", "qk", DT_F32, true},
-    {"a number for each query", "q1", DT_BF16, false},
+    {"no mask", NULL, DT_NONE, false, false},
+    {"a truth for each score", "qk", DT_BOOL, false, false},
+    {"a truth for each key", "k", DT_BOOL, false, false},
+    {"truths that hide all from some", "qk", DT_BOOL, true, false},
+    {"a number for each score of a head", "hqk", DT_F32, false, false},
+    {"numbers that hide all from some", "qk", DT_F32, true, false},
+    {"a number for each query", "q1", DT_BF16, false, false},
+    {"truths of keys in the middle", "hqk", DT_BOOL, false, true},
+    {"a truth for each query", "q1", DT_BOOL, true, false},
 };
 
 struct trial {
@@ -97,7 +102,8 @@ add_mask(struct trial *t)
     for (int64_t i = 0; i < view_numel(&t->view[ATT_MASK]); i++) {
         bool hidden = m->hides && i / type->dim[ndim - 1] % 5 == 2;
         double f = hidden ? -INFINITY : uniform();
-        bool seen = !hidden && (i % type->dim[ndim - 1] == 0 || uniform() > 0);
+        int64_t key = i % type->dim[ndim - 1], third = m->middle ? t->nkey / 3 : 0;
+        bool seen = !hidden && key >= third && key < t->nkey - third && (key == third || uniform() > 0);
         if (m->dtype == DT_BOOL)
             elem_set_i(m->dtype, t->memory[ATT_MASK], i, seen);
         else
@@ -135,7 +141,8 @@ run(const struct trial *t, const struct call *c, int threads, struct view *out)
     if (!threads) return ref_run(&k);
     struct exec *e;
     TRY(exec_new(&k, DEV_CPU, &e));
-    int status = strcmp(exec_variant(e), "blocks") ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
+    const char *variant = c->nout == 1 && t->nquery <= GEMM_FEW ? "few" : "blocks";
+    int status = strcmp(exec_variant(e), variant) ? fail(E_KERNEL, "taken: %s", exec_variant(e)) : 0;
     char *scratch = aligned_alloc(64, (exec_scratch(e) + 127) / 64 * 64);
     memset(scratch, 0xff, exec_scratch(e)); /* NaN, should anything read what it did not write */
     if (!status) status = exec_run(e, in_data, out_data, scratch, 0);
@@ -225,7 +232,7 @@ try_mask(const struct mask *mask, bool causal, enum dtype dtype, enum lie lie)
             trial_close(&t);
         }
     for (int k = 0; k < 2; k++)
-        ok(pass[k], "%s in blocks is the reference: %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
+        ok(pass[k], "%s is the reference: %s%s, %s%s, %s", k ? "the gradient" : "attention", mask->name,
            causal ? ", causal" : "", dtype_text(dtype), attention_pairs ? "" : " without pairs", lie_text[lie]);
 }
 

@@ -42,4 +42,10 @@ int attention_run(const struct kcall *k, const void *state);
 int attention_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 void attention_drop(void *state);
 
+/* The same of as few queries as a product of few rows has (attention_few.c). */
+bool attention_few_accepts(const struct kcall *k);
+int attention_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
+int attention_few_run(const struct kcall *k, const void *state);
+void attention_few_drop(void *state);
+
 #endif

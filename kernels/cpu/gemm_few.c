@@ -14,7 +14,7 @@
 
 enum {
     STREAMS = 4,
-    AHEAD = 1024,         /* floats, of a single stream */
+    AHEAD = 4096,         /* bytes, of a single stream */
     AHEAD_OF_FOUR = 2048, /* bytes */
     ROWS_AHEAD = 16,
     STRIP = 4

@@ -9,7 +9,7 @@
 enum { GEMM_FEW = 4, GEMM_SHORT = 256 }; /* rows at most; columns of fewer numbers are short */
 
 /* c[i,j] = sum over l of a[i,l] b[l,j], i < m <= GEMM_FEW, l < k. Steps in elements; one of b's is 1. If it is that
- * between rows, b_row, so is a_col; else c_col is. Columns of bf16, whose b_row is 1, are not short. */
+ * between rows, b_row, so is a_col; else c_col is. b of bf16 has a b_row of 1. */
 struct few {
     int64_t m, k;
     const float *a;

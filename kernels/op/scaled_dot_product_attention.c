@@ -3,6 +3,7 @@
  * Splits of the batch, of the heads and of the queries go through either. */
 #include "kernels/op/attention.h"
 
+#include "kernels/cpu/gemm_few.h"
 #include "runtime/device.h"
 #include "runtime/layout.h"
 
@@ -10,10 +11,10 @@
 
 enum { CAUSAL, SCALE };
 
-/* Are there so few queries that one operator does not pay? Below FEW putting keys and values in order for blocks takes
- * longer than it saves: one core, f32, size 64, us forward, and forward and backward, as one operator and by parts:
+/* Are there so few queries that one operator does not pay, yet more than its kernel for a few takes? Below FEW putting
+ * keys and values in order for blocks takes longer than it saves: one core, f32, size 64, us forward, and forward and
+ * backward, as one operator and by parts:
  *
- *   12 heads, 1 query, 1024 keys      610   1,980       90   2,340
  *   256 heads, 16 x 16                540   1,260      480     880
  *
  * One core of a Zen 4, size 64: forward as one operator and by parts, forward and backward as one and by parts.
@@ -40,7 +41,8 @@ static bool
 is_short(const struct call *c)
 {
     enum { FEW = 32 };
-    return c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2] < FEW;
+    int64_t n = c->in[ATT_Q].dim[c->in[ATT_Q].ndim - 2];
+    return n > GEMM_FEW && n < FEW;
 }
 
 static bool
