@@ -242,11 +242,27 @@ give(const struct few_unit *u, int64_t i, double sum)
 
 /* ---- all ---- */
 
+/* Asks for what the unit reads of an operand where that is little: a stream of some KB is over before a core fetches
+ * ahead in it. 12 heads of 64 after 33 ids, two cores of a Zen 4: 19 us, and 14 so. */
+static void
+ask_for(const struct few_unit *u, int operand)
+{
+    enum { LINE = 64, LITTLE = 1 << 16 };
+    const struct view *v = &u->job->k->in[operand];
+    int64_t each = (int64_t)dtype_bytes(v->dtype), bytes = v->dim[v->ndim - 1] * each;
+    if (!lie_well(v, operand == ATT_K) || (u->hi - u->lo) * bytes > LITTLE) return;
+    const char *from = lines_of(u, operand, u->lo, 1, true);
+    for (int64_t key = u->lo; key < u->hi; key++, from += v->stride[v->ndim - 2] * each)
+        for (int64_t at = 0; at < bytes; at += LINE) __builtin_prefetch(from + at, 0, 2);
+}
+
 static void
 one_unit(struct few_unit *u)
 {
     double sum[GEMM_FEW];
     look(u);
+    ask_for(u, ATT_K);
+    ask_for(u, ATT_V);
     load_queries(u);
     by_keys(u);
     for (int64_t i = 0; i < u->n; i++) sum[i] = exponentials(u, i);

@@ -74,6 +74,7 @@ struct few_batch {
     struct gemm g;
     struct few first;
     char *halves; /* c of bf16, or of f32 where a and b are */
+    int64_t shares;
 };
 
 /* Columns lo..hi, a long k part by part. */
@@ -91,17 +92,23 @@ few_columns(const struct few *p, int64_t lo, int64_t hi)
     }
 }
 
-/* A product of bf16. */
+/* Columns of a product of bf16 that are done. */
+static void
+few_give(const struct few_batch *all, int64_t lo, int64_t hi)
+{
+    const struct matrix *c = &all->g.x[C];
+    enum dtype d = all->g.dtype[C];
+    for (int64_t i = 0; i < c->rows; i++)
+        block_store(COMP_F32, d, all->first.c + i * c->cols + lo, hi - lo,
+                    all->halves + (i * c->row + lo * c->col) * (int64_t)dtype_bytes(d), c->col);
+}
+
 static void
 few_halves(void *arg, int64_t lo, int64_t hi)
 {
     const struct few_batch *all = arg;
-    const struct matrix *c = &all->g.x[C];
-    enum dtype d = all->g.dtype[C];
     few_columns(&all->first, lo, hi);
-    for (int64_t i = 0; i < c->rows; i++)
-        block_store(COMP_F32, d, all->first.c + i * c->cols + lo, hi - lo,
-                    all->halves + (i * c->row + lo * c->col) * (int64_t)dtype_bytes(d), c->col);
+    few_give(all, lo, hi);
 }
 
 static void
@@ -138,6 +145,36 @@ few_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
+/* Weights, columns of some KB: who waits for memory longer has some of them read by others. */
+static struct few_columns
+few_share(const struct few_batch *all, int64_t share)
+{
+    int64_t n = all->g.x[C].cols;
+    return (struct few_columns){n * share / all->shares, n * (share + 1) / all->shares};
+}
+
+static void
+few_level(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    const struct few_batch *all = arg;
+    struct few_columns of = few_share(all, share);
+    gemm_few_turns(&all->first, of, lo, hi);
+    if (!all->first.halves) return;
+    int64_t each = (of.end - of.first) / FEW_STREAMS;
+    for (int s = 0; s < FEW_STREAMS; s++) few_give(all, of.first + s * each + lo, of.first + s * each + MIN(hi, each));
+    if (hi > each) few_give(all, of.first + FEW_STREAMS * each, of.end);
+}
+
+/* Is the product one that few_level() takes, by these threads? */
+static bool
+few_is_level(const struct few_batch *all, int64_t threads)
+{
+    const struct few *p = &all->first;
+    int64_t n = all->g.x[C].cols;
+    return threads > 1 && threads <= LEVEL_MOST && all->g.nbatch == 0 && p->b_row == 1 && p->k >= GEMM_SHORT &&
+           p->k <= GEMM_LONG && n >= threads * 4 * FEW_STREAMS && n < INT32_MAX;
+}
+
 static int
 few_run(const struct kcall *k, struct gemm g)
 {
@@ -161,7 +198,12 @@ few_run(const struct kcall *k, struct gemm g)
     bool halves = all.g.dtype[A] == DT_BF16;
     if (halves) few_of_halves(&all, k->scratch);
     int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols); /* long: whole vectors */
-    team_run(k->threads, n, grain, halves ? few_halves : few_range, &all);
+    all.shares = MIN(k->threads, n / grain);
+    if (few_is_level(&all, all.shares))
+        team_level((int)all.shares, few_turns(few_share(&all, all.shares - 1)), 1 + GRAIN / (FEW_STREAMS * x[A].cols),
+                   few_level, &all);
+    else
+        team_run(k->threads, n, grain, halves ? few_halves : few_range, &all);
     return 0;
 }
 
