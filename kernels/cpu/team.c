@@ -86,13 +86,13 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
     run_share(&share[0]);
     for (int64_t i = 1; i < nteam; i++) pthread_join(thread[i], NULL);
 #else
-    signals_hold();
+    signals_hold(); /* threads that the team starts never take any */
 #pragma omp parallel for num_threads((int)nteam) schedule(static, 1)
     for (int64_t i = 0; i < nteam; i++) {
-        if (i == 0) signals_pass(); /* on the thread of the caller: who asks to stop is heard */
         struct share share = share_of(&all, i, nteam);
         run_share(&share);
     }
+    signals_pass_in_time();
 #endif
 }
 

@@ -46,17 +46,32 @@ local function split_heads(x, heads)
   return x:reshape{batch, length, heads, d // heads}:permute{0, 2, 1, 3}
 end
 
+-- (batch, heads, length, size), or heads in two dimensions, as groups -> (batch, length, heads * size)
 local function join_heads(x)
-  local batch, heads, length, size = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
-  return x:permute{0, 2, 1, 3}:reshape{batch, length, heads * size}
+  local n, shape = x.ndim, x.shape
+  local heads = n == 4 and shape[2] or shape[2] * shape[3]
+  return x:permute(n == 4 and {0, 2, 1, 3} or {0, 3, 1, 2, 4}):reshape{shape[1], shape[n - 1], heads * shape[n]}
 end
 
--- Each of the few heads once for every query that it serves.
-local function spread(x, times)
-  if times == 1 then return x end
-  local batch, few, length, size = x.shape[1], x.shape[2], x.shape[3], x.shape[4]
-  return x:reshape{batch, few, 1, length, size}:expand{batch, few, times, length, size}
-    :reshape{batch, few * times, length, size}
+-- Dimension 1, of heads, as groups of heads that share keys and values: (batch, groups, heads of a group, ...).
+local function in_groups(x, groups)
+  local shape = x.shape
+  local heads = shape[2]
+  shape[2] = math.min(groups, heads)
+  table.insert(shape, 3, heads // shape[2])
+  return x:reshape(shape)
+end
+
+-- Attention; of groups of heads where each group's keys and values are there once.
+local function attend(q, k, v, mask, options)
+  local heads, groups = q.shape[2], k.shape[2]
+  if heads == groups then return rille.scaled_dot_product_attention(q, k, v, mask, options) end
+  if mask and mask.ndim > 2 then
+    local n = mask.shape[mask.ndim - 2]
+    check.that(n == 1 or n == heads, "%s: a mask is of 1 or %d heads, not of %d", who, heads, n)
+    mask = in_groups(mask.ndim == 3 and mask:reshape{1, n, mask.shape[2], mask.shape[3]} or mask, groups)
+  end
+  return rille.scaled_dot_product_attention(in_groups(q, groups), in_groups(k, groups), in_groups(v, groups), mask, options)
 end
 
 local function project(self, q, k, v)
@@ -77,9 +92,7 @@ function MultiheadAttention:forward(q, k, v, mask, cache)
   if self.rotary then q, k = self.rotary:turn(q, k, at) end
   local is_causal = self.is_causal
   if cache then k, v, mask, is_causal = cache:keep(self, k, v) end
-  local times = self.heads // self.kv_heads
-  return self.out_proj(join_heads(rille.scaled_dot_product_attention(q, spread(k, times), spread(v, times), mask,
-    {is_causal = is_causal})))
+  return self.out_proj(join_heads(attend(q, k, v, mask, {is_causal = is_causal})))
 end
 
 function MultiheadAttention:describe()
