@@ -116,6 +116,40 @@ tap.group("attention", function()
   tap.fails(function() nn.MultiheadAttention(5, 2) end, {"5", "2 heads"}, "d divides into heads")
 end)
 
+-- Each of the few heads of keys and values serves as many queries; with a head of its own for each query it is the same layer.
+tap.group("fewer heads of keys and values", function()
+  local heads, size, length = 6, 4, 5
+  local masks = {none = false, keys = {length}, scores = {length, length}, ["a head for all"] = {1, length, length},
+    ["each head"] = {heads, length, length}, ["each row"] = {2, 1, length, length}, all = {2, heads, length, length}}
+  rille.manual_seed(5)
+  for _, few in ipairs{1, 2, 3} do
+    local a = nn.MultiheadAttention(heads * size, heads, {kv_heads = few, is_causal = few == 2})
+    local b = nn.MultiheadAttention(heads * size, heads, {is_causal = few == 2})
+    rille.no_grad(function()
+      for _, name in ipairs{"q_proj", "k_proj", "v_proj", "out_proj"} do
+        for _, of in ipairs{"weight", "bias"} do
+          local from, last = a[name][of], of == "weight" and heads * size or 1
+          local times = name:find("^[kv]_") and heads // few or 1
+          local spread = from:reshape{heads // times, 1, size, last}:expand{heads // times, times, size, last}
+          b[name][of]:copy_(spread:reshape(b[name][of].shape))
+        end
+      end
+    end)
+    for name, shape in pairs(masks) do
+      for _, q in ipairs{1, 3, length} do
+        local x, keys = rille.randn{2, q, heads * size}, rille.randn{2, length, heads * size}
+        local mask = shape and rille.rand(shape):gt(0.3):logical_or(rille.arange(length):eq(0)) or nil
+        if mask and shape[#shape - 1] and q ~= length then mask = mask:slice(mask.ndim - 2, 0, q) end
+        local want, got = b(x, keys, keys, mask), a(x, keys, keys, mask)
+        tap.near(got:totable(), want:totable(), ("%d of %d heads, %d queries, a mask of %s"):format(few, heads, q, name), 1e-5)
+      end
+    end
+  end
+  local few = nn.MultiheadAttention(24, 6, {kv_heads = 2})
+  tap.fails(function() few(rille.randn{2, 5, 24}, nil, nil, rille.ones({2, 4, 5, 5}, {dtype = "bool"})) end,
+    {"nn.MultiheadAttention", "1 or 6 heads", "4"}, "a mask of another number of heads")
+end)
+
 tap.group("transformer", function()
   local block = nn.TransformerBlock(8, 2, {hidden = 16})
   local x = rille.randn{2, 3, 8}

@@ -21,8 +21,8 @@ local function top_p(p, share)
   return rille.where(p:gt(low), p, 0)
 end
 
-local function choose(logits, drawn, by)
-  if by.greedy then return logits:argmax{axis = 1, keepdim = true} end
+-- Drawn ids: the first whose share of the sum of probabilities, with those before it, is more than drawn.
+local function draw(logits, drawn, by)
   logits = logits * by.scale
   if by.top_k then logits = top_k(logits, by.top_k) end
   local p = logits:softmax(1)
@@ -33,8 +33,9 @@ local function choose(logits, drawn, by)
 end
 
 -- logits: (batch, vocab) -> ids (batch, 1), -1 where logits are nan or their greatest is no finite number. drawn: (batch, 1),
--- in [0, 1). by: greedy, scale (1 / temperature), top_k, top_p.
+-- in [0, 1), nil where ids are the likeliest ones, greedy. by: greedy, scale (1 / temperature), top_k, top_p.
 return function(logits, drawn, by)
-  local greatest = logits:max{axis = 1, keepdim = true}
-  return rille.where((greatest - greatest):eq(0), choose(logits, drawn, by), -1)
+  local likeliest = by.greedy and logits:argmax{axis = 1, keepdim = true}
+  local greatest = likeliest and logits:gather(1, likeliest) or logits:max{axis = 1, keepdim = true} -- nan is greater than all
+  return rille.where((greatest - greatest):eq(0), likeliest or draw(logits, drawn, by), -1)
 end

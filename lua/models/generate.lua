@@ -86,7 +86,7 @@ local function go_on(model, rows, longest, o, where)
     for r = 1, #rows do t[r] = {values(r)} end
     return rille.tensor(t, {dtype = dtype, placement = where.placement, sbp = where.sbp})
   end
-  local function drawn() return column(function(r) return o.temperature > 0 and draw[r]() or 0.0 end, "f32") end
+  local function drawn() return o.temperature > 0 and column(function(r) return draw[r]() end, "f32") or nil end
   local function last() return column(function(r) return #rows[r] - 1 end, "i64") end
 
   local chosen, left = w.prompt(ids(prompts.padded(rows, longest)), last(), drawn()):totable(), #rows
