@@ -77,7 +77,8 @@ rows_of(const struct worker *w, const struct matrix *x, int64_t from, int64_t n,
 {
     const struct attention *a = w->a;
     int64_t each = per_word(a), pitch = up(words(a, x->size)), most = MAX(a->keys, a->queries);
-    if (x->dtype == a->dtype && x->col == 1 && x->row % each == 0 && x->size % each == 0)
+    bool words_there = x->row % each == 0 && x->size % each == 0 && (uintptr_t)x->data % sizeof(uint32_t) == 0;
+    if (x->dtype == a->dtype && x->col == 1 && words_there)
         return (struct small_operand){x->data + from * x->row * (int64_t)dtype_bytes(x->dtype), x->row / each, 1};
     if (!a->pairs) matrix_load(x, from, n, room, pitch);
     for (int64_t i = 0; i < n && a->pairs; i += most) {
