@@ -157,12 +157,7 @@ static void
 few_level(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct few_batch *all = arg;
-    struct few_columns of = few_share(all, share);
-    gemm_few_turns(&all->first, of, lo, hi);
-    if (!all->first.halves) return;
-    int64_t each = (of.end - of.first) / FEW_STREAMS;
-    for (int s = 0; s < FEW_STREAMS; s++) few_give(all, of.first + s * each + lo, of.first + s * each + MIN(hi, each));
-    if (hi > each) few_give(all, of.first + FEW_STREAMS * each, of.end);
+    gemm_few_turns(&all->first, few_share(all, share), lo, hi);
 }
 
 /* Is the product one that few_level() takes, by these threads? */
@@ -178,7 +173,7 @@ few_is_level(const struct few_batch *all, int64_t threads)
 static int
 few_run(const struct kcall *k, struct gemm g)
 {
-    enum { GRAIN = 1 << 14, LANES = 16 }; /* products that are worth a thread: 64 KB of b */
+    enum { GRAIN = 1 << 14, PIECE = 1 << 16, LANES = 16 }; /* products worth a thread; bytes of b taken at once */
     bool swapped;
     struct few_batch all = {.g = g};
     few_settle(&all.g, &swapped);
@@ -199,11 +194,13 @@ few_run(const struct kcall *k, struct gemm g)
     if (halves) few_of_halves(&all, k->scratch);
     int64_t grain = x[A].cols > GEMM_LONG ? LANES : 1 + GRAIN / (x[C].rows * x[A].cols); /* long: whole vectors */
     all.shares = MIN(k->threads, n / grain);
-    if (few_is_level(&all, all.shares))
-        team_level((int)all.shares, few_turns(few_share(&all, all.shares - 1)), 1 + GRAIN / (FEW_STREAMS * x[A].cols),
-                   few_level, &all);
-    else
+    if (!few_is_level(&all, all.shares)) {
         team_run(k->threads, n, grain, halves ? few_halves : few_range, &all);
+        return 0;
+    }
+    int64_t piece = PIECE / (FEW_STREAMS * x[A].cols * (halves ? 2 : 4));
+    team_level((int)all.shares, few_turns(few_share(&all, all.shares - 1)), 1 + piece, few_level, &all);
+    if (halves) few_give(&all, 0, n);
     return 0;
 }
 
