@@ -517,14 +517,8 @@ local function load_file(who, path, parts)
   return math.tointeger(saved.step), saved.note
 end
 
-function checkpoint.load(dir, parts, options)
-  local who = "rille.checkpoint.load"
-  check.path(who, "the name of a folder", dir)
-  check_parts(who, parts, {})
-  local o = check.options(who, options, {fallback = false})
-  rille._finish()
-  local found = list(dir, rille._list(dir, false))
-  check.that(#found > 0, "%s: %s: there is no checkpoint in this folder", who, dir)
+-- Step and note of the newest that is found, or of the one before it where that is asked.
+local function load_found(who, found, parts, fallback)
   local damaged = {}
   for _, entry in ipairs(found) do
     local why, step, note = rille._verify(entry[2])
@@ -534,10 +528,30 @@ function checkpoint.load(dir, parts, options)
       why = note
     end
     damaged[#damaged + 1] = why
-    if not o.fallback then break end
+    if not fallback then break end
   end
   check.fail("%s: %s%s", who, table.concat(damaged, "; "),
-    not o.fallback and found[2] and "; {fallback = true} loads the one before it" or "")
+    not fallback and found[2] and "; {fallback = true} loads the one before it" or "")
+end
+
+-- A training that goes on elsewhere removes what it does not keep, also while it is read: then there is a newer one.
+function checkpoint.load(dir, parts, options)
+  local who = "rille.checkpoint.load"
+  check.path(who, "the name of a folder", dir)
+  check_parts(who, parts, {})
+  local o = check.options(who, options, {fallback = false})
+  rille._finish()
+  local found = list(dir, rille._list(dir, false))
+  while true do
+    check.that(#found > 0, "%s: %s: there is no checkpoint in this folder", who, dir)
+    local good, step, note = check.try(load_found, who, found, parts, o.fallback)
+    if good then return step, note end
+    local read = found[1][2]
+    found = list(dir, rille._list(dir, false))
+    for _, entry in ipairs(found) do
+      if entry[2] == read then error(step, 0) end
+    end
+  end
 end
 
 return check.names("rille.checkpoint", checkpoint)

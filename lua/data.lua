@@ -27,11 +27,22 @@ function data.permutation(n, seed)
   return order
 end
 
--- Entries `from` .. `to` of order as positions on t's placement, laid out so that the batch comes as sbp.
+-- How the positions of rows lie that come laid out as sbp: cut where the rows are, so that each rank takes its own.
+local function of_rows(sbp)
+  if type(sbp) == "string" then
+    return (sbp:gsub("S%b()", function(cut) return cut ~= "S(0)" and "B" or nil end):gsub("P%b()", "B"):gsub("P", "B"))
+  end
+  if type(sbp) ~= "table" then return sbp end -- which no tensor can have, as is told then
+  local entries = {order = sbp.order}
+  for axis, entry in ipairs(sbp) do entries[axis] = of_rows(entry) end
+  return entries
+end
+
+-- Rows `from` .. `to` of order, laid out as sbp, by default as t.
 local function take(t, order, from, to, sbp)
-  local ids = table.move(order, from, to, 1, {})
-  local where = {dtype = "i64", placement = t.placement, sbp = sbp or layout.whole(t.placement)}
-  return t:index_select(0, rille.tensor(ids, where))
+  sbp = sbp or t.sbp
+  local ids = rille.tensor(table.move(order, from, to, 1, {}), {dtype = "i64", placement = t.placement, sbp = of_rows(sbp)})
+  return t:index_select(0, ids):to_global{placement = t.placement, sbp = sbp}
 end
 
 local methods = setmetatable({}, {__index = epochs.methods})

@@ -24,8 +24,10 @@ function json.decode(text, who)
   return rille._json(text, who, json.null, array_mark)
 end
 
-function json.load(path)
-  return json.decode(rille._read(check.path("json.load", "a file's name", path), MOST), path)
+-- who: stands before the file's name in errors; nil: nothing does.
+function json.load(path, who)
+  local text = rille._read(check.path(who or "json.load", "a file's name", path), MOST, who)
+  return json.decode(text, who and ("%s: %s"):format(who, path) or path)
 end
 
 -- ---- writing ----

@@ -506,14 +506,16 @@ write_text(lua_State *L)
     return 0;
 }
 
-/* rille._read(path, most): the text of a plain file of at most so many bytes. */
+/* rille._read(path, most[, who]): the text of a plain file of at most so many bytes. who stands before the path in
+ * errors. */
 static int
 read_text(lua_State *L)
 {
     size_t n;
     char *text = NULL;
-    const char *path = path_check(L, 1, "read");
-    check(L, rille_text_read(path, luaL_checkinteger(L, 2), &text, &n));
+    const char *path = path_check(L, 1, "read"), *who = luaL_optstring(L, 3, NULL);
+    int status = rille_text_read(path, luaL_checkinteger(L, 2), &text, &n);
+    who ? check_as(L, who, status) : check(L, status);
     lua_pushlstring(L, text, n);
     free(text);
     return 1;

@@ -237,6 +237,39 @@ tap.group("keep and background", function()
   rille.save(dir .. "/y.safetensors", {x = T{1}})
 end)
 
+-- Another program loads what a training saves: the one that is read goes while it is read, and a newer one is there.
+tap.group("a reader beside the training", function()
+  local at, writer = dir .. "/beside", nn.Linear(2, 2)
+  for _, part in ipairs{"_verify", "_contents", "_load"} do
+    for _, often in ipairs{1, 3} do
+      local net, real, step = nn.Linear(2, 2), rille[part], 1
+      rille.checkpoint.save(at, {model = writer, step = step})
+      rille[part] = function(...)
+        if step <= often then
+          step = step + 1
+          rille.checkpoint.save(at, {model = writer, step = step}, {keep = 1})
+        end
+        return real(...)
+      end
+      local good, loaded = pcall(rille.checkpoint.load, at, {model = net})
+      rille[part] = real
+      tap.is({good, loaded}, {true, often + 1}, ("gone before %s, %d times: the newer one comes"):format(part, often))
+      tap.is(net.weight:totable(), writer.weight:totable(), "with its values")
+      os.execute("rm -r '" .. at .. "'")
+    end
+    local real = rille[part]
+    rille.checkpoint.save(at, {model = writer, step = 1})
+    rille.checkpoint.save(at, {model = writer, step = 2})
+    rille[part] = function(...)
+      for _, name in ipairs(list(at)) do os.remove(at .. "/" .. name) end
+      return real(...)
+    end
+    tap.fails(function() rille.checkpoint.load(at, {model = writer}) end, {at, "there is no checkpoint"}, "all of them gone: none is there")
+    rille[part] = real
+    os.execute("rm -r '" .. at .. "'")
+  end
+end)
+
 tap.group("other names in the folder", function()
   local net, at = nn.Linear(2, 2), dir .. "/names"
   rille.checkpoint.save(at, {model = net, step = 1})

@@ -71,6 +71,22 @@ tap.group("layouts", function()
   end
   local split = data.loader{x, batch = 4, sbp = "S(0)"}:next()
   tap.is({split.sbp, split:totable()}, {"S(0)", {{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, "or as sbp says")
+
+  local P4 = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local layouts = {{P0, "B", "S(0)", "S(1)", "S(-1)", "P"}, {P4, "(B, B)", "(S(0), B)", "(S(1), S(0))", "(S(0), S(0))",
+    "(S(0), S(0)) order (1, 0)", "(B, P)", {"S(0)", "S(1)"}, {"S(0)", "S(0)", order = {1, 0}}, {"P", "S(0)"}}}
+  for _, row in ipairs(layouts) do
+    for i = 2, #row do
+      local want = rille.zeros({6, 2}, {placement = row[1], sbp = row[i]}).sbp
+      local data_lie = rille.arange(12):reshape{6, 2}:to_global{placement = row[1], sbp = row[i]}
+      local as_data = data.loader{data_lie, batch = 5}:next()
+      tap.is({as_data.sbp, as_data:totable()}, {want, data_lie[{{0, 5}}]:totable()}, want .. ": as its data do")
+      for k = 2, #row do
+        local asked = data.loader{data_lie:to_global{placement = row[1], sbp = row[k]}, batch = 5, sbp = row[i]}:next()
+        tap.is({asked.sbp, asked:totable()}, {want, as_data:totable()}, ("%s: as sbp says, from place %d"):format(want, k - 2))
+      end
+    end
+  end
 end)
 
 tap.group("going on", function()

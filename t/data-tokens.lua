@@ -176,6 +176,14 @@ tap.group("text files", function()
     tap.fails(function() data.csv(write("w.csv", "1,2\n3,2.5\n"), {dtype = dtype}) end, {"w.csv:2: column 2: '2.5' is no whole number"}, dtype .. " of a part")
     tap.fails(function() data.csv(write("w.csv", "nan,2\n"), {dtype = dtype}) end, {"w.csv:1: column 1: 'nan' is no whole number"}, dtype .. " of nan")
     tap.is(data.csv(write("w.csv", "1e2,2.0\n"), {dtype = dtype}):totable(), {{100, 2}}, "whole numbers, however they are written")
+    local ends = ({i64 = {"-9223372036854775808", "9223372036854775807", "-9223372036854775809", "9223372036854775808"},
+      i32 = {"-2147483648", "2147483647", "-2147483649", "2147483648"}, u8 = {"0", "255", "-1", "256"}})[dtype]
+    tap.is(data.csv(write("w.csv", ends[1] .. "," .. ends[2] .. "\n"), {dtype = dtype}):totable(),
+      {{math.tointeger(tonumber(ends[1])), math.tointeger(ends[2])}}, dtype .. " from its least to its greatest")
+    for i = 3, 4 do
+      tap.fails(function() data.csv(write("w.csv", "1,2\n3," .. ends[i] .. "\n"), {dtype = dtype}) end,
+        {("w.csv:2: column 2: '%s' is beyond every %s"):format(ends[i], dtype)}, ("%s is none"):format(ends[i]))
+    end
   end
   tap.fails(function() data.csv(write("b.csv", "1,2\n3\n")) end, {"b.csv:2", "1 columns", "2"}, "so is one of other columns")
   tap.fails(function() data.csv(write("b.csv", "a,b\n1,2,3\n"), {header = true}) end, {"b.csv:2", "3 columns", "header names 2", "data-tokens.lua"},

@@ -71,6 +71,18 @@ for kind, models in pairs{gpt2 = ", a .safetensors of such a folder or a .bin of
   end
 end
 
+local bare = dir .. "/bare"
+os.execute(("mkdir '%s'"):format(bare))
+for _, kind in ipairs{"gpt2", "llama", "moe"} do
+  local load, path = rille.models[kind].load, bare .. "/config.json"
+  for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
+    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = " is of a 'nil' model"} do
+    os.remove(path)
+    if text ~= "none" then write("bare/config.json", text) end
+    refused(function() load(bare) end, ("models.%s.load: %s%s"):format(kind, path, why), "no config")
+  end
+end
+
 -- One that was written beside the shards of another: which is meant nobody can tell.
 local both = dir .. "/both"
 local model = rille.models.gpt2.new{vocab = 20, length = 16, layers = 1, heads = 2, width = 8}

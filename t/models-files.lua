@@ -252,6 +252,17 @@ tap.group("models that are others", function()
   refused("gpt2", {"'forward' is a function"}, "a forward of its own", function(m) rawset(m, "forward", function() end) end)
   refused("moe", {"'h.0.mlp.top_k' is 1"}, "another number of experts for an id", function(m) m.h[1].mlp.top_k = 1 end)
   refused("moe", {"'h.0.mlp.up' is {2, "}, "experts that are gone", function(m) m.h[1].mlp = nn.MixtureOfExperts(16, 64, 2) end)
+  refused("llama", {"'layers.0.attention.rotary.base' is 500, by its config 500000"}, "positions that turn faster", function(m)
+    m.layers[1].attention.rotary.base = 500
+  end)
+  refused("llama", {"rotary.base' is 500000.0, by its config 500;"}, "a config of another theta", function(m) m.config.theta = 500 end)
+  refused("llama", {"rotary.scaling.factor' is 8, by its config nil"}, "a config of positions as they are", function(m)
+    m.config.rope_scaling = nil
+  end)
+  refused("llama", {"rotary.scaling.low_freq_factor' is nil, by its config 1"}, "positions scaled otherwise", function(m)
+    m.layers[1].attention.rotary.scaling = {rope_type = "linear", factor = 8}
+  end)
+  refused("llama", {"'layers.1.attention.rotary' is nil"}, "positions that do not turn", function(m) m.layers[2].attention.rotary = nil end)
   local m = new("gpt2", {dropout = 0.1})
   m.dropout.p, m.note, m.wte.weight.requires_grad = 0.3, {"mine"}, false
   rille.manual_seed(3)

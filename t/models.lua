@@ -246,6 +246,12 @@ tap.group("stop and on_token", function()
   for _, bad in ipairs{1.5, true, "1", 0 / 0} do
     line({"takes ids, integers", "prompt 1", tostring(bad):match("nan") or tostring(bad)}, function() m:generate{{1}, {2, bad}} end)
   end
+  for _, bad in ipairs{-1, 31, math.maxinteger} do -- whether a pass reads them or not
+    for _, n in ipairs{0, 2} do
+      line({"generate", "prompt 1", tostring(bad), "31 ids"}, function() m:generate({{1}, {2, bad}}, {max_new_tokens = n}) end)
+      line({"generate", "prompt 1", tostring(bad), "31 ids"}, function() m:generate(ids{{1, 3}, {2, bad}}, {max_new_tokens = n}) end)
+    end
+  end
   line({"takes ids, integers", "f32"}, function() m:generate(rille.ones{1, 2}) end)
   line({"takes ids, integers", "bool"}, function() m:generate(rille.zeros({1, 2}, {dtype = "bool"})) end)
   local wide = rille.models.gpt2.new{vocab = 257, length = 8, layers = 1, heads = 1, width = 4}

@@ -4,7 +4,7 @@ local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 
-local function new(place, recipe, again)
+local function new(place, recipe, again, each)
   rille.manual_seed(4)
   local blocks = {}
   for i = 1, 3 do
@@ -15,19 +15,20 @@ local function new(place, recipe, again)
   for i = 1, #place.shape do whole[i] = "B" end
   net:to_global{placement = place, sbp = whole}
   rille.parallel(net, recipe)
+  for _, m in ipairs(each and again and net:modules() or {}) do m:recompute() end
   return net, whole
 end
 
 -- Losses of three steps, the last gradient, and the compiled step.
 local function train(place, recipe, how, again)
   local pieces, function_ = how:find("pieces"), how:find("function") and again
-  local net, whole = new(place, recipe, again and not function_)
+  local net, whole = new(place, recipe, again and not function_, how:find("each layer"))
   local opt = optim.AdamW(net:parameters(), {lr = 0.01})
   local x = rille.randn({4, 6, 16}):to_global{placement = place, sbp = whole}
   x = x:to_global(rille.parallel.input(net))
   local last
   local function step(a)
-    local loss = (how == "autocast" and rille.autocast("bf16", net, a) or net(a)):square():mean()
+    local loss = (how:find("autocast") and rille.autocast("bf16", net, a) or net(a)):square():mean()
     if how == "read first" then loss:item() end
     loss:backward()
     opt:step()
@@ -72,7 +73,8 @@ end)
 
 local P1 = mesh{0}
 tap.group("bits", function()
-  for _, how in ipairs{"plain", "read first", "compiled", "pieces", "autocast", "compiled function", "function in pieces"} do
+  for _, how in ipairs{"plain", "read first", "compiled", "pieces", "autocast", "each layer", "each layer compiled",
+    "each layer autocast", "each layer autocast compiled", "compiled function", "function in pieces"} do
     tap.is((train(P1, {}, how, true)), (train(P1, {}, how, false)), how .. ": the same bits")
   end
   for name, case in pairs{["1D"] = {mesh{0, 1}, {tensor = 0}}, sequence = {mesh{0, 1}, {tensor = 0, sequence = true}},

@@ -148,7 +148,6 @@ local Own = nn.Linear:extend("Own")
 local changes = { -- what stays apart
   ["forward of its own"] = function(m) m.k_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end,
   ["a subclass"] = function(m) m.v_proj = Own(16, 16) end,
-  ["computed again"] = function(m) m.q_proj:recompute() end,
   ["pinned"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
   ["of 16 bits"] = function(m) m.k_proj:to("bf16") end,
   ["no bias"] = function(m) m.k_proj.bias = nil end,
@@ -159,6 +158,9 @@ tap.group("attention", function()
   tap.is(products(attention()), 2, "queries, keys and values are one product, what comes of them another")
   tap.is(products(attention(), "same"), 2, "so they are where all three are given")
   tap.is(products(attention{bias = false}), 2, "and without biases")
+  local again = attention()
+  again.q_proj:recompute()
+  tap.is(products(again), 2, "and where one of them is computed again")
   tap.is(products(attention{kv_heads = 2}), 4, "keys of fewer heads stay apart")
   tap.is(products(attention(), "cross"), 4, "so do keys of another input")
   tap.is(products(attention(), "f32"), 4, "and all without autocast")

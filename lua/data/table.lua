@@ -56,21 +56,27 @@ local function fields(line, separator)
   end
 end
 
-local integers = {i32 = true, i64 = true, u8 = true}
+-- Their least and greatest.
+local integers = {i32 = {-1 << 31, (1 << 31) - 1}, i64 = {math.mininteger, math.maxinteger}, u8 = {0, 255}}
 
 -- As other programs write what is no number, or beyond all.
 local words = {nan = 0 / 0, inf = math.huge, infinity = math.huge}
 
--- A decimal number, a whole one where that is wanted; else nil and what the field is.
-local function number_of(field, whole)
+-- A decimal number, one of the dtype; else nil and what the field is.
+local function number_of(field, dtype)
+  local whole = integers[dtype]
   local sign, word = field:match("^%s*([+-]?)(%a+)%s*$")
   local value = word and words[word:lower()]
   if value then return not whole and (sign == "-" and -value or value) or nil, "no whole number" end
   value = not field:find("[xX]") and tonumber(field) or nil
   if not value then return nil, "no number" end
   if value == math.huge or value == -math.huge then return nil, "beyond every f64" end
-  if whole and not math.tointeger(value) then return nil, "no whole number" end
-  return value
+  if not whole then return value end
+  if value ~= math.floor(value) then return nil, "no whole number" end
+  local rounded = math.type(value) == "float" and not field:find("[.eE]") -- of more than 64 bits
+  local integer = not rounded and math.tointeger(value)
+  if not integer or integer < whole[1] or integer > whole[2] then return nil, "beyond every " .. dtype end
+  return integer
 end
 
 local function check_separator(who, separator)
@@ -86,7 +92,6 @@ function files.csv(path, given)
   local o = check.options(who, given, {separator = ",", header = false, dtype = "f32", placement = check.none, sbp = check.none})
   check_separator(who, o.separator)
   local text, rows, names, at = read(who, path, "\0"), {}, nil, 0
-  local whole = integers[o.dtype]
   if text:sub(1, 3) == BYTE_ORDER_MARK then text = text:sub(4) end
   for line in text:gmatch("([^\n]*)\n?") do
     at, line = at + 1, line:gsub("\r$", "")
@@ -96,7 +101,7 @@ function files.csv(path, given)
     elseif line:find("%S") then
       local row = fields(line, o.separator)
       for i, field in ipairs(row) do
-        local number, what = number_of(field, whole)
+        local number, what = number_of(field, o.dtype)
         check.that(number, "%s: %s:%d: column %d: '%s' is %s%s", who, path, at, i, field, what,
           at == 1 and what == "no number" and "; header = true skips a line of names" or "")
         row[i] = number

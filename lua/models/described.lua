@@ -4,7 +4,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
-local nowhere = require("rille.nn.settings").nowhere
+local settings = require "rille.nn.settings"
 
 local function is_module(v) return type(v) == "table" and type(v.named_tensors) == "function" end
 
@@ -38,6 +38,17 @@ local function compare_tensors(model, want, wrong)
   end
 end
 
+-- What the members `key` of two modules say that they compute with.
+local function compare_said(a, b, key, differs)
+  local ours, theirs = settings.said(a, key), settings.said(b, key)
+  for name, y in pairs(theirs) do
+    if ours[name] ~= y then differs(name, ours[name], y) end
+  end
+  for name, x in pairs(ours) do
+    if theirs[name] == nil then differs(name, x) end
+  end
+end
+
 -- Fields of two modules or tables, by what the second has; tensors are compared by name.
 local function compare_fields(a, b, path, wrong)
   local function differs(key, x, y)
@@ -52,14 +63,16 @@ local function compare_fields(a, b, path, wrong)
   for key, y in pairs(b) do
     local x = rawget(a, key)
     local name = math.type(key) == "integer" and key - 1 or key
-    if nowhere[key] or layout.is_tensor(y) or rawequal(x, y) or getmetatable(b) == rille.nn.Dropout then
+    if settings.nowhere[key] or layout.is_tensor(y) or rawequal(x, y) or getmetatable(b) == rille.nn.Dropout then
       -- a table of ours, or nothing that its values depend on
     elseif type(y) ~= "table" then
       if x ~= y then differs(name, x, y) end
     elseif type(x) ~= "table" then
       differs(name, x, y)
-    elseif is_module(y) or getmetatable(y) == nil and getmetatable(b) ~= rille.nn.Rotary then
+    elseif is_module(y) or getmetatable(y) == nil then
       compare_fields(x, y, path .. name .. ".", wrong)
+    elseif settings.speaks(y) then
+      compare_said(a, b, key, differs)
     end
   end
   for key, x in pairs(a) do

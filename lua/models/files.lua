@@ -129,9 +129,9 @@ local function read_folder(kind, path, complete)
   local dir = path:match("^(.*)/[^/]*%.safetensors$") or path:find("%.safetensors$") and "." or path
   local one = dir .. "/model.safetensors"
   if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
-  local theirs = json.load(dir .. "/config.json")
+  local theirs = json.load(dir .. "/config.json", ("models.%s.load"):format(kind.name))
   check.that(type(theirs) == "table" and theirs.model_type == kind.name,
-    "models.%s: %s/config.json is of a '%s' model", kind.name, dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")
+    "models.%s.load: %s/config.json is of a '%s' model", kind.name, dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")
   without_nulls(theirs)
   check_words(kind, theirs, dir .. "/config.json")
   local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)

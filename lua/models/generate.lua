@@ -120,7 +120,7 @@ return function(model, ids, given)
     check.that(ids.dtype ~= "u8" or model.config.vocab <= 256, "%s: prompts of u8 come back as u8, which has no room for " ..
       "the %d ids of the model; i32 and i64 have", who, model.config.vocab)
   end
-  local rows, longest = prompts.read(who, ids)
+  local rows, longest = prompts.read(who, ids, model.config.vocab)
   local o, where = read_options(model, given, longest), place_of(model, ids)
   if o.max_new_tokens > 0 then go_on(model, rows, longest, o, where) end
   return layout.is_tensor(ids) and as_tensor(rows, ids, where) or rows

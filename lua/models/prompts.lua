@@ -22,19 +22,20 @@ local function rows_of(who, ids)
   return ids:totable()
 end
 
-local function id_of(who, r, id)
+local function id_of(who, r, id, vocab)
   local whole = type(id) == "number" and math.tointeger(id)
   check.that(whole, "%s takes ids, integers; prompt %d has %s", who, r - 1, check.shown(id))
+  check.that(whole >= 0 and whole < vocab, "%s: prompt %d has the id %d; the model has %d ids, from 0", who, r - 1, whole, vocab)
   return whole
 end
 
--- Rows of ids, a copy, and how long the longest is. A tensor is one that the model takes.
-function prompts.read(who, ids)
+-- Rows of ids, a copy, and how long the longest is. A tensor is one that the model takes; ids are below vocab.
+function prompts.read(who, ids, vocab)
   local rows = rows_of(who, ids)
   local copy, longest = {}, 0
   for r, row in ipairs(rows) do
     copy[r] = {}
-    for i = 1, #row do copy[r][i] = id_of(who, r, row[i]) end
+    for i = 1, #row do copy[r][i] = id_of(who, r, row[i], vocab) end
     longest = math.max(longest, #row)
   end
   return copy, longest

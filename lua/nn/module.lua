@@ -51,11 +51,19 @@ function Module.__call(self, ...)
   return around(self.forward, self, ...)
 end
 
--- Is a call of self nothing but forward, as its class has it? So asks who does what several modules do at once; a trace
--- follows self as if it were called.
+-- Is a call of self nothing but forward, as its class has it, computed again or not? So asks who does what several modules
+-- do at once (__at_once); a trace follows self as if it were called.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self, kind_of[self]) end
-  return not pin.of[self] and not recomputed[self] and rawget(self, "forward") == nil and check.is_own(self.forward)
+  return not pin.of[self] and rawget(self, "forward") == nil and check.is_own(self.forward)
+end
+
+-- What fn gives, which does what calls of these modules would: computed again where one of them is.
+function Module.__at_once(modules, fn, ...)
+  for _, m in ipairs(modules) do
+    if recomputed[m] then return in_region(fn, ...) end
+  end
+  return fn(...)
 end
 
 -- What this module computes on its way is computed again in the backward pass instead of kept: memory for time, the same

@@ -42,10 +42,7 @@ local function stack(layers, name, cuts, dtype)
   return rille.concat(parts, {axis = 1, dtype = dtype}):reshape{#layers * shape[1], table.unpack(shape, 2)}
 end
 
--- x: (batch, length, in). What each of the layers gives, (batch, length, out); nil: they are not to be stacked.
-function stacked.products(x, layers)
-  local dtype = rille._autocast()
-  if not fits(x, layers, dtype) then return nil end
+local function products(x, layers, dtype)
   local weight, batch, length, out = layers[1].weight, x.shape[1], x.shape[2], {}
   local cuts, width = layout.ways(weight, 0), weight.shape[1]
   local y = rille.matmul(x, stack(layers, "weight", cuts, dtype):transpose(0, 1))
@@ -53,6 +50,12 @@ function stacked.products(x, layers)
   y = y:reshape{batch, length, cuts, #layers, width // cuts}
   for i = 1, #layers do out[i] = y:slice(3, i - 1, i):reshape{batch, length, width} end
   return out
+end
+
+-- x: (batch, length, in). What each of the layers gives, (batch, length, out); nil: they are not to be stacked.
+function stacked.products(x, layers)
+  local dtype = rille._autocast()
+  return fits(x, layers, dtype) and Linear.__at_once(layers, products, x, layers, dtype) or nil
 end
 
 return stacked
