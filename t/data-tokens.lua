@@ -64,6 +64,16 @@ tap.group("layouts", function()
   end
 end)
 
+tap.group("layouts that no batch has", function()
+  local path, place = token_file("l.bin", 0, 200), rille.placement("cpu", {0, 1})
+  for name, case in pairs{placement = {{placement = 5}, "placement is a rille.placement"},
+    axis = {{placement = place, sbp = "S(2)"}, "splits axis 2"}, sbp = {{sbp = "Q"}, '"Q" is no SBP'},
+    labels = {{labels = {placement = place, sbp = "S(5)"}}, "splits axis 5"}} do
+    case[1].batch, case[1].length = 3, 10
+    tap.fails(function() data.tokens(path, case[1]) end, {"data-tokens.lua", "rille.data.tokens", case[2]}, name .. ": told before a batch is read")
+  end
+end)
+
 tap.group("going on", function()
   local path = token_file("g.bin", 0, 200)
   local function new(seed) return data.tokens(path, {batch = 3, length = 10, seed = seed}) end

@@ -30,6 +30,15 @@ local meta = {__index = methods, __len = epochs.count, __call = epochs.call, __c
 -- Where x or y lies: only what was said.
 local function lies(t) return {placement = t.placement, sbp = t.sbp} end
 
+-- Can a batch lie as x and y are asked to? Told before the first one is read.
+local function check_layout(self)
+  for _, where in ipairs{self.x, self.y} do
+    local good, why = check.try(rille.empty, {self.batch, self.length},
+      {dtype = "i64", placement = where.placement, sbp = where.sbp})
+    if not good then error((why:gsub("empty: ", who .. ": ", 1)), 0) end
+  end
+end
+
 -- The longest windows of which there are enough for a batch; 0: there are none.
 local function longest(self, most)
   local low, high = 0, most
@@ -65,6 +74,7 @@ return function(from, given)
   self.y = self.labels and lies(labels) or self.x
   self.tokens = rille._tokens(who, from)
   check_room(self)
+  check_layout(self)
   epochs.start(self)
   return setmetatable(self, meta)
 end
