@@ -21,12 +21,4 @@ void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int
 void team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
                  void *arg);
 
-/* Calls part(arg, share, lo, hi) for ranges of at most `piece` that cover 0 <= i < turns of each share < shares: each
- * thread goes through a share of its own from the first turn on, and then takes the last turns of others', which a
- * core that had to wait, or memory that is nearer to another one, would keep all others waiting for. So who computes
- * what differs from call to call: results must not depend on it. At most LEVEL_MOST shares, 2^31 - 1 turns. */
-enum { LEVEL_MOST = 64 };
-void team_level(int shares, int64_t turns, int64_t piece,
-                void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi), void *arg);
-
 #endif
