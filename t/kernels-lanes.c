@@ -39,7 +39,7 @@ static void (*const grads[NLEVEL])(int64_t, int64_t, const float *, const float 
 static void (*const spreads[NLEVEL])(int64_t, const float *, float, double *) = LEVELS(deviations);
 static void (*const slopes[NLEVEL])(int64_t, const float *, const float *, const float *, float,
                                     double *) = LEVELS(gradient_sums);
-static void (*const products[NLEVEL])(const struct few *, int64_t, int64_t) = LEVELS(by_rows);
+static void (*const products[NLEVEL])(const struct few *, struct few_columns, int64_t, int64_t) = LEVELS(by_rows);
 static void (*const words[NLEVEL])(uint64_t, uint64_t, uint64_t, int64_t, uint32_t *) = LEVELS(words);
 
 static uint64_t noise = 1;
@@ -122,11 +122,19 @@ try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
     struct few p = {m, k, a, way == HALVES ? (void *)short_b : b, c, way == HALVES, false, k, 1, 1, k, n, 1};
     if (way == ROWS) p.b_row = n, p.b_col = 1;
     memset(c, 0, sizeof c);
-    products[LEVEL_ANY](&p, 0, n);
+    struct few_columns all = {0, n};
+    int64_t turns = few_turns(all), half = turns / 2;
+    products[LEVEL_ANY](&p, all, 0, turns);
     memcpy(want, c, sizeof c);
     memset(c, 0, sizeof c);
-    products[level](&p, 0, n);
+    products[level](&p, all, 0, turns);
     bool pass = !memcmp(c, want, sizeof c);
+    if (way != ROWS && k >= GEMM_SHORT) { /* turn by turn, the last ones first */
+        memset(c, 0, sizeof c);
+        products[level](&p, all, half, turns);
+        for (int64_t t = 0; t < half; t++) products[level](&p, all, t, t + 1);
+        pass &= !memcmp(c, want, sizeof c);
+    }
     for (int64_t i = 0; i < m && whole; i++)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 200000, THREADS = 5 };
 
@@ -60,6 +61,32 @@ test_whole(int64_t n, int64_t grain, int threads, bool shares)
        (long long)grain, threads, shares ? ", shares" : "");
 }
 
+static void
+part_level(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    part(arg, share * *(const int64_t *)arg + lo, share * *(const int64_t *)arg + hi);
+}
+
+/* A share that takes long is helped with. */
+static void
+part_waits(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    part_level(arg, share, lo, hi);
+    if (share > 0) return;
+    for (int tries = 0; tries < 100 && entries < THREADS * *(const int64_t *)arg; tries++) usleep(1000);
+}
+
+static void
+test_level(int shares, int64_t turns, int64_t piece, bool waits)
+{
+    clear(1 << 30);
+    if (shares) team_level(shares, turns, piece, waits ? part_waits : part_level, &turns);
+    int64_t once = 0, n = shares * turns;
+    for (int64_t k = 0; k < n; k++) once += seen[k] == 1;
+    ok(once == n && entries == n, "%lld turns each of %d shares by %lld%s: each is seen once", (long long)turns, shares,
+       (long long)piece, waits ? ", one slow" : "");
+}
+
 /* Each thread ends after the piece in which the answer became yes. */
 static void
 test_stopped(int threads, bool shares, int most)
@@ -86,6 +113,10 @@ main(void)
                 test_whole(sizes[s], grains[g], threads[t], false);
                 test_whole(sizes[s], grains[g], threads[t], true);
             }
+    for (size_t s = 0; s < countof(sizes) - 1; s++)
+        for (size_t g = 0; g < countof(grains); g++)
+            for (size_t t = 0; t < countof(threads); t++) test_level(threads[t], sizes[s], grains[g], false);
+    test_level(THREADS, 64, 4, true);
     for (size_t t = 1; t < countof(threads); t++)
         for (int most = 0; most < 20; most += 7) {
             test_stopped(threads[t], false, most);

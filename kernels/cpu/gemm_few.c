@@ -13,7 +13,7 @@
 #include "runtime/simd.h"
 
 enum {
-    STREAMS = 4,
+    STREAMS = FEW_STREAMS,
     AHEAD = 4096,         /* bytes, of a single stream */
     AHEAD_OF_FOUR = 2048, /* bytes */
     ROWS_AHEAD = 16,
@@ -64,5 +64,18 @@ finish(const struct few *p, int i, int n, bool halves, four sum, const void *con
 void
 gemm_few(const struct few *p, int64_t lo, int64_t hi)
 {
-    OF_LEVEL(by_rows)(p, lo, hi);
+    struct few_columns all = {lo, hi};
+    OF_LEVEL(by_rows)(p, all, 0, few_turns(all));
+}
+
+int64_t
+few_turns(struct few_columns of)
+{
+    return (of.end - of.first + STREAMS - 1) / STREAMS;
+}
+
+void
+gemm_few_turns(const struct few *p, struct few_columns of, int64_t lo, int64_t hi)
+{
+    OF_LEVEL(by_rows)(p, of, lo, hi);
 }

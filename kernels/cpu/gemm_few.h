@@ -22,4 +22,14 @@ struct few {
 /* Computes columns lo <= j < hi. A column has the same bits whatever is beside it. */
 void gemm_few(const struct few *p, int64_t lo, int64_t hi);
 
+/* The same turn by turn, where b_row is 1 and columns are not short: columns are read as FEW_STREAMS streams of as many
+ * each, one after the other. Turn t has the t-th column of each stream, and the last turn what is left. Whoever takes
+ * turns in their order reads on in each stream. */
+enum { FEW_STREAMS = 4 };
+struct few_columns {
+    int64_t first, end;
+};
+int64_t few_turns(struct few_columns of); /* how many */
+void gemm_few_turns(const struct few *p, struct few_columns of, int64_t lo, int64_t hi);
+
 #endif

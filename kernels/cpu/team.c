@@ -10,6 +10,8 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
 
 void
 team_set(int n)
@@ -117,4 +119,64 @@ team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64
     grain = MAX(grain, 1);
     struct shares s = {part, arg, n, MAX(MIN((int64_t)threads, n / grain), 1), piece_of(grain)};
     if (n > 0) team_run((int)s.count, s.count, 1, run_shares, &s);
+}
+
+/* ---- shares that threads take from each other ---- */
+
+/* The turns of a share that nobody has taken, from `first` on up to `end`: one word, which threads exchange. */
+struct left {
+    alignas(64) _Atomic uint64_t range;
+};
+
+static uint64_t
+range_of(int64_t first, int64_t end)
+{
+    return (uint64_t)first << 32 | (uint64_t)end;
+}
+
+/* Takes up to n turns, from the front as the share's own thread does, or from the back, where the last piece is left to
+ * that thread, who soon will be there; false: there are none. */
+static bool
+take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
+{
+    uint64_t range = atomic_load_explicit(&left->range, memory_order_relaxed), rest;
+    do {
+        int64_t first = (int64_t)(range >> 32), end = (int64_t)(range & UINT32_MAX), some = MIN(n, end - first);
+        if (some <= 0 || (!front && some == end - first)) return false;
+        *lo = front ? first : end - some;
+        *hi = *lo + some;
+        rest = front ? range_of(*hi, end) : range_of(first, *lo);
+    } while (
+        !atomic_compare_exchange_weak_explicit(&left->range, &range, rest, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+struct level {
+    void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi);
+    void *arg;
+    struct left *left;
+    int64_t shares, piece;
+};
+
+static void
+run_level(void *arg, int64_t first, int64_t end)
+{
+    const struct level *l = arg;
+    for (int64_t own = first, lo, hi; own < end; own++)
+        for (int64_t i = 0; i < l->shares; i++) {
+            int64_t share = (own + i) % l->shares;
+            while (!stop_now() && take_turns(&l->left[share], l->piece, i == 0, &lo, &hi))
+                l->part(l->arg, share, lo, hi);
+        }
+}
+
+void
+team_level(int shares, int64_t turns, int64_t piece, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
+           void *arg)
+{
+    struct left left[LEVEL_MOST];
+    assert(shares <= LEVEL_MOST && turns <= INT32_MAX);
+    for (int i = 0; i < shares; i++) atomic_init(&left[i].range, range_of(0, turns));
+    struct level l = {part, arg, left, shares, MAX(piece, 1)};
+    if (turns > 0) team_run(shares, shares, 1, run_level, &l);
 }

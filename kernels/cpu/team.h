@@ -21,4 +21,12 @@ void team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int
 void team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi),
                  void *arg);
 
+/* Calls part(arg, share, lo, hi) for ranges of at most `piece` that cover 0 <= i < turns of each share < shares. A
+ * thread has a share, which it goes through from the first turn on, and then takes last turns of other shares, so that
+ * one whose core is slower, or busy, keeps nobody waiting. Who computes what differs from call to call: results must
+ * not depend on it. At most LEVEL_MOST shares and 2^31 - 1 turns. */
+enum { LEVEL_MOST = 64 };
+void team_level(int shares, int64_t turns, int64_t piece,
+                void (*part)(void *arg, int64_t share, int64_t lo, int64_t hi), void *arg);
+
 #endif
