@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention.h"
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/gemm_few.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/team.h"
@@ -191,7 +192,7 @@ by_keys(const struct few_unit *u)
     }
 }
 
-/* sum = score value */
+/* sum = score value; of many keys in parts, as long sums of a product (gemm.h). */
 static void
 by_values(const struct few_unit *u)
 {
@@ -201,7 +202,7 @@ by_values(const struct few_unit *u)
     struct few p = {.m = u->n, .c = u->sum, .a_row = a->nkey, .a_col = 1, .c_row = a->width, .c_col = 1};
     p.b_row = well ? v->stride[v->ndim - 2] : a->width, p.b_col = 1;
     for (int64_t key = u->lo; key < u->hi; key += p.k, p.add = true) {
-        p.k = MIN(u->hi - key, well ? u->hi : KEYS);
+        p.k = MIN(u->hi - key, well ? GEMM_PART : KEYS);
         p.b = lines_of(u, ATT_V, key, p.k, well), p.a = u->score + key;
         gemm_few(&p, 0, a->width);
     }
