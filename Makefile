@@ -25,7 +25,7 @@ asan:
 
 # The tests whose threads may race: those of actors, of streams, of clusters, and of kernels that share their work out.
 THREAD_TESTS := $(patsubst t/%.c,%,$(wildcard t/actors-*.c)) runtime-stream plan-rows-far \
-	$(addprefix cluster-,carrier hasty host link strangers) $(addprefix kernels-,threads attention fused pool rows)
+	$(addprefix cluster-,carrier hasty host link strangers) $(addprefix kernels-,threads team attention fused pool rows)
 tsan:
 	@.ci/install
 	cmake --preset tsan
