@@ -87,6 +87,10 @@ machine_facts(lua_State *L, int list)
     fact(L, list, "cores");
     lua_pushinteger(L, sched_getaffinity(0, sizeof mine, &mine) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&mine));
     fact(L, list, "cores allowed");
+    text_fact(L, list, "threads of kernels",
+              getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")
+                  ? "as the environment has it"
+                  : "wait awake; GOMP_SPINCOUNT=1000 where others use the cores");
     memory_fact(L, list, "memory", "MemTotal");
     memory_fact(L, list, "memory free", "MemAvailable");
 }
@@ -216,9 +220,9 @@ program_facts(lua_State *L, int list)
 static void
 environment_facts(lua_State *L, int list)
 {
-    static const char *const names[] = {"RILLE_DEVICES", "RILLE_SEED",      "RILLE_THREADS", "RILLE_BUS",
-                                        "RILLE_CHECK",   "RILLE_TRANSPORT", "RILLE_TRACE",   "RILLE_COST",
-                                        "NO_COLOR",      "OMP_NUM_THREADS"};
+    static const char *const names[] = {"RILLE_DEVICES", "RILLE_SEED",      "RILLE_THREADS",   "RILLE_BUS",
+                                        "RILLE_CHECK",   "RILLE_TRANSPORT", "RILLE_TRACE",     "RILLE_COST",
+                                        "NO_COLOR",      "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (getenv(names[k])) text_fact(L, list, names[k], getenv(names[k]));
 }

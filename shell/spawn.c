@@ -250,7 +250,7 @@ add_option(struct command *c, const char *option, const char *value)
 static void
 add_variables(struct command *c)
 {
-    static const char *const carried[] = {"RILLE_CHECK=", "RILLE_THREADS=", "OMP_", "CUDA_VISIBLE_DEVICES="};
+    static const char *const carried[] = {"RILLE_CHECK=", "RILLE_THREADS=", "OMP_", "GOMP_", "CUDA_VISIBLE_DEVICES="};
     int n = 0;
     add_word(c, "env");
     for (char **at = environ; *at; at++)

@@ -55,8 +55,8 @@ cd "$dir" || exit 1
 over -d cpu:1 -H ssh://me@a:2222 -e ''
 is "ssh is told user and port, and never asks" "$(head -n 12 ssh.log | tr '\n' ' ')" \
   "-o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -p 2222 -l me -- a "
-OMP_NUM_THREADS=3 NOT_CARRIED=x over -d cpu:1 -H a -e ''
-ok "variables that say how to compute go along" grep -q "exec 'env' .*'OMP_NUM_THREADS=3'" ssh.log
+OMP_NUM_THREADS=3 GOMP_SPINCOUNT=1000 NOT_CARRIED=x over -d cpu:1 -H a -e ''
+for set in OMP_NUM_THREADS=3 GOMP_SPINCOUNT=1000; do ok "$set, which says how to compute, goes along" grep -q "exec 'env' .*'$set'" ssh.log; done
 ok "and no others" eval '! grep -qE "NOT_CARRIED|HOME=|XDG_" ssh.log'
 over -d cpu:1 -H a,b -e 'for _, w in ipairs(rille.workers()) do io.write(w.host, " ") end'
 is "workers say where they are" "$stdout" "a b "
