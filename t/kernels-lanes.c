@@ -109,7 +109,8 @@ try_rows(bool whole)
 
 enum { COLS_MOST = 140, K_MOST = 2 * WIDE + 5 + GEMM_SHORT };
 
-static float a[GEMM_FEW * K_MOST], b[COLS_MOST * K_MOST], c[GEMM_FEW * COLS_MOST], want[GEMM_FEW * COLS_MOST];
+static float a[GEMM_FEW * K_MOST], paired[GEMM_FEW * K_MOST], b[COLS_MOST * K_MOST], c[GEMM_FEW * COLS_MOST],
+    want[GEMM_FEW * COLS_MOST];
 static uint16_t short_b[COLS_MOST * K_MOST];
 
 /* The ways b lies: columns, columns of halves, rows. */
@@ -120,6 +121,10 @@ static bool
 try_product(int level, int way, bool whole, int64_t m, int64_t n, int64_t k)
 {
     struct few p = {m, k, a, way == HALVES ? (void *)short_b : b, c, way == HALVES, false, k, 1, 1, k, n, 1};
+    if (way == HALVES) {
+        p.a = memcpy(paired, a, sizeof a);
+        for (int64_t i = 0; i < m; i++) gemm_few_pair(k, paired + i * k);
+    }
     if (way == ROWS) p.b_row = n, p.b_col = 1;
     memset(c, 0, sizeof c);
     struct few_columns all = {0, n};
@@ -152,7 +157,7 @@ static void
 try_products(int way, bool whole)
 {
     static const int64_t cols[] = {1, 3, 4, 15, 16, 17, 63, 64, 65, 131},
-                         lengths[] = {0, 1, 15, 16, 17, 64, 65, 133, 260, 263};
+                         lengths[] = {0, 1, 15, 16, 17, 31, 32, 33, 64, 65, 133, 260, 263};
     fill(a, countof(a), whole), fill(b, countof(b), whole);
     for (size_t i = 0; i < countof(b); i++) short_b[i] = (uint16_t)(bits_of(b[i]) >> 16);
     for (int level = LEVEL_ANY; level <= machine_level(); level++) {

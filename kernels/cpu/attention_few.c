@@ -184,6 +184,7 @@ by_keys(const struct few_unit *u)
     bool well = lie_well(v, true);
     struct few p = {.m = u->n, .k = a->size, .a = u->query, .a_row = a->size, .a_col = 1, .c_row = a->nkey, .c_col = 1};
     p.halves = well && v->dtype == DT_BF16;
+    for (int64_t i = 0; p.halves && i < u->n; i++) gemm_few_pair(a->size, u->query + i * a->size);
     p.b_row = 1, p.b_col = well ? v->stride[v->ndim - 2] : a->size;
     for (int64_t key = u->lo, n; key < u->hi; key += n) {
         n = MIN(u->hi - key, well ? u->hi : KEYS);

@@ -9,7 +9,8 @@
 enum { GEMM_FEW = 4, GEMM_SHORT = 256 }; /* rows at most; columns of fewer numbers are short */
 
 /* c[i,j] = sum over l of a[i,l] b[l,j], i < m <= GEMM_FEW, l < k. Steps in elements; one of b's is 1. If it is that
- * between rows, b_row, so is a_col; else c_col is. b of bf16 has a b_row of 1. */
+ * between rows, b_row, so is a_col; else c_col is. b of bf16 has a b_row of 1, and rows of a are in the order of
+ * gemm_few_pair(). */
 struct few {
     int64_t m, k;
     const float *a;
@@ -18,6 +19,10 @@ struct few {
     bool halves, add; /* add: to what c holds */
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 };
+
+/* Orders a row of a for b of bf16: of each FEW_PAIRED numbers those at even places first. */
+enum { FEW_PAIRED = 32 };
+void gemm_few_pair(int64_t k, float *a);
 
 /* Computes columns lo <= j < hi. A column has the same bits whatever is beside it. */
 void gemm_few(const struct few *p, int64_t lo, int64_t hi);

@@ -116,8 +116,10 @@ few_of_halves(struct few_batch *all, float *scratch)
 {
     const struct matrix *x = all->g.x;
     struct few *p = &all->first;
-    for (int64_t i = 0; i < p->m; i++)
+    for (int64_t i = 0; i < p->m; i++) {
         block_load(COMP_F32, DT_BF16, (const uint16_t *)(const void *)p->a + i * x[A].row, 1, p->k, scratch + i * p->k);
+        gemm_few_pair(p->k, scratch + i * p->k);
+    }
     all->halves = (char *)p->c;
     p->halves = true;
     p->a = scratch;
