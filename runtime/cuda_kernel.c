@@ -2,9 +2,9 @@
  *
  * A kernel that was compiled is a file of $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille, named after
  * the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of its name and of
- * what follows: one that is damaged, or another's, is made anew. It is written beside and renamed, so that nobody reads
- * half of one. Where nothing can be written all goes on, and the next process compiles again (cuda_kernel_about tells);
- * empty $RILLE_CACHE: nothing is kept. */
+ * what follows: one that is damaged, another's or larger than any kernel is made anew. It is written beside and
+ * renamed, so that nobody reads half of one. Where nothing can be written all goes on, and the next process compiles
+ * again (cuda_kernel_about tells); empty $RILLE_CACHE: nothing is kept. */
 #include "runtime/device_cuda.h"
 
 #include "runtime/arena.h"
@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MOST_BYTES = 64 << 20 /* of a file */ };
 
 struct cuda_kernel {
     char *name;
@@ -86,7 +88,7 @@ read_file(const char *path, void **binary, size_t *bytes)
     struct stat st;
     FILE *f = open_file(path, &st);
     if (!f) return false;
-    bool good = st.st_size > (off_t)sizeof told && fread(&told, sizeof told, 1, f) == 1;
+    bool good = st.st_size > (off_t)sizeof told && st.st_size <= MOST_BYTES && fread(&told, sizeof told, 1, f) == 1;
     *bytes = good ? (size_t)st.st_size - sizeof told : 0;
     *binary = must_alloc(*bytes + 1);
     good = good && fread(*binary, 1, *bytes, f) == *bytes;

@@ -152,10 +152,10 @@ if command -v c++ >/dev/null; then
   ok "a damaged cache is passed over" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "and made anew" prints "$i" sh -c "find '$RILLE_CACHE' -newermt 'today 00:00' | grep -c cubin"
   first=$(ls "$RILLE_CACHE" | head -1) another=$(ls "$RILLE_CACHE" | sed -n 2p)
-  for what in "another's kernel" "a folder" "a pipe" "/dev/zero"; do
+  for what in "another's kernel" "a folder" "a pipe" "a file of 1 TB" "/dev/zero"; do
     rm -rf "${RILLE_CACHE:?}/$first"
     case $what in "another's"*) cp "$RILLE_CACHE/$another" "$RILLE_CACHE/$first" ;; *folder) mkdir "$RILLE_CACHE/$first" ;;
-      *pipe) mkfifo "$RILLE_CACHE/$first" ;; *) ln -s "$what" "$RILLE_CACHE/$first" ;; esac
+      *pipe) mkfifo "$RILLE_CACHE/$first" ;; *TB) truncate -s 1T "$RILLE_CACHE/$first" ;; *) ln -s "$what" "$RILLE_CACHE/$first" ;; esac
     ok "$what in place of a kernel is passed over" prints "$want_kernels" timeout 60 "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   done
   ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
