@@ -128,19 +128,22 @@ write_file(const char *path, const void *binary, size_t bytes)
     str_free(&beside);
 }
 
-/* By a file that is written and removed: what a folder allows depends on more than its mode. */
+/* By a file that is written and removed: what a folder allows depends on more than its mode, and a full disk has names
+ * left for files, no bytes. errno: why not. */
 static bool
 may_write(const char *folder)
 {
+    static const char bytes[4096];
     struct str path = {0};
     str_addf(&path, "%s/may-write.%ld", folder, (long)getpid());
     make_folder(str_text(&path));
     FILE *f = fopen(str_text(&path), "wb");
+    bool good = f && fwrite(bytes, sizeof bytes, 1, f) == 1 && !fflush(f);
     int error = errno;
     if (f) fclose(f), unlink(str_text(&path));
     str_free(&path);
     errno = error;
-    return f;
+    return good;
 }
 
 /* "; products by cuBLASLt 13.0", or why not. */

@@ -161,6 +161,8 @@ if command -v c++ >/dev/null; then
   ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
   about() { local want=$1; shift; env "$@" "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qxE " *kernels of GPUs +$want; no library of products: .*; no library of convolutions: .*"; }
   ok "the doctor tells that one" about "c\\+\\+, not kept: /dev/null/x cannot be written: Not a directory" RILLE_CACHE=/dev/null/x
+  full() { (trap '' XFSZ; ulimit -f 0; about "c\\+\\+, not kept: $dir/full cannot be written: File too large" RILLE_CACHE="$dir/full"); }
+  ok "and one on a disk that is full, or as good as that" full
   ok "one that can be" about "c\\+\\+, kept in $dir/new/folder" RILLE_CACHE="$dir/new/folder"
   ok "and that nothing is to be kept" about "c\\+\\+, not kept" RILLE_CACHE=
   training='local nn, p = rille.nn, rille.placement(KIND, RANKS)
