@@ -73,6 +73,16 @@ take_locked(size_t bytes)
     return at;
 }
 
+static void
+put_idle(char *at, size_t bytes)
+{
+    struct range *r = must_alloc(sizeof *r);
+    pthread_mutex_lock(&lock);
+    *r = (struct range){idle, at, bytes};
+    idle = r;
+    pthread_mutex_unlock(&lock);
+}
+
 static void *
 take(int device, size_t bytes)
 {
@@ -81,7 +91,9 @@ take(int device, size_t bytes)
     pthread_mutex_lock(&lock);
     char *p = take_locked(bytes);
     pthread_mutex_unlock(&lock);
-    return p && mprotect(reach(p), bytes, PROT_READ | PROT_WRITE) == 0 ? p : NULL;
+    if (!p || mprotect(reach(p), bytes, PROT_READ | PROT_WRITE) == 0) return p;
+    put_idle(p, bytes);
+    return NULL;
 }
 
 /* The next who takes it finds zeros, as with fresh memory; whoever still touches it faults. */
@@ -93,11 +105,7 @@ give(int device, void *p, size_t bytes)
     bytes = pages_whole(bytes);
     madvise(reach(p), bytes, MADV_DONTNEED);
     mprotect(reach(p), bytes, PROT_NONE);
-    struct range *r = must_alloc(sizeof *r);
-    pthread_mutex_lock(&lock);
-    *r = (struct range){idle, p, bytes};
-    idle = r;
-    pthread_mutex_unlock(&lock);
+    put_idle(p, bytes);
 }
 
 static int

@@ -3,9 +3,11 @@
 #include "runtime/error.h"
 #include "t/tap.h"
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { KB = 1000, MB = 1000 * 1000 };
+enum { KB = 1000, MB = 1000 * 1000, GB = 1000 * MB };
 
 static void
 test_kinds(void)
@@ -220,6 +222,27 @@ test_holes(void)
     pool_free(&p);
 }
 
+/* The system's, but for a host that has no memory left. */
+static bool refuses;
+int
+mprotect(void *p, size_t bytes, int how)
+{
+    return refuses ? -1 : (int)syscall(SYS_mprotect, p, bytes, how);
+}
+
+static void
+test_late(void)
+{
+    refuses = true;
+    int got = 0;
+    for (int i = 0; i < 300; i++) got += device_late.take(0, GB) != NULL;
+    refuses = false;
+    is_int(got, 0, "a late device has no memory that its host has not");
+    void *p = device_late.take(0, GB);
+    ok(p != NULL, "what it could not have then it takes afterwards");
+    device_late.give(0, p, GB);
+}
+
 int
 main(void)
 {
@@ -232,5 +255,6 @@ main(void)
     test_without_bytes();
     test_random();
     test_holes();
+    test_late();
     return done();
 }
