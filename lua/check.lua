@@ -153,15 +153,19 @@ function check.number(who, what, value, least)
   return value
 end
 
+-- A list has no keys but its places. what stands in a complaint: "a list of ids is wanted; this one".
+function check.list(who, what, list)
+  for key in pairs(list) do
+    check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s: %s has the key %s", who, what, shown(key))
+  end
+end
+
 -- A list of parameters, or of groups of them, without gaps; a model is none, though it has one.
 function check.parameters(who, list)
   check.that(type(list) == "table", "%s takes a list of parameters, not a %s", who, type(list))
   check.that(type(list.parameters) ~= "function", "%s takes a list of parameters: model:parameters(), not the model", who)
   for i = 1, #list do check.that(list[i] ~= nil, "%s: entry %d of the list of parameters is nil", who, i) end
-  for key in pairs(list) do
-    check.that(math.type(key) == "integer" and key >= 1 and key <= #list, "%s takes a list of parameters; this one has the key %s", who,
-      shown(key))
-  end
+  check.list(who, "a list of parameters is wanted; this one", list)
 end
 
 -- The name of a file or folder. The system would take it to end at a zero byte.

@@ -46,14 +46,27 @@ local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
 -- {{x, y}, ...} of finite numbers; what is none is left out.
 local function points_of(name, series, log)
   check.that(type(series) == "table", "rille.plot: '%s' is a list of numbers, not %s", name, check.shown(series))
+  check.list("rille.plot", ("'%s' is a list of numbers; it"):format(name), series)
   local points = {}
-  for i, v in ipairs(series) do
-    local x, y = i - 1, v
-    if type(v) == "table" then x, y = v[1], v[2] end
+  for i = 1, #series do
+    local x, y = i - 1, series[i]
+    if type(y) == "table" then x, y = y[1], y[2] end
     check.that(type(x) == "number" and type(y) == "number", "rille.plot: entry %d of '%s' is no number and no {x, y}", i, name)
     if is_finite(x) and is_finite(y) and (not log or y > 0) then points[#points + 1] = {x + 0.0, log and math.log(y, 10) or y + 0.0} end
   end
   return points
+end
+
+-- The series by what they are called, a text.
+local function by_name(series)
+  local named = {}
+  for key, list in pairs(series) do
+    check.that(type(key) == "string" or math.type(key) == "integer", "rille.plot: a series is called by a text, not %s", check.shown(key))
+    local name = tostring(key)
+    check.that(named[name] == nil, "rille.plot: two series are called '%s'", name)
+    named[name] = list
+  end
+  return named
 end
 
 -- At most MOST of them: means of runs of neighbours.
@@ -140,9 +153,9 @@ return function(path, series, options)
   for _, name in ipairs{"title", "x", "y"} do
     if o[name] ~= nil then check.text("rille.plot", name, o[name]) end
   end
-  local all = {}
-  for _, name in ipairs(check.sorted_keys(series)) do
-    all[#all + 1] = {name = name, points = thinned(points_of(name, series[name] or series[math.tointeger(name)], o.log))}
+  local named, all = by_name(series), {}
+  for _, name in ipairs(check.sorted_keys(named)) do
+    all[#all + 1] = {name = name, points = thinned(points_of(name, named[name], o.log))}
   end
   rille._write("rille.plot", path, draw(all, o))
 end

@@ -83,6 +83,14 @@ tap.group("mistakes", function()
   line({"{name = {numbers}}"}, function() rille.plot(path, 3) end)
   line({"'a' is a list"}, function() rille.plot(path, {a = 3}) end)
   line({"entry 2 of 'a'"}, function() rille.plot(path, {a = {1, "x"}}) end)
+  for shown, series in pairs{["\"loss\""] = {loss = 1}, ["0"] = {[0] = 3, 2}, ["100"] = {[100] = 2}, ["2.5"] = {1, [2.5] = 2}} do
+    line({"'a' is a list of numbers; it has the key " .. shown}, function() rille.plot(path, {a = series}) end)
+  end
+  line({"entry 2 of 'a'"}, function() rille.plot(path, {a = {1, nil, 3}}) end)
+  for shown, key in pairs{["true"] = true, ["2.5"] = 2.5, ["a table"] = {}} do
+    line({"a series is called by a text", "not " .. shown}, function() rille.plot(path, {[key] = {1}}) end)
+  end
+  line({"two series are called '3'"}, function() rille.plot(path, {[3] = {1}, ["3"] = {2}}) end)
   line({"'colour'"}, function() rille.plot(path, {a = {1}}, {colour = 1}) end)
   line({"No such file"}, function() rille.plot("/nowhere/x.svg", {a = {1}}) end)
 end)
