@@ -14,16 +14,13 @@ local check = require "rille.check"
 
 local tokenizer = {}
 
+local MOST <const> = 1 << 31 -- bytes of a file: texts that are longer together are not trained on
+
 local function text_of(who, from)
   if type(from) == "string" then return from end
   check.that(type(from) == "table" and type(from.file) == "string", "%s: a text or {file = path} is wanted, not %s", who,
     check.shown(from))
-  local file, why = io.open(check.path(who, "the name of a file", from.file), "rb")
-  check.that(file, "%s: %s", who, why)
-  local text = file:read("a")
-  file:close()
-  check.that(text, "%s: %s cannot be read", who, from.file)
-  return text
+  return rille._read(check.path(who, "the name of a file", from.file), MOST, who)
 end
 
 -- Special tokens: a list of texts, which get the ids behind the last; or a map from texts to ids, which come as a second list.
@@ -58,10 +55,7 @@ function tokenizer.train(texts, given)
   if type(texts) == "string" or type(texts) == "table" and texts.file then texts = {texts} end
   check.that(type(texts) == "table" and #texts > 0, "%s: a list of texts or files is wanted, not %s", who, check.shown(texts))
   local trainer = rille._trainer(o.pattern, special)
-  for key in pairs(texts) do
-    check.that(math.type(key) == "integer" and key >= 1 and key <= #texts, "%s: a list of texts or files is wanted; this one has the key %s",
-      who, check.shown(key))
-  end
+  check.list(who, "a list of texts or files is wanted; this one", texts)
   for i = 1, #texts do trainer:add(text_of(who, texts[i])) end
   return trainer:finish(o.size)
 end

@@ -372,6 +372,9 @@ tap.group("training", function()
   tap.is({poor.size, poor:decode{299}, poor:encode("aaaaaaaa")}, {300, "<|reserved_40|>", {258}}, "where the text has no more pairs, ids are reserved")
   tap.fails(function() rille.tokenizer.train(corpus, {size = 100}) end, {"256"}, "too small a size")
   tap.fails(function() rille.tokenizer.train({{file = dir .. "/none"}}, {size = 300}) end, {"none"}, "a file that is not there")
+  for what, path in pairs{["a folder"] = dir, ["a file without an end"] = "/dev/zero"} do
+    tap.fails(function() rille.tokenizer.train({{file = path}}, {size = 300}) end, {("rille.tokenizer.train: %s: not a plain file"):format(path)}, what)
+  end
   tap.fails(function() rille.tokenizer.train({5}, {size = 300}) end, {"5"}, "what is no text")
 end)
 
