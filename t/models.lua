@@ -233,6 +233,9 @@ tap.group("stop and on_token", function()
   line({"top_p", "1.5"}, function() m:generate(text, {top_p = 1.5}) end)
   line({"top_p", "not 1.0000001"}, function() m:generate(text, {top_p = 1.0000001}) end)
   line({"top_k", "0"}, function() m:generate(text, {top_k = 0}) end)
+  for _, name in ipairs{"top_p", "top_k", "seed"} do
+    line({"generate: ", name, "not false"}, function() m:generate(text, {[name] = false, max_new_tokens = 1}) end)
+  end
   line({"prompt 1", "empty"}, function() m:generate{{1}, {}} end)
   line({"on_token"}, function() m:generate(text, {on_token = 1}) end)
   for shown, stop in pairs{nil_ = {nil, 3}, ["\"x\""] = {"x"}, ["1.5"] = 1.5, ["-1"] = -1, ["true"] = true} do

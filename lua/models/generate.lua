@@ -43,8 +43,8 @@ local function read_options(model, given, longest)
     seed = check.none, stop = check.none, on_token = check.none})
   check.whole(who, "max_new_tokens", o.max_new_tokens, 0)
   if check.number(who, "temperature", o.temperature, 0) < COLD then o.temperature = 0 end
-  if o.top_k then check.count(who, "top_k", o.top_k) end
-  if o.top_p then
+  if o.top_k ~= nil then check.count(who, "top_k", o.top_k) end
+  if o.top_p ~= nil then
     check.number(who, "top_p", o.top_p, 0)
     check.that(o.top_p > 0 and o.top_p <= 1, "%s: top_p is above 0 and at most 1, not %s", who, check.shown(o.top_p))
     if o.top_p == 1 then o.top_p = nil elseif o.top_p < COLD then o.temperature = 0 end
@@ -56,7 +56,7 @@ local function read_options(model, given, longest)
     "%s: a prompt of %d and %d new ids are more positions than the %d it has; %s", who, longest, o.max_new_tokens,
     model.config.length, longest < model.config.length and ("at most %d new ids would do"):format(model.config.length - longest)
       or "a shorter prompt would do")
-  o.seed = o.seed or rille.randint(0, 1 << 53, {1}):item()
+  if o.seed == nil then o.seed = rille.randint(0, 1 << 53, {1}):item() end
   check.that(math.type(o.seed) == "integer", "%s: the seed is an integer, not %s", who, check.shown(o.seed))
   return o
 end
