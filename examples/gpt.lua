@@ -149,7 +149,6 @@ print(("%d ids, %d different; %d parameters; %s on %s"):format(#ids, vocab, coun
 local tokens = o.batch * o.length
 local flops = 6 * (count - model.wpe.weight:numel()) + 12 * o.layers * o.width * o.length -- of a token, forward and backward
 local line = rille.train.progress{total = o.steps, step = step, unit = "tokens", flops = flops}
-local log = o.log ~= "" and assert(io.open(o.log, "w"))
 local losses, checks = {}, {}
 local function draw()
   if o.plot == "" then return end
@@ -172,11 +171,12 @@ if o.resume then
   losses, checks = note.losses, note.checks
   held:load_state(note.held) -- tests go on with the windows that would have come
   if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end -- it was not at its end
-  for i = 1, log and t or 0 do log:write(("%.6f\n"):format(losses[i])) end
   print(("goes on after step %d"):format(t))
 end
 local lr, begun = schedule(total), t
 line.total = total
+local log = o.log ~= "" and assert(io.open(o.log, "w")) -- the one of before stays as it was where nothing goes on
+for i = 1, log and t or 0 do log:write(("%.6f\n"):format(losses[i])) end
 
 while t < total do
   opt.lr = lr(t)

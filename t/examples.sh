@@ -146,14 +146,16 @@ another_text() { # as long, of the same characters: by the rest of it, by one of
   tac "$dir/text" >"$dir/tac"
   sed '123s/a/c/' "$dir/text" >"$dir/changed"
   tr ab ba <"$dir/text" >"$dir/turned"
+  echo 4.2 >"$dir/log"
   for other in tac changed turned; do
-    out=$($call --text "$dir/$other" --steps 4 --checkpoint "$dir/learned" --resume 2>&1) && return 1
+    out=$($call --text "$dir/$other" --steps 4 --checkpoint "$dir/learned" --log "$dir/log" --resume 2>&1) && return 1
     grep -q "^rille: --resume: $dir/learned learned $dir/text (2000 bytes, digest [0-9a-f]*), and --text is another: $dir/$other (2000" <<<"$out" ||
       { echo "$out"; return 1; }
+    [ "$(cat "$dir/log")" = 4.2 ] || { echo "the log was emptied"; return 1; }
   done
   cp "$dir/text" "$dir/moved" && $call --text "$dir/moved" --steps 4 --checkpoint "$dir/learned" --resume 2>/dev/null | grep "goes on after step 2"
 }
-ok "gpt.lua: with --resume another text is refused, and both are named" another_text
+ok "gpt.lua: with --resume another text is refused, both are named, and the log stays" another_text
 is "generate.lua: of no new ids there is no speed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 0 2>&1)" " 3 1"
 is "generate.lua: what cannot be written stands alone" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 99 2>&1 | head -1 | cut -c1-6)" "rille:"
 is "generate.lua: what is no id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: 'x' is no id"
