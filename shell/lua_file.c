@@ -108,15 +108,11 @@ load_names(lua_State *L, struct rille_file *f, const char *path, int i, const ch
     lua_pop(L, 1);
 }
 
-/* Pushes the table of all tensors or of those that names lists; of a file that has one alone, without a name, that. */
+/* Pushes the table of those tensors that names lists, or of all; of a file that has one alone, without a name, that. */
 static int
 load_all(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
     struct rille_file_entry e, more;
-    if (rille_file_entry(f, 0, &e) && !e.name[0] && !rille_file_entry(f, 1, &more)) {
-        entry_load(L, f, 0, i, who);
-        return 1;
-    }
     lua_newtable(L);
     if (!lua_isnoneornil(L, i)) {
         int type = lua_getfield(L, i, "names");
@@ -126,6 +122,10 @@ load_all(lua_State *L, struct rille_file *f, const char *path, int i, const char
         }
         if (type != LUA_TNIL) complain(L, "%s: names is a list of texts, found %s", who, what_is(L, -1));
         lua_pop(L, 1);
+    }
+    if (rille_file_entry(f, 0, &e) && !e.name[0] && !rille_file_entry(f, 1, &more)) {
+        entry_load(L, f, 0, i, who);
+        return 1;
     }
     for (int k = 0; rille_file_entry(f, k, &e); k++) {
         lua_pushstring(L, e.name);

@@ -97,6 +97,7 @@ tap.group("options", function()
   tap.is(rille.load(path, {names = {"a"}}).a:totable(), {3}, "nor does it come instead of those that are wanted")
   rille.save(path, T{4})
   tap.is(rille.load(path):totable(), {4}, "one tensor without a name comes as itself")
+  tap.fails(function() rille.load(path, {names = {"a"}}) end, {path, "no tensor is called 'a'"}, "and not in place of one with a name")
   local big = {}
   for i = 1, 3000 do big["tensor" .. i] = T(i) end
   rille.save(path, big)
