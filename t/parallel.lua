@@ -404,6 +404,10 @@ tap.group("mistakes", function()
   refused(P22, {tensor = {0, 1}, method = "5d"}, {"'5d'", "1d, 2.5d, 2d, 3d"}, "an unknown method")
   refused(P22, {tensor = {0, 1}, method = "3d"}, {"3d takes 3", "names 2"}, "too few axes")
   refused(P222, {tensor = {0, 1, 2}}, {"2.5d", "3d"}, "three axes and no method")
+  refused(P222, {tensor = {0, nil, 2}, method = "3d"}, {"axis is a number", "nil"}, "tensor axes with a hole")
+  for n, axes in pairs{[0] = {}, [4] = {0, 1, 2, 3}} do
+    refused(P222, {tensor = axes}, {("tensor names %d mesh axes; 1, 2 or 3 would do"):format(n)}, n .. " tensor axes")
+  end
   refused(mesh{{{0}, {1}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"2.5d", "1 and 2", "of 2 ranks 1 x 1 x 2 would do"}, "2.5D that is not square")
   refused(mesh{{{0, 1}, {2, 3}, {4, 5}, {6, 7}}}, {tensor = {0, 1, 2}, method = "2.5d"}, {"1 and 4", "of 8 ranks 1 x 1 x 8, 2 x 2 x 2 would do"},
     "2.5D where another mesh is square")

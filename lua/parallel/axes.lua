@@ -108,8 +108,9 @@ local methods = {
 
 local function tensor_parts(recipe)
   local list = list_of(recipe.tensor)
+  check.that(#list >= 1 and #list <= 3, "rille.parallel: tensor names %d mesh axes; 1, 2 or 3 would do", #list)
   local method = recipe.method or ({"1d", "2d"})[#list]
-  check.that(method, "rille.parallel: with %d tensor axes method says \"2.5d\" or \"3d\"", #list)
+  check.that(method, "rille.parallel: with 3 tensor axes method says \"2.5d\" or \"3d\"")
   local parts = methods[method]
   check.that(parts, "rille.parallel: no method is called '%s'; there are: %s", tostring(method),
     table.concat(check.sorted_keys(methods), ", "))
@@ -150,7 +151,7 @@ function axes.parts(recipe, shape)
     return parts
   end
   local list, roles, method = tensor_parts(recipe)
-  for i, axis in ipairs(list) do take(axis, roles[i]) end
+  for i = 1, #list do take(list[i], roles[i]) end
   if method == "2.5d" then check_square(shape[list[1] + 1], shape[list[2] + 1], shape[list[3] + 1]) end
   return parts
 end
