@@ -400,7 +400,19 @@ tap.group("rope_parameters", function()
   tap.is(scaled.config.rope_scaling, {type = "linear", factor = 2}, "null is a word that is not said, also within another")
   scaled:save(at)
   tap.is(logits(rille.models.llama.load(at)), logits(scaled), "and such a model goes round")
-  rewrite(at, function(c) c.rope_scaling, c.rope_parameters.rope_type = nil, "yarn" end)
+  for _, where in ipairs{"rope_parameters", "rope_scaling"} do
+    rewrite(at, function(c)
+      c.rope_theta, c.rope_parameters, c.rope_scaling = nil, nil, nil
+      c[where] = {rope_type = "linear", factor = 2.0, rope_theta = 500.0}
+    end)
+    local other = rille.models.llama.load(at)
+    tap.is(other.config.theta, 500.0, "a rope_theta in " .. where)
+    other:save(at)
+    tap.is(rille.models.llama.load(at).config.theta, 500.0, "goes round")
+    rewrite(at, function(c) c.rope_theta = 1000.0 end)
+    tap.fails(function() rille.models.llama.load(at) end, {at .. "/config.json", "rope_theta of 1000.0", "another of 500.0"}, "beside another one it is refused")
+  end
+  rewrite(at, function(c) c.rope_scaling, c.rope_parameters, c.rope_theta = nil, {rope_type = "yarn"}, nil end)
   tap.fails(function() rille.models.llama.load(at) end, {"yarn", "llama3"}, "a scaling that is not known")
   os.execute(("rm -rf '%s'"):format(at))
 end)

@@ -77,6 +77,18 @@ local function check_rope(who, what, rope)
   if rope.rope_type ~= nil then check_scaling(who, what, rope) end
 end
 
+-- The one theta of all that say it; newer files say it in a table.
+local function theta_of(c, ...)
+  local theta = c.rope_theta
+  for _, rope in ipairs{...} do
+    local another = rope.rope_theta or theta
+    check.that(theta == nil or another == theta, "models.llama: a rope_theta of %s, and another of %s", check.shown(theta),
+      check.shown(another))
+    theta = another
+  end
+  return theta
+end
+
 local function from_config(c)
   check.that(not c.attention_bias and not c.mlp_bias, "models.llama: attention_bias and mlp_bias are not Llama's")
   check.that(c.hidden_act == nil or c.hidden_act == "silu", "models.llama: hidden_act is silu, not %s", check.shown(c.hidden_act))
@@ -87,7 +99,7 @@ local function from_config(c)
   local scaling = c.rope_scaling or (rope.rope_type and rope.rope_type ~= "default" and rope) or nil
   return {vocab = c.vocab_size, length = c.max_position_embeddings, layers = c.num_hidden_layers, heads = c.num_attention_heads,
     kv_heads = c.num_key_value_heads, width = c.hidden_size, hidden = c.intermediate_size, eps = c.rms_norm_eps or 1e-6,
-    theta = c.rope_theta or rope.rope_theta, tied = c.tie_word_embeddings, rope_scaling = scaling}
+    theta = theta_of(c, rope, scaling or {}), tied = c.tie_word_embeddings, rope_scaling = scaling}
 end
 
 -- Some readers of config.json want factors with a point.
