@@ -39,6 +39,7 @@ if o.plot ~= "" then rille.train.saves_to(o.plot, "picture") end
 
 local files = {}
 for path in o.text:gmatch("[^,]+") do files[#files + 1] = path end
+if #files == 0 and o.text ~= "" then error("--text names no file", 0) end
 if #files == 0 then
   for name in ([[ARCHITECTURE GLOSSARY STYLE CONTRIBUTING README docs/library actors/README sbp/README boxing/README
       kernels/README lua/README runtime/README shell/README t/README]]):gmatch("%S+") do

@@ -128,6 +128,7 @@ ok "gpt.lua: and one of another kind" refuses "--plot $dir/x.png" "rille.train.s
 ok "gpt.lua: so is a folder of checkpoints that none can be made of" refuses "--checkpoint $dir/no/x" "rille.train.saves_to: $dir/no/x cannot be written"
 ok "gpt.lua: so are windows in which nothing is foretold" refuses "--length 1" "--length is at least 2, not 1"
 ok "gpt.lua: and fewer bytes than none" refuses "--write -5" "--write is at least 0, not -5"
+ok "gpt.lua: and names of files that are none" refuses "--text ,," "--text names no file"
 ok "gpt.lua: and tests that never come" refuses "--every 0" "--every is at least 1, not 0"
 
 resumes() { # a training that was interrupted goes on as if it had not been: losses, tests, log
