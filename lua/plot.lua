@@ -61,7 +61,8 @@ end
 local function by_name(series)
   local named = {}
   for key, list in pairs(series) do
-    check.that(type(key) == "string" or math.type(key) == "integer", "rille.plot: a series is called by a text, not %s", check.shown(key))
+    check.that(type(key) == "string" or math.type(key) == "integer", "rille.plot: a series is called by a text, not %s",
+      check.shown(key))
     local name = tostring(key)
     check.that(named[name] == nil, "rille.plot: two series are called '%s'", name)
     named[name] = list
