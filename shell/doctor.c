@@ -87,7 +87,7 @@ machine_facts(lua_State *L, int list)
     fact(L, list, "cores");
     lua_pushinteger(L, sched_getaffinity(0, sizeof mine, &mine) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&mine));
     fact(L, list, "cores allowed");
-    text_fact(L, list, "threads of kernels",
+    text_fact(L, list, "kernels' threads",
               getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")
                   ? "as the environment has it"
                   : "wait awake; GOMP_SPINCOUNT=1000 where others use the cores");
