@@ -142,7 +142,7 @@ for want, groups in pairs{["group 1: the list of parameters is empty"] = {{param
   ["entry 2 of the list of parameters is nil "] = {{params = {p}}, nil, {params = {q}}}, ["a list of parameters is wanted; this one has the key \"params\""] = {params = {p}},
   ["group 1: entry 1 of the list of parameters is nil"] = {{params = {nil, p}}}, ["a list of parameters is wanted; this one has the key \"w\""] = {w = p}} do
   want = want:gsub(" $", "")
-  refused(function() rille.optim.SGD(groups, {lr = 1}) end, (want:find("^takes") and "optim.SGD " or "optim.SGD: ") .. want, "groups")
+  refused(function() rille.optim.SGD(groups, {lr = 1}) end, "optim.SGD: " .. want, "groups")
 end
 refused(function() rille.optim.clip_grad_norm({p, nil, p}, 1) end, "optim.clip_grad_norm: entry 2 of the list of parameters is nil", "a gap")
 local function adam(n)
