@@ -17,7 +17,7 @@ enum memory {
     GAPS,       /* every second element */
     TURNED,     /* dimensions laid out in reverse order */
     COLUMNS,    /* the last two in reverse order: matrices column by column */
-    FAR,        /* elements lie in pages of their own */
+    FAR,        /* elements lie in pages of their own, where there are many in lines of the cache */
     ASTRAY,     /* dense, and begins where no vector does */
     REPEATED,   /* one row stands for all */
     OVERLAPPED, /* each row begins one element after the one before it */
@@ -39,10 +39,12 @@ struct trial {
 
 /* ---- making operands ---- */
 
+enum { FAR_MANY = 1024 }; /* elements: a trial keeps all its memory, and one of f32{300,600} would be 740 MB */
+
 static inline void
 lay_out(struct view *v, enum memory m)
 {
-    int64_t stride = m == GAPS ? 2 : m == FAR ? 1031 : 1;
+    int64_t far = view_numel(v) <= FAR_MANY ? 1031 : 67, stride = m == GAPS ? 2 : m == FAR ? far : 1;
     for (int i = 0; i < v->ndim; i++) {
         int d = m == TURNED ? i : v->ndim - 1 - i;
         if (m == COLUMNS && i < 2 && v->ndim > 1) d = v->ndim - 2 + i;
