@@ -2,8 +2,11 @@
  *
  * Each device has a seat. Its part in a collective is work of its stream, and is done when all seats have begun theirs
  * and what is for it has come; the n-th of one seat goes with the n-th of every other. So seats begin their parts in
- * one order, or wait for each other for ever: a plan proves that they do (actors/plan/verify_collect.c). A kind makes
- * one communicator for the same devices (device.h) and keeps it for the process; any thread reads this face of it. */
+ * one order, or wait for each other for ever: a plan proves that they do (actors/plan/verify_collect.c).
+ *
+ * Devices may be of several processes, each of which has the seats of its own. A kind knows one communicator for the
+ * same devices and keeps it for the process; any thread reads this face of it. The library's is made when a run first
+ * needs it (device.h, meet), by all processes that have seats, in one order: where one waits, the others come. */
 #ifndef RILLE_RUNTIME_COMMUNICATOR_H
 #define RILLE_RUNTIME_COMMUNICATOR_H
 
@@ -12,6 +15,17 @@
 struct communicator {
     int32_t n;
     const int32_t *device; /* by seat; numbers of the kind */
+    uint64_t name;         /* follows from these: the same in all processes */
+};
+uint64_t communicator_name(int32_t n, const int32_t *device);
+
+/* How processes come together: the one that has seat 0 makes an id, and tells it to those of the other seats. */
+enum { COMMUNICATOR_ID = 128 /* bytes */ };
+struct communicator_post {
+    void *of;
+    int (*tell)(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID]); /* E_BUS */
+    /* Blocks. E_CANCEL: the run has failed elsewhere, and nobody tells it. */
+    int (*hear)(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID]);
 };
 
 enum collective_verb {

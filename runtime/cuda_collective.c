@@ -7,52 +7,113 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+
+static_assert((int)CUDA_ID == (int)COMMUNICATOR_ID, "the library's id is the post's");
 
 struct cuda_communicator {
     struct communicator face; /* first */
-    int32_t device[CUDA_DEVICES];
-    void *made; /* the plug-in's */
+    void *in;                 /* the plug-in's; NULL: it is to be made */
     struct cuda_communicator *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, which grows between runs */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, which grows between runs, and what is in it */
 static struct cuda_communicator *all;
 static atomic_bool cut; /* what is made is of no use any more */
 
-static int
-make(struct cuda_communicator *c)
-{
-    int gpu[CUDA_DEVICES], major, minor;
-    const char *why = NULL;
-    for (int32_t i = 0; i < c->face.n; i++) gpu[i] = cuda_device_at(cuda_index(c->device[i]), &major, &minor)->gpu;
-    c->made = cuda_opened()->communicator(c->face.n, gpu, &why);
-    return c->made ? 0 : fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why);
-}
-
-static int
-find(int32_t n, const int32_t *device, struct communicator **out)
-{
-    struct cuda_communicator *c = all;
-    while (c && (c->face.n != n || memcmp(c->device, device, sizeof *device * (size_t)n))) c = c->next;
-    if (!c) {
-        c = must_alloc(sizeof *c);
-        *c = (struct cuda_communicator){.next = all};
-        memcpy(c->device, device, sizeof *device * (size_t)n);
-        c->face = (struct communicator){n, c->device};
-        all = c;
-    }
-    *out = &c->face;
-    return c->made || atomic_load(&cut) ? 0 : make(c); /* what is cut is made when the next run begins */
-}
-
-int
-cuda_communicator_get(int32_t n, const int32_t *device, struct communicator **out)
+struct communicator *
+cuda_communicator_get(int32_t n, const int32_t *device)
 {
     pthread_mutex_lock(&lock);
-    int status = cuda_note(NULL);
-    if (!status) status = find(n, device, out);
+    struct cuda_communicator *c = all;
+    while (c && (c->face.n != n || memcmp(c->face.device, device, sizeof *device * (size_t)n))) c = c->next;
+    if (!c) {
+        int32_t *own = must_alloc(sizeof *own * (size_t)n);
+        memcpy(own, device, sizeof *own * (size_t)n);
+        c = must_alloc(sizeof *c);
+        *c = (struct cuda_communicator){.face = {n, own, communicator_name(n, device)}, .next = all};
+        all = c;
+    }
     pthread_mutex_unlock(&lock);
+    return &c->face;
+}
+
+/* ---- making ---- */
+
+static int
+gpu_of_seat(const struct communicator *c, int32_t seat)
+{
+    int major, minor;
+    const struct cuda_device *d = cuda_device_at(cuda_index(c->device[seat]), &major, &minor);
+    return d ? d->gpu : -1;
+}
+
+/* What was cut is let go of, which is no use of any thread's now. */
+static int
+mend(void)
+{
+    if (!atomic_load(&cut)) return 0;
+    TRY(cuda_note(NULL));
+    pthread_mutex_lock(&lock);
+    for (struct cuda_communicator *c = all; c; c = c->next) {
+        if (c->in) cuda_opened()->drop(c->in);
+        c->in = NULL;
+    }
+    atomic_store(&cut, false);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* From here on it is cut with the others. *abroad: it has seats in other processes. */
+static void
+begin(struct cuda_communicator *c, bool *abroad)
+{
+    int *gpu = must_alloc(sizeof *gpu * (size_t)c->face.n);
+    *abroad = false;
+    for (int32_t i = 0; i < c->face.n; i++) {
+        gpu[i] = gpu_of_seat(&c->face, i);
+        *abroad = *abroad || gpu[i] < 0;
+    }
+    pthread_mutex_lock(&lock);
+    c->in = cuda_opened()->communicator(c->face.n, gpu);
+    if (atomic_load(&cut)) cuda_opened()->cut(c->in);
+    pthread_mutex_unlock(&lock);
+    free(gpu);
+}
+
+static int
+find_id(const struct cuda_communicator *c, bool abroad, const struct communicator_post *post, unsigned char *id)
+{
+    if (abroad && !post) return fail(E_CANCEL, "the run has failed, and its collectives with it");
+    if (gpu_of_seat(&c->face, 0) < 0) return post->hear(post->of, &c->face, id);
+    const char *why = cuda_opened()->identify(id);
+    if (why) return fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why);
+    return abroad ? post->tell(post->of, &c->face, id) : 0;
+}
+
+static int
+make(struct cuda_communicator *c, const struct communicator_post *post)
+{
+    unsigned char id[CUDA_ID];
+    bool abroad;
+    begin(c, &abroad);
+    TRY(find_id(c, abroad, post, id));
+    const char *why = cuda_opened()->meet(c->in, id);
+    TRY(cuda_cut_work());
+    return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why) : 0;
+}
+
+/* One that could not be made is begun anew the next time, with all others. */
+int
+cuda_communicators_meet(int n, struct communicator *const *c, const struct communicator_post *post)
+{
+    int status = mend();
+    for (int i = 0; i < n && !status; i++) {
+        struct cuda_communicator *own = (struct cuda_communicator *)c[i];
+        if (!own->in) status = make(own, post);
+    }
+    if (status) cuda_collect_cut();
     return status;
 }
 
@@ -78,7 +139,7 @@ cuda_collect(struct communicator *c, int32_t seat, const struct collective_call 
     UNUSED(s);
     TRY(cuda_cut_work());
     TRY(cuda_graph_launch());
-    return cuda_note(cuda_opened()->collect(own->made, seat, &what, in, out));
+    return cuda_note(cuda_opened()->collect(own->in, seat, &what, in, out));
 }
 
 /* ---- runs that fail ---- */
@@ -95,29 +156,6 @@ cuda_collect_cut(void)
     if (atomic_exchange(&cut, true)) return;
     pthread_mutex_lock(&lock);
     for (struct cuda_communicator *c = all; c; c = c->next)
-        if (c->made) cuda_opened()->cut(c->made);
+        if (c->in) cuda_opened()->cut(c->in);
     pthread_mutex_unlock(&lock);
-}
-
-static int
-mend(void)
-{
-    TRY(cuda_note(NULL));
-    for (struct cuda_communicator *c = all; c; c = c->next) {
-        if (c->made) cuda_opened()->drop(c->made);
-        c->made = NULL;
-    }
-    for (struct cuda_communicator *c = all; c; c = c->next) TRY(make(c));
-    atomic_store(&cut, false);
-    return 0;
-}
-
-int
-cuda_collect_mend(void)
-{
-    if (!atomic_load(&cut)) return 0;
-    pthread_mutex_lock(&lock);
-    int status = mend();
-    pthread_mutex_unlock(&lock);
-    return status;
 }

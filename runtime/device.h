@@ -30,6 +30,7 @@ enum device_flags {
 struct stream;
 struct stream_work;
 struct communicator;
+struct communicator_post;
 struct collective_call;
 struct view_rows;
 
@@ -80,15 +81,18 @@ struct device_kind {
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, touches p */
     /* ---- collectives; only with COLLECTS ---- */
-    /* The communicator of these devices, by seat; the kind's. E_KERNEL. */
-    int (*communicator)(int32_t n, const int32_t *device, struct communicator **out);
+    /* The communicator of these devices, by seat; the kind's. It is made by meet. */
+    struct communicator *(*communicator)(int32_t n, const int32_t *device);
+    /* Before a run: what was cut is of use again, and those of n communicators are made that are not, one after the
+     * other. Blocks until all processes that have seats have come. post: NULL: none of those that are still to be made
+     * has seats in other processes. E_KERNEL; E_CANCEL: it was cut meanwhile. */
+    int (*meet)(int n, struct communicator *const *c, const struct communicator_post *post);
     /* Of the work of a stream: begins the part of a seat. E_KERNEL, E_CANCEL: it was cut. STREAM_HELD. */
     int (*collect)(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
                    const void *in, void *out);
-    /* A run has failed, so that some seats will not begin theirs: the parts of others end, with E_CANCEL, until mend.
-     * Any thread. */
+    /* A run has failed, so that some seats will not begin theirs: the parts of others end, and who meets leaves, with
+     * E_CANCEL, until the next run. Any thread. */
     void (*cut)(void);
-    int (*mend)(void); /* before a run: E_KERNEL */
 };
 const struct device_kind *device_kind(int kind);
 const char *device_kind_text(int kind);

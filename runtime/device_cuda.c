@@ -135,6 +135,7 @@ check_collectives(const struct cuda_choice *c)
 {
     const char *why;
     if (!plugin->collectives(&why)) return fail(E_PLACE, "collectives by nccl: %s", why);
+    if (!plugin->compiler(&why)) return fail(E_PLACE, "collectives by nccl want kernels that pack: %s", why);
     for (int i = 0; i < c->n; i++)
         if (c->device[i].parts > 1)
             return fail(E_PLACE, "collectives by nccl are for GPUs that have one device each; cuda:%d has %d",
@@ -160,8 +161,8 @@ choose(const struct cuda_choice *c)
     if (plugin->compiler(&why)) abilities |= COMPILES;
     if (plugin->library(&why)) abilities |= MULTIPLIES;
     if (plugin->convolver(&why)) abilities |= CONVOLVES;
+    if (c->nccl) abilities |= COLLECTS;
     device_cuda.flags |= abilities;
-    if (c->nccl) device_cuda.flags |= COLLECTS;
     device_cuda.missing = NULL;
     return 0;
 }
@@ -198,8 +199,9 @@ static const struct {
     const char *text;
 } ability_text[] = {{COMPILES, "compile kernels"},
                     {MULTIPLIES, "have a library of products"},
-                    {CONVOLVES, "have a library of convolutions"}};
-enum { ABILITIES = COMPILES | MULTIPLIES | CONVOLVES };
+                    {CONVOLVES, "have a library of convolutions"},
+                    {COLLECTS, "have a library of collectives"}};
+enum { ABILITIES = COMPILES | MULTIPLIES | CONVOLVES | COLLECTS };
 
 static int
 join(unsigned wanted, int at, int n)
@@ -417,7 +419,7 @@ struct device_kind device_cuda = {
     .tell = host_stream_tell,
     .reach = reach,
     .communicator = cuda_communicator_get,
+    .meet = cuda_communicators_meet,
     .collect = cuda_collect,
     .cut = cuda_collect_cut,
-    .mend = cuda_collect_mend,
 };

@@ -12,13 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 11 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 12 }; /* of the record: another means another build */
 
+enum { CUDA_UUID = 16 };
 struct cuda_gpu {
     char name[256];
-    size_t bytes;     /* of memory, */
-    size_t free;      /* and how much of it others left, when it was opened */
-    int major, minor; /* compute capability */
+    unsigned char uuid[CUDA_UUID]; /* no other GPU anywhere has the same */
+    size_t bytes;                  /* of memory, */
+    size_t free;                   /* and how much of it others left, when it was opened */
+    int major, minor;              /* compute capability */
 };
 
 /* A product of matrices, and what follows it: y = f(x w + bias), `batch` times. x: m rows of k, w: k of n, y: m of n.
@@ -71,6 +73,7 @@ typedef const char *cuda_way_fn(int gpu, const void *way, const struct cuda_fact
 enum cuda_verb { CUDA_ALL_REDUCE, CUDA_REDUCE_SCATTER, CUDA_ALL_GATHER, CUDA_ALL_TO_ALL };
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
 enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* beside enum cuda_real */
+enum { CUDA_ID = 128 };                                           /* bytes of what makes one communicator of seats */
 struct cuda_collective {
     int verb, reduce, element;
     int64_t numel; /* more than 0 */
@@ -117,12 +120,18 @@ struct cuda_plugin {
                          bool *begun);
     /* Names the library that makes collectives, and its version; NULL: there is none (*why). */
     const char *(*collectives)(const char **why);
-    /* n different GPUs as seats; blocks. NULL: *why. The session's thread. */
-    void *(*communicator)(int n, const int *gpu, const char **why);
+    /* A communicator in the making, of n seats on different GPUs; gpu: by seat, -1: another process's. Any thread cuts
+     * it, also while it is made; the rest is the session's thread's. */
+    void *(*communicator)(int n, const int *gpu);
+    /* A new id, CUDA_ID bytes, that makes one communicator. */
+    const char *(*identify)(void *id);
+    /* Makes it, with the seats of other processes that do the same with this id; blocks until all are there, or it is
+     * cut. */
+    const char *(*meet)(void *communicator, const void *id);
     /* Launches the part of a seat, on its GPU: done when all seats have launched theirs, which they do in one order.
      * Of a communicator that is cut it launches nothing. */
     const char *(*collect)(void *communicator, int seat, const struct cuda_collective *what, const void *in, void *out);
-    void (*cut)(void *communicator);  /* parts that wait end, and what they gave is nothing */
+    void (*cut)(void *communicator);  /* parts that wait end, and what they gave is nothing; who meets leaves */
     void (*drop)(void *communicator); /* of one that is cut and no thread uses any more */
     /* Graphs: from capture to captured what this thread launches on the GPU is written down, not done; it launches
      * kernels and products that it launched before, and asks for nothing else. captured: NULL: there can be no graph of
@@ -156,7 +165,7 @@ int cuda_parse(const char *text, bool here, struct cuda_choice *c);
 int cuda_choose(const struct cuda_choice *c);
 /* The GPU of a device of this process. E_PLACE: there is no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
-/* What the devices of this process can: COMPILES, MULTIPLIES and CONVOLVES, once they are chosen. */
+/* What the devices of this process can: COMPILES, MULTIPLIES, CONVOLVES and COLLECTS, once they are chosen. */
 unsigned cuda_abilities(void);
 /* From now on devices of the kind count through the processes of a cluster: this one has n of them from `first` on, all
  * that it has chosen, or none; its plans are made for what all of them can. A process that has none launches nothing,
@@ -209,14 +218,15 @@ struct cuda_graph_count cuda_graphs(void); /* any thread */
 /* ---- collectives by a library: cuda_collective.c keeps communicators; device.h says what these do ---- */
 
 struct communicator;
+struct communicator_post;
 struct collective_call;
 struct stream;
-int cuda_communicator_get(int32_t n, const int32_t *device, struct communicator **out);
+struct communicator *cuda_communicator_get(int32_t n, const int32_t *device);
+int cuda_communicators_meet(int n, struct communicator *const *c, const struct communicator_post *post);
 int cuda_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
                  const void *in, void *out);
 void cuda_collect_cut(void);
-int cuda_collect_mend(void);
-/* E_CANCEL between these two: what was launched may have been cut. */
+/* E_CANCEL between a cut and the next run: what was launched may have been cut. */
 int cuda_cut_work(void);
 
 /* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the plug-in that is open; the i-th of the process's devices,

@@ -20,20 +20,18 @@ static int ncollecting;
 static bool collecting_driven; /* streams are the simulator's: they do not block */
 static long ncollected[4];     /* by verb: parts that were asked for */
 
-static int
-collecting_communicator(int32_t n, const int32_t *device, struct communicator **out)
+static struct communicator *
+collecting_communicator(int32_t n, const int32_t *device)
 {
-    for (int i = 0; i < ncollecting; i++) {
-        *out = &collecting[i].face;
-        if (collecting[i].face.n == n && !memcmp(collecting[i].device, device, sizeof *device * (size_t)n)) return 0;
-    }
+    for (int i = 0; i < ncollecting; i++)
+        if (collecting[i].face.n == n && !memcmp(collecting[i].device, device, sizeof *device * (size_t)n))
+            return &collecting[i].face;
     assert(ncollecting < COMMUNICATORS && n <= MEET_SEATS);
     struct seats *s = &collecting[ncollecting++];
     memcpy(s->device, device, sizeof *device * (size_t)n);
-    s->face = (struct communicator){n, s->device};
+    s->face = (struct communicator){n, s->device, communicator_name(n, device)};
     meet_open(&s->meet, n, s->device);
-    *out = &s->face;
-    return 0;
+    return &s->face;
 }
 
 /* what: dtype and reduction. */
@@ -71,8 +69,11 @@ collecting_cut(void)
 }
 
 static int
-collecting_mend(void)
+collecting_meet(int n, struct communicator *const *c, const struct communicator_post *post)
 {
+    UNUSED(n);
+    UNUSED(c);
+    UNUSED(post);
     for (int i = 0; i < ncollecting; i++)
         if (collecting[i].meet.cut || collecting[i].meet.wrong)
             meet_open(&collecting[i].meet, collecting[i].face.n, collecting[i].device);
@@ -87,7 +88,7 @@ collecting_begin(bool driven)
     device_late.communicator = collecting_communicator;
     device_late.collect = collecting_collect;
     device_late.cut = collecting_cut;
-    device_late.mend = collecting_mend;
+    device_late.meet = collecting_meet;
 }
 
 static inline void

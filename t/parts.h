@@ -46,7 +46,8 @@ struct parts {
     struct bus *bus;
     struct sim_wire *wire;
     _Atomic uint64_t gate;
-    int stop; /* after so many steps part 0 is told to stop; 0: never */
+    int stop;  /* after so many steps part 0 is told to stop; 0: never */
+    bool told; /* a coordinator tells all parts when one has failed; else they hear by their channels alone */
 };
 
 static void
@@ -249,11 +250,20 @@ parts_open(struct parts *x, uint64_t seed)
     return 0;
 }
 
+/* A part has ended: what became of it, and what others hear of that. */
+static void
+part_end(struct parts *x, int m, int *status)
+{
+    *status = engine_end(x->engine[m]);
+    for (int other = 0; other < x->n && *status && x->told; other++)
+        if (other != m) engine_abort(x->engine[other]);
+}
+
 /* Each part's own outcome. */
 static void
 parts_run(struct parts *x, int *status)
 {
-    bool more = true;
+    bool more = true, ended[MOST_PARTS] = {false};
     guarding = x;
     x->bus->kind = &x->guarded;
     for (int m = 0; m < x->n; m++) engine_begin(x->engine[m], &x->bench[m].run);
@@ -262,12 +272,14 @@ parts_run(struct parts *x, int *status)
         more = false;
         if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) {
+            if (ended[m]) continue;
             open_ground(x, m); /* whoever is alone takes turns without the bus */
-            more |= engine_step(x->engine[m]);
+            ended[m] = !engine_step(x->engine[m]);
+            if (ended[m]) part_end(x, m, &status[m]);
+            more |= !ended[m];
         }
     }
     open_ground(x, ALL_OPEN);
-    for (int m = 0; m < x->n; m++) status[m] = engine_end(x->engine[m]);
 }
 
 /* Once more, whatever became of the last run. */

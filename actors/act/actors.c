@@ -1,6 +1,7 @@
 /* actors.c - the state of a plan's actors: made once, put back to its start by each run. */
 #include "actors/act/actor.h"
 
+#include "actors/plan/seats.h"
 #include "actors/plan/token.h"
 #include "runtime/device.h"
 #include "runtime/sorted.h"
@@ -66,6 +67,7 @@ actors_new(const struct plan *p)
     token_roles(p, a->roles);
     count_left(a);
     list_peers(a);
+    a->ncommunicator = seats_communicators(p, &a->arena, &a->communicator);
     for (int i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
         a->naddress = MAX(a->naddress, t->narg + t->nresult);

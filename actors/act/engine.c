@@ -639,7 +639,7 @@ engine_begin(struct engine *e, struct run *r)
     r->hook = e;
     if (nthread > 1) TRY(start_threads(e, nthread));
     bool driven = e->bus && !e->bus->kind->threaded;
-    TRY(flows_mend(r->plan));
+    TRY(run_meet(r, NULL));
     if (r->poison) poison_begin(r);
     for (int t = 0; t < nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
     e->job = r;

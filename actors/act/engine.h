@@ -43,6 +43,10 @@ int64_t run_room(const struct plan *p, int device);
 /* Copies the numbers behind the arena of a device that has them there. The session's thread, before the run; E_KERNEL.
  */
 int run_put_numbers(const struct run *r, int device);
+struct communicator_post;
+/* Makes the communicators in which the run has seats, where others have some too: before it begins, while all who have
+ * seats do so. E_KERNEL; E_CANCEL: somebody cut them. The session's thread. */
+int run_meet(const struct run *r, const struct communicator_post *post);
 /* A run of this plan, its lists in a; addresses and numbers are still to be bound. */
 struct run run_of(struct arena *a, const struct plan *p, struct actors *actors);
 

@@ -1,6 +1,7 @@
 /* flow.c - the streams of a thread, and room for work that is under way on them. */
 #include "actors/act/actor.h"
 
+#include "actors/plan/seats.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
@@ -81,12 +82,28 @@ flows_cut(const struct worker *w)
     }
 }
 
-int
-flows_mend(const struct plan *p)
+/* Those of a kind that has a library, one after the other. */
+static int
+meet_kind(const struct run *r, int kind, const struct communicator_post *post)
 {
+    const struct actors *a = r->actors;
+    struct communicator **in = must_alloc(sizeof *in * (size_t)(a->ncommunicator + 1));
+    int n = 0;
+    for (int32_t i = 0; i < a->ncommunicator; i++)
+        if (a->communicator[i].kind == kind) in[n++] = a->communicator[i].in;
+    int status = device_kind(kind)->meet(n, in, post);
+    free(in);
+    return status;
+}
+
+int
+run_meet(const struct run *r, const struct communicator_post *post)
+{
+    const struct plan *p = r->plan;
     for (int32_t i = 0; i < p->ndevice; i++) {
-        const struct device_kind *kind = device_kind(p->device[i].kind);
-        if (kind->flags & COLLECTS && (i == 0 || p->device[i].kind != p->device[i - 1].kind)) TRY(kind->mend());
+        int kind = p->device[i].kind;
+        bool first = i == 0 || kind != p->device[i - 1].kind;
+        if (first && device_kind(kind)->flags & COLLECTS) TRY(meet_kind(r, kind, post));
     }
     return 0;
 }

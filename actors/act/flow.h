@@ -36,8 +36,6 @@ struct flow {
 int flows_make(struct worker *w, const struct run *run, bool driven);
 /* Ends what waits on its streams for other devices, since the run has failed. */
 void flows_cut(const struct worker *w);
-/* Before a run of the plan: collectives that an earlier one cut are of use again. E_KERNEL. */
-int flows_mend(const struct plan *p);
 void flows_free(struct worker *w);
 
 static inline bool

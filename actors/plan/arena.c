@@ -186,11 +186,14 @@ find_late(struct memory *m)
     const struct lower *l = m->l;
     m->late = ARENA_ARRAY(&m->l->pass, bool, l->ndraft + 1);
     for (int32_t c = 0; c < l->nchannel; c++) m->late[l->channel[c].task] = !l->channel[c].sends && l->channel[c].late;
-    for (int32_t i = 0; i < l->ndraft; i++)
+    for (int32_t i = 0; i < l->ndraft; i++) {
+        const struct task *t = &l->draft[i].task;
+        m->late[i] = m->late[i] || (t->kind->flags & KIND_COLLECTS && t->move.of->late);
         for (const struct edge *e = l->draft[i].in; e; e = e->next) {
             const struct out_port *o = &l->draft[e->task].out[e->out];
             m->late[i] = m->late[i] || m->late[e->task] || e->need > 1 || (!o->control && o->every > 1);
         }
+    }
 }
 
 /* Pieces wait for these: they must not wait for pieces to have their bytes, for where pieces have few credits the first
@@ -261,7 +264,7 @@ static bool
 comes_early(const struct memory *m, int32_t task)
 {
     const struct draft *d = &m->l->draft[task];
-    return !d->piece && !m->late[task] && (m->wanted[task] || m->l->nchannel > 0);
+    return !d->piece && !m->late[task] && (m->wanted[task] || m->l->plan->nmemory > 1);
 }
 
 /* Of a tenant that comes early: is it done with before anything that does not? */

@@ -3,29 +3,29 @@
  * Such tasks wait for each other where no edge says so. So those of one device
  * follow each other by edges, in the order of the list, and all devices have the
  * same order: that of the moves. What is done once a piece has no such order,
- * since stages take turns as data come: its moves read each other's parts. */
+ * since stages take turns as data come: its moves read each other's parts.
+ *
+ * Ranks may lie in several memories: each part has the tasks of its own, and nothing else of the move. Whether a
+ * library makes it follows from what all parts know alike. */
 #include "actors/plan/lower.h"
 
 #include "kernels/cuda/launch.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 
+/* What is launched needs kernels that pack: host code would have to wait in between. */
 static bool
-lies_dense(const struct pval *v)
+has_library(const struct device_kind *k)
 {
-    for (int32_t k = 0; k < v->mine->n; k++)
-        if (!view_is_dense(v->part[k].view)) return false;
-    return true;
+    return k->flags & COLLECTS && (!k->settle || k->flags & COMPILES);
 }
 
 static bool
-may_collect(const struct lower *l, const struct cross *x, const struct pval *from, const struct layout *to,
-            struct collective *c)
+may_collect(const struct lower *l, const struct pval *from, const struct layout *to, struct collective *c)
 {
     const struct prog_node *n = &l->program->node[l->at];
-    bool library = device_kind(to->place->kind)->flags & COLLECTS && x->one_space;
-    return library && !from->piece && !(n->again && n->piece) && collective_of(&from->type, from->layout, to, c) &&
-           lies_dense(from);
+    bool once = !from->piece && !(n->again && n->piece);
+    return has_library(device_kind(to->place->kind)) && once && collective_of(&from->type, from->layout, to, c);
 }
 
 /* ---- seats ---- */
@@ -36,11 +36,10 @@ struct seating {
     const struct plan_move *move;
     int64_t numel;
     int32_t pos;
-    bool possible; /* its blocks are packed and unpacked by who may */
 };
 
 /* The copy between block i by itself - they lie one behind the other - and its window in the part, which begins at
- * lo. What is launched goes before and behind what the library launches; host code would have to wait in between. */
+ * lo. What is launched goes before and behind what the library launches. */
 static int
 make_copy(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t i, struct seat_copy *out)
 {
@@ -60,8 +59,7 @@ make_copy(struct seating *m, bool came, const struct view *part, const int64_t *
     if (kind->flags & COMPILES) TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, from, to, true, &made));
     *out = (struct seat_copy){intern_view(m->l, from), intern_view(m->l, to), came ? own_skip : skip,
                               came ? skip : own_skip, made};
-    m->possible = m->possible && (made || !kind->settle);
-    return 0;
+    return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs the blocks of a collective");
 }
 
 static int
@@ -73,7 +71,7 @@ make_copies(struct seating *m, bool came, const struct view *part, const int64_t
 }
 
 /* The kind gives all who ask for the same devices one communicator. */
-static int
+static void
 find_communicator(const struct seating *m, struct move_seat *s)
 {
     const struct plan_move *move = m->move;
@@ -81,7 +79,7 @@ find_communicator(const struct seating *m, struct move_seat *s)
     int32_t first, *device = ARENA_ARRAY(&m->l->tmp, int32_t, move->by->size);
     s->seat = collective_seat(move->by, p, m->pos, &first);
     for (int32_t i = 0; i < move->by->size; i++) device[i] = p->rank[collective_pos(move->by, p, first, i)];
-    return device_kind(p->kind)->communicator(move->by->size, device, &s->in);
+    s->in = device_kind(p->kind)->communicator(move->by->size, device);
 }
 
 static int
@@ -89,29 +87,16 @@ take_seat(struct seating *m, const struct pval *from, struct move_seat *s)
 {
     const struct plan_move *move = m->move;
     const struct collective *c = move->by;
+    const struct view *has = from->part[mine_find(from->mine, m->pos)].view;
     struct view part = part_local(move->to, &move->type, m->pos);
     struct box box;
     m->numel = s->numel = collective_numel(c, &move->type, move->from, move->to, m->pos);
-    s->npack = c->packs ? c->nsent : 0;
+    s->npack = c->packs || !view_is_dense(has) ? c->nsent : 0;
     s->nunpack = c->unpacks ? c->ncame : 0;
     layout_box(move->from, &move->type, m->pos, &box);
-    TRY(make_copies(m, false, from->part[mine_find(from->mine, m->pos)].view, box.lo, s->npack, &s->pack));
+    TRY(make_copies(m, false, has, box.lo, s->npack, &s->pack));
     TRY(make_copies(m, true, &part, part.offset, s->nunpack, &s->unpack));
-    return m->possible ? find_communicator(m, s) : 0;
-}
-
-/* Of all positions; NULL: some cannot have one. */
-static int
-take_seats(struct lower *l, const struct plan_move *move, const struct pval *from, const struct pval *to,
-           struct move_seat **out)
-{
-    struct seating m = {.l = l, .move = move, .possible = true};
-    struct move_seat *seat = ARENA_ARRAY(&l->plan->arena, struct move_seat, to->mine->n);
-    for (int32_t k = 0; k < to->mine->n && m.possible; k++) {
-        m.pos = to->mine->pos[k];
-        TRY(take_seat(&m, from, &seat[k]));
-    }
-    *out = m.possible ? seat : NULL;
+    find_communicator(m, s);
     return 0;
 }
 
@@ -158,13 +143,17 @@ collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, st
               bool *done)
 {
     struct collective c;
-    struct move_seat *seat;
-    *done = false;
-    if (!may_collect(l, x, from, to->layout, &c)) return 0;
+    *done = may_collect(l, from, to->layout, &c);
+    if (!*done) return 0;
     move->by = arena_dup(&l->plan->arena, &c, sizeof c);
-    TRY(take_seats(l, move, from, to, &seat));
-    *done = seat;
-    if (!seat) move->by = NULL;
-    for (int32_t k = 0; k < to->mine->n && seat; k++) TRY(collect_task(l, move, x->own, from, to, k, &seat[k]));
+    move->late = !cross_is_all(x) && lower_is_late(l, from);
+    move->nleg = 0;
+    struct seating m = {.l = l, .move = move};
+    struct move_seat *seat = ARENA_ARRAY(&l->plan->arena, struct move_seat, to->mine->n);
+    for (int32_t k = 0; k < to->mine->n; k++) {
+        m.pos = to->mine->pos[k];
+        TRY(take_seat(&m, from, &seat[k]));
+        TRY(collect_task(l, move, x->own, from, to, k, &seat[k]));
+    }
     return 0;
 }

@@ -176,7 +176,7 @@ int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_st
 int share_parts(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
                 struct pval *to, bool *done);
 
-/* collect.c: makes the tasks of a collective by a library; *done: the move is one, and its kind has such a library. */
+/* collect.c: makes the tasks here of a collective by a library; *done: the move is one, and its kind has a library. */
 int collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
                   bool *done);
 
@@ -184,6 +184,8 @@ int collect_parts(struct lower *l, struct plan_move *move, const struct cross *x
  * space. */
 int move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,
                 struct pval *to);
+/* Is a value known only after the last piece? */
+bool lower_is_late(const struct lower *l, const struct pval *v);
 /* Adds one end of a channel: its task is the one just made. */
 void channel_add(struct lower *l, int32_t task, const struct channel *c);
 /* Puts their list into the plan, sorted. */

@@ -306,9 +306,9 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     TRY(cross_of(&l->crosses, &v->type, v->layout, layout, &x));
     if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* nobody reads what lies here */
     struct plan_move *move = remember_move(l, hop, x->own);
-    bool whole = cross_is_all(x) && !hop_fetches(l->program, move), done = false;
-    if (whole) TRY(collect_parts(l, move, x, v, to, &done));
-    if (whole && share && !done) TRY(share_parts(l, move, x, v, to, &done));
+    bool fetches = hop_fetches(l->program, move), done = false;
+    if (!fetches) TRY(collect_parts(l, move, x, v, to, &done));
+    if (cross_is_all(x) && !fetches && share && !done) TRY(share_parts(l, move, x, v, to, &done));
     return done ? 0 : move_across(l, move, x, v, to);
 }
 

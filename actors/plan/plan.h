@@ -129,8 +129,10 @@ struct plan_move {
     int64_t bytes, bound; /* that the devices of this plan receive; the proven least, of the whole move */
     int32_t nleg, nchunk; /* of a sum that is handed on (box_relay), */
     bool back;            /* and back; 0: it is not */
-    /* Which collective of a library it is: a KIND_COLLECTS task at each position, in their order. NULL: none. */
+    /* Which collective of a library it is: a KIND_COLLECTS task at each position here, in their order; others have
+     * theirs in the parts of other memories, and all parts say the same of it (seats.h). NULL: none. */
     const struct collective *by;
+    bool late; /* of such with seats in other memories: its only act comes after the last piece */
 };
 
 /* A window of a part, and where its block lies by itself, or the other way round. */
@@ -140,7 +142,7 @@ struct seat_copy {
     const struct cuda_launch *launch; /* NULL: host code does it */
 };
 /* Where a task sits in its collective. What its blocks are packed into, and what comes before it is unpacked, are
- * results of it behind the first, in that order, which nobody reads. */
+ * results of it behind the first, in that order, which nobody reads. A part that has gaps is packed, too. */
 struct move_seat {
     struct communicator *in;
     int32_t seat;
@@ -263,15 +265,6 @@ static inline const struct plan_move *
 task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
-}
-/* The task that has a seat of the collective in which this one, number `task`, has another. */
-static inline int32_t
-task_partner(const struct task *t, int32_t task, int32_t seat)
-{
-    const struct plan_move *m = t->move.of;
-    int32_t first;
-    collective_seat(m->by, m->to->place, t->pos, &first);
-    return task - t->pos + collective_pos(m->by, m->to->place, first, seat);
 }
 /* The program node that brings a value aside or again, and of whose move the task is a part; NULL. */
 static inline const struct prog_node *

@@ -52,9 +52,8 @@ channel_list(struct lower *l)
 
 /* ---- the ends of a move's channels ---- */
 
-/* A value that is known only after the last piece. */
-static bool
-is_late(const struct lower *l, const struct pval *v)
+bool
+lower_is_late(const struct lower *l, const struct pval *v)
 {
     return l->program->pieces > 1 && v->node >= 0 && l->outline->late[v->node];
 }
@@ -62,7 +61,7 @@ is_late(const struct lower *l, const struct pval *v)
 static struct channel
 channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
 {
-    struct channel out = {.sends = sends, .peer = c->peer, .late = is_late(m->l, m->from)};
+    struct channel out = {.sends = sends, .peer = c->peer, .late = lower_is_late(m->l, m->from)};
     out.turn = cross_turn(m->cross, c, sends);
     out.name = (struct channel_name){.operand = m->move->operand,
                                      .hop = m->move->hop,

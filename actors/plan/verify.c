@@ -4,6 +4,7 @@
  * mistake then is an error that names a task and a field, before anything runs,
  * not wrong numbers. All of this is linear in the size of the plan. */
 #include "actors/plan/deadlock.h"
+#include "actors/plan/seats.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/device.h"
@@ -248,7 +249,8 @@ is_move(const struct plan *p, int32_t i)
     return known;
 }
 
-/* A collective's partners are there; what they do together is proved later (verify_run.c, verify_collect.c). */
+/* A collective's partners that lie here are there, and in order; what they do together is proved later (verify_run.c,
+ * verify_collect.c). */
 static int
 check_partners(const struct proof *v, int32_t i)
 {
@@ -256,16 +258,17 @@ check_partners(const struct proof *v, int32_t i)
     const struct task *t = &p->task[i];
     const struct plan_move *of = t->move.of;
     if (!is_move(p, i)) return proof_fail(v, i, "is part of no move of the plan");
-    int32_t n = of->to->place->nrank;
+    const struct place *place = of->to->place;
+    int32_t n = place->nrank, first;
     if (!of->by || !t->move.seat || !t->move.seat->in || t->pos < 0 || t->pos >= n || of->by->size < 2 ||
         of->by->size > n)
         return proof_fail(v, i, "has no seat in a collective");
+    collective_seat(of->by, place, t->pos, &first);
     for (int32_t k = 0, before = -1; k < of->by->size; k++) {
-        int32_t at = task_partner(t, i, k);
-        bool there =
-            at > before && at < p->ntask && p->task[at].kind->flags & KIND_COLLECTS && task_hop(&p->task[at]) == of;
-        if (!there) return proof_fail(v, i, "has no partner in seat %d", (int)k);
-        before = at;
+        int32_t at = seats_partner(p, i, k), pos = collective_pos(of->by, place, first, k);
+        bool here = pos >= 0 && pos < n && mines_memory(&v->mines, place->kind, place->rank[pos]) == p->memory;
+        if (here ? at <= before : at >= 0) return proof_fail(v, i, "has no partner in seat %d", (int)k);
+        if (here) before = at;
     }
     return 0;
 }

@@ -72,6 +72,9 @@ int prove_program(struct proof *v);
 int prove_tokens(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
+/* Does a task of a collective act where the last of its partners here stands: in one round, and before all who read
+ * what they fill? */
+bool proof_seat_keeps_order(const struct proof *v, int32_t i);
 /* What proves it where rounds do not: in as much time as there are acts. */
 int proof_run_greedily(struct proof *v);
 /* verify_channel.c */

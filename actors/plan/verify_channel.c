@@ -7,14 +7,17 @@
  *
  *   - edges point forward in the lists, so what an act reads was made earlier in its round, or in a round before it;
  *   - a register, and a credit of a channel, that was filled in a round was given back in that round;
- *   - a RECV finds what its SEND sent earlier in the round.
+ *   - a RECV finds what its SEND sent earlier in the round;
+ *   - the tasks of a collective stand side by side, those of all parts, and act together.
  *
  * Shown here of one part, in time that does not depend on how many others there are: its channels stand in its list in
- * the order of a key that follows from a channel's name, in which every SEND comes before its RECV, so that the lists
- * of all parts can be put together; and each act has a round, one in which all that it reads was made, which at a
- * channel is the round that both ends say (channel.late). That both say the same is compared when parts are connected
- * (channels_match); that two ends carry the same bytes, too. */
+ * the order of a key that follows from a channel's name, in which every SEND comes before its RECV, and so do the hops
+ * that are collectives of a library, so that the lists of all parts can be put together; and each act has a round, one
+ * in which all that it reads was made, which at a channel is the round that both ends say (channel.late), and at a seat
+ * the one that all seats say (plan_move.late). That all say the same is compared when parts are connected
+ * (channels_match, seats_match); that two ends carry the same bytes, too. */
 #include "actors/plan/gates.h"
+#include "actors/plan/seats.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"
@@ -45,16 +48,29 @@ channel_fail(const struct channel *c, const char *what)
     return status;
 }
 
+/* The key by which a task of a collective stands: that of a channel of its hop, of which there is none. */
+static struct channel
+key_of(const struct plan_move *m)
+{
+    return (struct channel){.name = {.step = m->step, .operand = m->operand, .hop = m->hop}};
+}
+
 static int
 check_order(const struct proof *v)
 {
     const struct plan *p = v->plan;
-    const struct channel *last = NULL;
+    struct channel last = {0};
+    bool any = false;
     for (int32_t i = 0; i < p->ntask; i++) {
-        if (p->task[i].channel < 0) continue;
-        const struct channel *c = &p->channel[p->task[i].channel];
-        if (last && compare_keys(last, c) > 0) return channel_fail(c, "its task stands too late in the list");
+        const struct task *t = &p->task[i];
+        bool seat = t->kind->flags & KIND_COLLECTS;
+        if (t->channel < 0 && !seat) continue;
+        struct channel c = seat ? key_of(t->move.of) : p->channel[t->channel];
+        bool before = any && compare_keys(&last, &c) > 0;
+        if (before && !seat) return channel_fail(&c, "its task stands too late in the list");
+        if (before) return proof_fail(v, i, "stands too late in the list for a collective of several parts");
         last = c;
+        any = true;
     }
     return 0;
 }
@@ -135,6 +151,17 @@ check_round(const struct proof *v, const struct channel *c)
     return 0;
 }
 
+/* Of a seat whose partners are in other parts too: so is that of its collective, and it acts where it stands. */
+static int
+check_seat(const struct proof *v, int32_t i)
+{
+    const struct task *t = &v->plan->task[i];
+    if (!(t->kind->flags & KIND_COLLECTS) || !seats_abroad(v->plan, i)) return 0;
+    if (v->late[i] && !t->move.of->late)
+        return proof_fail(v, i, "comes after the last piece, its collective says otherwise");
+    return proof_seat_keeps_order(v, i) ? 0 : proof_fail(v, i, "does not act where its partners in other parts do");
+}
+
 int
 prove_channels(struct proof *v)
 {
@@ -146,5 +173,6 @@ prove_channels(struct proof *v)
     TRY(check_order(v));
     TRY(check_gates(v));
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));
+    for (int32_t i = 0; i < p->ntask; i++) TRY(check_seat(v, i));
     return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
 }

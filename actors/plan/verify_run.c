@@ -25,6 +25,7 @@
  * Persistence of such nets: Commoner et al. 1971; one run deciding for rates:
  * Ghamarian et al. 2006. */
 #include "actors/plan/deadlock.h"
+#include "actors/plan/seats.h"
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"
@@ -48,20 +49,29 @@ find_rounds(struct proof *v)
     v->late = ARENA_ARRAY(&v->tmp, bool, p->ntask + 1);
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        bool late = t->channel >= 0 && p->channel[t->channel].late;
+        bool late =
+            (t->channel >= 0 && p->channel[t->channel].late) || (t->kind->flags & KIND_COLLECTS && t->move.of->late);
         for (int32_t k = 0; k < t->nin && !late; k++) late = comes_late(v, &t->in[k]);
         v->late[i] = late;
         if (late && t->nact > 1 && v->no_round < 0) v->no_round = i;
     }
 }
 
-/* Those of a collective act where the last of them stands: in one round, and before all who read what they fill. */
-static bool
-seat_keeps_order(const struct proof *v, int32_t i)
+/* Of its partners here the first from a seat on, up or down. */
+static int32_t
+first_partner(const struct plan *p, int32_t task, int32_t seat, int32_t step)
+{
+    int32_t at;
+    while ((at = seats_partner(p, task, seat)) < 0) seat += step;
+    return at;
+}
+
+bool
+proof_seat_keeps_order(const struct proof *v, int32_t i)
 {
     const struct plan *p = v->plan;
     const struct task *t = &p->task[i];
-    int32_t one = task_partner(t, i, 0), last = task_partner(t, i, t->move.of->by->size - 1);
+    int32_t one = first_partner(p, i, 0, 1), last = first_partner(p, i, t->move.of->by->size - 1, -1);
     if (p->task[one].nact != t->nact || v->late[one] != v->late[i]) return false;
     for (int32_t k = 0; k < t->nout; k++)
         for (int32_t f = 0; f < t->out[k].nfan; f++)
@@ -77,7 +87,7 @@ runs_by_rounds(struct proof *v)
     find_rounds(v);
     bool all = v->no_round < 0;
     for (int32_t i = 0; i < p->ntask && all; i++)
-        if (p->task[i].kind->flags & KIND_COLLECTS) all = seat_keeps_order(v, i);
+        if (p->task[i].kind->flags & KIND_COLLECTS) all = proof_seat_keeps_order(v, i);
     return all;
 }
 
@@ -175,7 +185,8 @@ act(struct tokens *s, int32_t task)
         if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish(s, task, k);
 }
 
-/* Those with which a task acts: partner i of n, itself among them. */
+/* Those with which a task acts: partner i of n, itself among them; -1: one of another part, which acts when it is asked
+ * to (verify_channel.c). */
 static int32_t
 npartner(const struct task *t)
 {
@@ -186,17 +197,18 @@ static int32_t
 partner(const struct tokens *s, int32_t task, int32_t i)
 {
     const struct task *t = &s->v->plan->task[task];
-    return t->kind->flags & KIND_COLLECTS ? task_partner(t, task, i) : task;
+    return t->kind->flags & KIND_COLLECTS ? seats_partner(s->v->plan, task, i) : task;
 }
 
 /* They all act, or none can: what partners fill is there when all have begun, not before. */
 static bool
 act_together(struct tokens *s, int32_t task)
 {
-    int32_t n = npartner(&s->v->plan->task[task]);
+    int32_t n = npartner(&s->v->plan->task[task]), at;
     for (int32_t i = 0; i < n; i++)
-        if (!can_act(s, partner(s, task, i))) return false;
-    for (int32_t i = 0; i < n; i++) act(s, partner(s, task, i));
+        if ((at = partner(s, task, i)) >= 0 && !can_act(s, at)) return false;
+    for (int32_t i = 0; i < n; i++)
+        if ((at = partner(s, task, i)) >= 0) act(s, at);
     return true;
 }
 

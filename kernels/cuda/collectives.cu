@@ -1,8 +1,9 @@
 /* collectives.cu - collectives by NCCL, a library that is opened when there is one.
  *
- * All seats of a communicator are of this process, each on a GPU of its own. Its calls do not block: a thread that has
- * launched its part looks until NCCL has taken it, and leaves when the communicator is cut; so whoever cuts never waits
- * for it. What NCCL adds it adds in an order of its own, the same each time for the same communicator. */
+ * A communicator has seats of this process, each on a GPU of its own, and of others. Its calls do not block: a thread
+ * that meets the others, or has launched its part, looks until NCCL has done with that, and leaves when the communicator
+ * is cut; so whoever cuts never waits for it. What NCCL adds it adds in an order of its own, the same each time for the
+ * same communicator. */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<nccl.h>)
@@ -11,7 +12,9 @@
 #include <nccl.h>
 #include <sched.h>
 
-enum { SEATS = 64, OLDEST = 21400 }; /* the first whose calls need not block */
+static_assert(CUDA_ID == NCCL_UNIQUE_ID_BYTES, "the record's id is NCCL's");
+
+enum { OLDEST = 21400 }; /* the first whose calls need not block */
 
 struct nccl {
     decltype(&ncclGetUniqueId) id;
@@ -66,13 +69,14 @@ collectives_library(const char **why)
 
 struct seat {
     std::mutex lock;
-    ncclComm_t comm; /* null: it was cut */
-    int gpu;
+    ncclComm_t comm; /* null: it was cut, or never made */
+    int gpu;         /* -1: it is another process's */
 };
 struct communicator {
+    explicit communicator(int seats) : n(seats), cut(false), of(static_cast<size_t>(seats)) {}
     int n;
     std::atomic<bool> cut;
-    seat of[SEATS];
+    std::vector<seat> of;
 };
 
 /* Until NCCL has taken what was asked for. */
@@ -87,37 +91,55 @@ await(const communicator *c, ncclComm_t comm, ncclResult_t r)
     return r;
 }
 
+/* Those that are here begin as one, then each looks until all of all processes have come. */
 static ncclResult_t
-begin_seats(communicator *c)
+begin_seats(communicator *c, const ncclUniqueId &id)
 {
     const nccl &n = the_nccl();
-    ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    ncclResult_t r = n.id(&id);
-    if (r == ncclSuccess) r = n.begin();
-    for (int i = 0; i < c->n && (r == ncclSuccess || r == ncclInProgress); i++)
+    ncclResult_t r = n.begin();
+    for (int i = 0; i < c->n && (r == ncclSuccess || r == ncclInProgress); i++) {
+        if (c->of[i].gpu < 0) continue;
         r = cudaSetDevice(c->of[i].gpu) == cudaSuccess ? n.init(&c->of[i].comm, c->n, id, i, &config)
                                                        : ncclUnhandledCudaError;
+    }
     ncclResult_t ended = n.end();
     if (r == ncclSuccess || r == ncclInProgress) r = ended;
     for (int i = 0; i < c->n && (r == ncclSuccess || r == ncclInProgress); i++)
-        r = await(c, c->of[i].comm, ncclInProgress);
+        if (c->of[i].comm) r = await(c, c->of[i].comm, ncclInProgress);
     return r;
 }
 
 void *
-collectives_communicator(int n, const int *gpu, const char **why)
+collectives_communicator(int n, const int *gpu)
 {
-    communicator *c = new communicator();
-    c->n = n;
+    communicator *c = new communicator(n);
     for (int i = 0; i < n; i++) c->of[i].gpu = gpu[i];
-    ncclResult_t r = begin_seats(c);
-    if (r == ncclSuccess) return c;
-    *why = the_nccl().text(r);
-    collectives_cut(c);
-    collectives_drop(c);
+    return c;
+}
+
+const char *
+collectives_identify(void *id)
+{
+    ncclUniqueId made;
+    ncclResult_t r = the_nccl().id(&made);
+    if (r != ncclSuccess) return the_nccl().text(r);
+    memcpy(id, &made, sizeof made);
     return nullptr;
+}
+
+/* Who cuts it has to wait for the locks, and so until this has left. */
+const char *
+collectives_meet(void *made, const void *bytes)
+{
+    communicator *c = static_cast<communicator *>(made);
+    ncclUniqueId id;
+    memcpy(&id, bytes, sizeof id);
+    for (seat &s : c->of) s.lock.lock();
+    ncclResult_t r = c->cut ? ncclSuccess : begin_seats(c, id);
+    for (seat &s : c->of) s.lock.unlock();
+    return r == ncclSuccess || c->cut ? nullptr : the_nccl().text(r);
 }
 
 static ncclDataType_t
@@ -207,10 +229,21 @@ collectives_library(const char **why)
 }
 
 void *
-collectives_communicator(int, const int *, const char **why)
+collectives_communicator(int, const int *)
 {
-    *why = "there is no library of collectives";
     return nullptr;
+}
+
+const char *
+collectives_identify(void *)
+{
+    return "there is no library of collectives";
+}
+
+const char *
+collectives_meet(void *, const void *)
+{
+    return "there is no library of collectives";
 }
 
 const char *

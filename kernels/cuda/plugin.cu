@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <nvrtc.h>
 
 static const char *
@@ -48,6 +47,8 @@ open(int gpu, struct cuda_gpu *out)
     if (e != cudaSuccess) return text_of(e);
     home = gpu;
     snprintf(out->name, sizeof out->name, "%s", of.name);
+    static_assert(sizeof out->uuid == sizeof of.uuid, "a GPU's id is CUDA's");
+    memcpy(out->uuid, &of.uuid, sizeof out->uuid);
     out->bytes = of.totalGlobalMem;
     out->major = of.major;
     out->minor = of.minor;
@@ -383,6 +384,8 @@ rille_cuda_plugin(void)
                                               carry,
                                               collectives_library,
                                               collectives_communicator,
+                                              collectives_identify,
+                                              collectives_meet,
                                               collectives_collect,
                                               collectives_cut,
                                               collectives_drop,

@@ -5,6 +5,7 @@
 #include "runtime/device_cuda.h"
 
 #include <cstdio>
+#include <cstring>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <mutex>
@@ -59,7 +60,9 @@ const char *convolutions_convolve(int gpu, const void *way, const struct cuda_fa
 
 /* collectives.cu: of the record, all about collectives. */
 const char *collectives_library(const char **why);
-void *collectives_communicator(int n, const int *gpu, const char **why);
+void *collectives_communicator(int n, const int *gpu);
+const char *collectives_identify(void *id);
+const char *collectives_meet(void *communicator, const void *id);
 const char *collectives_collect(void *communicator, int seat, const struct cuda_collective *what, const void *in,
                                 void *out);
 void collectives_cut(void *communicator);

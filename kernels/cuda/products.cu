@@ -7,7 +7,6 @@
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<cublasLt.h>)
-#include <cstring>
 #include <cublasLt.h>
 #include <mutex>
 

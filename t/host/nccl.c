@@ -1,25 +1,28 @@
 /* nccl.c - NCCL on a host without GPUs, beside toolkit.c: what the plug-in calls of it, by the header of the real one.
- * What it computes, and what it says is wrong, is in t/host/meet.h. A part is put off as kernels are; a thread that
- * waits for its stream then waits for the other seats. Calls never block, and what is begun takes a second look.
+ * Seats meet on a board (t/host/board.h), which processes share, so that an id that one of them makes is good in the
+ * others. A part is put off as kernels are; a thread that waits for its stream then waits for the other seats. Calls
+ * never block, what is begun takes a second look, and a communicator is made when all its seats are taken.
  *
  * FAKE_CUDA: nonccl (a communicator cannot be made), oldnccl. */
+#include "t/host/board.h"
 #include "t/host/toolkit.h"
 
 #include <math.h>
 #include <nccl.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "t/host/meet.h"
-
-enum { MEETS = 256 };
-static struct meet meets[MEETS];
-static int nmeet, naborted[MEETS];
+/* What this process has of each communicator; under the board's lock. */
+static struct here {
+    int nseat, naborted;
+    bool cut;
+} here[BOARD_MEETS];
 
 struct ncclComm {
-    struct meet *meet;
-    int seat;
+    int meet, seat, gpu;
     bool looked; /* asked about what was begun last */
+};
+struct id {
+    int32_t number;
+    uint64_t secret;
 };
 
 ncclResult_t
@@ -36,52 +39,80 @@ ncclGetErrorString(ncclResult_t r)
 }
 
 ncclResult_t
-ncclGetUniqueId(ncclUniqueId *id)
+ncclGetUniqueId(ncclUniqueId *out)
 {
-    if (fake_is_said("nonccl") || nmeet == MEETS) return ncclSystemError;
-    memset(id, 0, sizeof *id);
-    memcpy(id->internal, &nmeet, sizeof nmeet);
-    nmeet++;
-    return ncclSuccess;
+    struct id id = {0};
+    if (fake_is_said("nonccl")) return ncclSystemError;
+    struct board *b = board_lock();
+    bool fits = b->nmeet < BOARD_MEETS;
+    if (fits) id.number = b->nmeet++;
+    id.secret = (uint64_t)getpid() << 32 | (uint32_t)(id.number + 1);
+    if (fits) b->meet[id.number] = (struct board_meet){.secret = id.secret};
+    board_unlock();
+    memset(out, 0, sizeof *out);
+    memcpy(out->internal, &id, sizeof id);
+    return fits ? ncclSuccess : ncclSystemError;
 }
 
-/* A GPU has one seat. */
-ncclResult_t
-ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank, ncclConfig_t *config)
+/* Why the seat cannot be taken; NULL: it is. With the lock. A GPU has one seat, and an id makes one communicator. */
+static const char *
+take_seat(struct board_meet *m, int n, int rank, int gpu)
 {
-    int number, device[MEET_SEATS];
-    memcpy(&number, id.internal, sizeof number);
-    struct meet *m = &meets[number];
-    if (rank == 0) {
-        for (int i = 0; i < n; i++) device[i] = -1;
-        meet_open(m, n, device);
-    }
+    if (n > BOARD_SEATS || rank >= n || (m->n && m->n != n)) return "an id is used with other numbers of seats";
+    if (m->taken[rank]) return "an id is used twice";
     for (int i = 0; i < n; i++)
-        if (m->device[i] == fake_current()) return ncclInvalidUsage;
-    if (config->blocking || rank >= n || m->n != n) return ncclInvalidArgument;
-    m->device[rank] = fake_current();
+        if (m->taken[i] && m->gpu[i] == gpu) return "a GPU has two seats";
+    m->n = n;
+    m->gpu[rank] = gpu;
+    m->taken[rank] = true;
+    return NULL;
+}
+
+ncclResult_t
+ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId given, int rank, ncclConfig_t *config)
+{
+    struct id id;
+    struct cudaDeviceProp gpu;
+    memcpy(&id, given.internal, sizeof id);
+    if (config->blocking || cudaGetDeviceProperties(&gpu, fake_current())) return ncclInvalidArgument;
+    struct board *b = board_lock();
+    bool known = id.number >= 0 && id.number < b->nmeet && b->meet[id.number].secret == id.secret;
+    const char *why = known ? take_seat(&b->meet[id.number], n, rank, board_gpu(&gpu.uuid)) : "an id is nobody's";
+    if (!why) here[id.number].nseat++;
+    board_unlock();
+    if (why) fprintf(stderr, "fake nccl: %s\n", why);
+    if (why) return ncclInvalidUsage;
     *comm = calloc(1, sizeof **comm);
-    **comm = (struct ncclComm){.meet = m, .seat = rank};
-    fake_log("communicator %d of %d: seat %d is gpu %d\n", number, n, rank, fake_current());
+    **comm = (struct ncclComm){.meet = id.number, .seat = rank, .gpu = fake_current()};
+    fake_log("communicator %d of %d: seat %d is gpu %d\n", id.number, n, rank, fake_current());
     return ncclInProgress;
 }
 
+/* A communicator that some seats are not yet in is not made. */
 ncclResult_t
 ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
 {
-    *r = comm->looked ? ncclSuccess : ncclInProgress;
+    bool made = true;
+    struct board *b = board_lock();
+    const struct board_meet *m = &b->meet[comm->meet];
+    for (int i = 0; i < m->n; i++) made = made && m->taken[i];
+    board_unlock();
+    *r = comm->looked && made ? ncclSuccess : ncclInProgress;
     comm->looked = true;
     return ncclSuccess;
 }
 
-/* The kernels of a seat end when its own communicator is aborted; here when all are, so that one who forgets some
- * hangs. */
+/* The kernels of a seat end when its own communicator is aborted; here when all of the process are, so that one who
+ * forgets some hangs. Those of other processes wait on. */
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {
-    int number = (int)(comm->meet - meets);
-    if (__atomic_add_fetch(&naborted[number], 1, __ATOMIC_SEQ_CST) == comm->meet->n) meet_cut(comm->meet);
-    fake_log("abort %d\n", number);
+    board_lock();
+    struct here *h = &here[comm->meet];
+    h->cut = ++h->naborted == h->nseat;
+    board_tell();
+    board_unlock();
+    fake_log("abort %d\n", comm->meet);
     free(comm);
     return ncclSuccess;
 }
@@ -131,18 +162,47 @@ add(int what, void *to, const void *x, int64_t n)
     }
 }
 
+/* Sums begin with the last seat, an order that nobody relies on. With the lock. */
+static void
+add_all(const struct board_meet *m, int meet, size_t skip, const struct board_call *c, char *out)
+{
+    memcpy(out, board_place(meet, m->n - 1) + skip, (size_t)(c->numel * c->width));
+    for (int i = m->n - 2; i >= 0; i--) add(c->what, out, board_place(meet, i) + skip, c->numel);
+}
+
+static void
+take_result(int meet, int seat, const struct board_call *c, char *out)
+{
+    const struct board_meet *m = &the_board->meet[meet];
+    size_t block = (size_t)(c->numel * c->width), own = block * (size_t)seat;
+    if (c->verb == BOARD_REDUCE || c->verb == BOARD_SCATTER) {
+        add_all(m, meet, c->verb == BOARD_SCATTER ? own : 0, c, out);
+        return;
+    }
+    for (int i = 0; i < m->n; i++)
+        memcpy(out + block * (size_t)i, board_place(meet, i) + (c->verb == BOARD_EXCHANGE ? own : 0), block);
+}
+
 struct part {
-    struct meet *meet;
-    int seat;
-    struct meet_call call;
+    int meet, seat;
+    struct board_call call;
+    const void *in;
+    void *out;
 };
 
 static cudaError_t
 take_part(void *of)
 {
     struct part *p = of;
-    const char *why = meet_await(p->meet, p->seat, &p->call);
-    bool wrong = why && !meet_is_cut(p->meet);
+    struct board *b = board_lock();
+    const struct board_meet *m = &b->meet[p->meet];
+    bool many = p->call.verb == BOARD_SCATTER || p->call.verb == BOARD_EXCHANGE;
+    size_t bytes = (size_t)(p->call.numel * p->call.width) * (many ? (size_t)m->n : 1);
+    const char *why = board_begin(p->meet, p->seat, &p->call, p->in, bytes, &here[p->meet].cut);
+    bool wrong = why && !here[p->meet].cut;
+    if (!why) take_result(p->meet, p->seat, &p->call, p->out);
+    if (!why) board_end(p->meet, p->seat);
+    board_unlock();
     if (wrong) fprintf(stderr, "fake nccl: %s\n", why);
     return wrong ? cudaErrorLaunchFailure : cudaSuccess;
 }
@@ -151,12 +211,11 @@ static ncclResult_t
 ask(const char *name, int verb, const void *in, void *out, size_t numel, ncclDataType_t t, int op, ncclComm_t comm,
     cudaStream_t stream)
 {
-    struct part p = {comm->meet, comm->seat, {verb, (int)t * OPERATIONS + op, width(t), (int64_t)numel, in, out, add}};
-    if (stream != cudaStreamPerThread || fake_current() != p.meet->device[p.seat] || numel == 0)
-        return ncclInvalidArgument;
+    struct part p = {.meet = comm->meet, .seat = comm->seat, .in = in, .out = out};
+    p.call = (struct board_call){verb, (int)t * OPERATIONS + op, (int64_t)width(t), (int64_t)numel};
+    if (stream != cudaStreamPerThread || fake_current() != comm->gpu || numel == 0) return ncclInvalidArgument;
     comm->looked = false;
     fake_log("%s gpu %d type %d\n", name, fake_current(), (int)t);
-    meet_backwards = true;
     return fake_put_off(take_part, &p, sizeof p) ? ncclUnhandledCudaError : ncclInProgress;
 }
 
@@ -199,6 +258,15 @@ ncclRecv(void *out, size_t n, ncclDataType_t t, int peer, ncclComm_t comm, cudaS
     return ncclSuccess;
 }
 
+static int
+seats_of(ncclComm_t comm)
+{
+    struct board *b = board_lock();
+    int n = b->meet[comm->meet].n;
+    board_unlock();
+    return n;
+}
+
 ncclResult_t
 ncclGroupStart(void)
 {
@@ -212,26 +280,26 @@ ncclGroupEnd(void)
 {
     struct group g = group;
     if (--group.depth > 0 || !g.comm) return ncclInProgress;
-    int n = g.comm->meet->n;
+    int n = seats_of(g.comm);
     if (g.nsent != n || g.nreceived != n) return ncclInvalidUsage;
-    return ask("all-to-all", MEET_EXCHANGE, g.in, g.out, g.numel, g.type, 0, g.comm, g.stream);
+    return ask("all-to-all", BOARD_EXCHANGE, g.in, g.out, g.numel, g.type, 0, g.comm, g.stream);
 }
 
 ncclResult_t
 ncclAllReduce(const void *in, void *out, size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t comm, cudaStream_t s)
 {
-    return ask("all-reduce", MEET_REDUCE, in, out, n, t, op, comm, s);
+    return ask("all-reduce", BOARD_REDUCE, in, out, n, t, op, comm, s);
 }
 
 ncclResult_t
 ncclReduceScatter(const void *in, void *out, size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t comm,
                   cudaStream_t s)
 {
-    return ask("reduce-scatter", MEET_SCATTER, in, out, n, t, op, comm, s);
+    return ask("reduce-scatter", BOARD_SCATTER, in, out, n, t, op, comm, s);
 }
 
 ncclResult_t
 ncclAllGather(const void *in, void *out, size_t n, ncclDataType_t t, ncclComm_t comm, cudaStream_t s)
 {
-    return ask("all-gather", MEET_GATHER, in, out, n, t, 0, comm, s);
+    return ask("all-gather", BOARD_GATHER, in, out, n, t, 0, comm, s);
 }

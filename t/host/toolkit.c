@@ -7,9 +7,9 @@
  * held=N (another process has that GPU alone), shared (others have half of its memory), crowded (they take it once it
  * was opened), apart (host and GPU cannot use memory at the same time), nopin (no memory of the host can be pinned),
  * nograph (nothing can be captured), lost=N (from call N on that copies, fills or launches every call says that the GPU
- * is lost). CUDA_VISIBLE_DEVICES is read as drivers read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what
- * follows the first that is none is not seen, and of a list that names a GPU twice nothing is. FAKE_CUDA_LOG is a file
- * to which calls are added as lines. */
+ * is lost), each (every process has GPUs of its own, as on a host of its own). CUDA_VISIBLE_DEVICES is read as drivers
+ * read it: numbers or beginnings of GPU-1000, GPU-1001, ...; what follows the first that is none is not seen, and of a
+ * list that names a GPU twice nothing is. FAKE_CUDA_LOG is a file to which calls are added as lines. */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
 #include <nvrtc.h>
@@ -149,6 +149,7 @@ cudaGetDeviceProperties(struct cudaDeviceProp *of, int device)
     if (device >= n) return note(cudaErrorInvalidDevice);
     memset(of, 0, sizeof *of);
     snprintf(of->name, sizeof of->name, "fake %d", gpu[device]);
+    fake_uuid(gpu[device], &of->uuid);
     of->totalGlobalMem = (size_t)said("memory=", 100 * 1000 * 1000);
     of->major = 9;
     of->concurrentManagedAccess = !fake_is_said("apart");
@@ -233,32 +234,24 @@ cudaMallocManaged(void **out, size_t bytes, unsigned flags)
 
 /* Where pages lie changes nothing here. */
 #if CUDART_VERSION >= 13000
-cudaError_t
-cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice, struct cudaMemLocation where)
-{
-    (void)p, (void)bytes, (void)advice, (void)where;
-    return state();
-}
-cudaError_t
-cudaMemPrefetchAsync(const void *p, size_t bytes, struct cudaMemLocation where, unsigned flags, cudaStream_t stream)
-{
-    (void)p, (void)bytes, (void)where, (void)flags, (void)stream;
-    return state();
-}
+#define LOCATION struct cudaMemLocation
+#define FLAGS    , __attribute__((unused)) unsigned flags
 #else
+#define LOCATION int
+#define FLAGS
+#endif
 cudaError_t
-cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice, int where)
+cudaMemAdvise(const void *p, size_t bytes, enum cudaMemoryAdvise advice, LOCATION where)
 {
     (void)p, (void)bytes, (void)advice, (void)where;
     return state();
 }
 cudaError_t
-cudaMemPrefetchAsync(const void *p, size_t bytes, int where, cudaStream_t stream)
+cudaMemPrefetchAsync(const void *p, size_t bytes, LOCATION where FLAGS, cudaStream_t stream)
 {
     (void)p, (void)bytes, (void)where, (void)stream;
     return state();
 }
-#endif
 
 cudaError_t
 cudaFree(void *p)

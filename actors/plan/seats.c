@@ -1,0 +1,226 @@
+/* seats.c - partners, communicators, and what parts say of collectives to each other.
+ *
+ * The tasks of a hop stand side by side, in mesh order. A communicator is first needed by a hop; in the order of these,
+ * and among those of one hop in the order of their first seats, all parts have those that they share in one order, so
+ * that parts which make them one after the other never wait for each other crosswise. */
+#include "actors/plan/seats.h"
+
+#include "actors/plan/outline.h"
+#include "runtime/error.h"
+#include "runtime/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- partners ---- */
+
+static bool
+is_of(const struct plan *p, int64_t task, const struct plan_move *m)
+{
+    return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
+}
+
+/* Where all positions lie here it stands as far away as its position does. */
+int32_t
+seats_partner(const struct plan *p, int32_t task, int32_t seat)
+{
+    const struct task *t = &p->task[task];
+    const struct plan_move *m = t->move.of;
+    int32_t first;
+    collective_seat(m->by, m->to->place, t->pos, &first);
+    int32_t pos = collective_pos(m->by, m->to->place, first, seat), step = pos < t->pos ? -1 : 1;
+    int64_t at = (int64_t)task + pos - t->pos;
+    if (is_of(p, at, m) && p->task[at].pos == pos) return (int32_t)at;
+    for (at = task; is_of(p, at, m); at += step)
+        if (p->task[at].pos == pos) return (int32_t)at;
+    return -1;
+}
+
+bool
+seats_abroad(const struct plan *p, int32_t task)
+{
+    int32_t n = p->nmemory > 1 ? p->task[task].move.of->by->size : 0;
+    for (int32_t i = 0; i < n; i++)
+        if (seats_partner(p, task, i) < 0) return true;
+    return false;
+}
+
+/* ---- communicators ---- */
+
+struct wish { /* of a task, for its communicator */
+    int32_t hop, first, task;
+};
+
+static int
+by_turn(const void *a, const void *b)
+{
+    const struct wish *x = a, *y = b;
+    if (x->hop != y->hop) return x->hop < y->hop ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x->task > y->task) - (x->task < y->task);
+}
+
+static struct wish *
+list_wishes(const struct plan *p, struct arena *a, int32_t *n)
+{
+    struct wish *wish = ARENA_ARRAY(a, struct wish, p->ntask + 1);
+    int32_t hop = -1;
+    *n = 0;
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        if (!(t->kind->flags & KIND_COLLECTS)) continue;
+        if (i == 0 || !is_of(p, i - 1, t->move.of)) hop++;
+        wish[*n] = (struct wish){.hop = hop, .task = i};
+        collective_seat(t->move.of->by, t->move.of->to->place, t->pos, &wish[(*n)++].first);
+    }
+    if (*n) qsort(wish, (size_t)*n, sizeof *wish, by_turn);
+    return wish;
+}
+
+int32_t
+seats_communicators(const struct plan *p, struct arena *a, struct seats_communicator **out)
+{
+    int32_t n, nfound = 0;
+    const struct wish *wish = list_wishes(p, a, &n);
+    struct hash_table found = {.arena = a};
+    *out = ARENA_ARRAY(a, struct seats_communicator, n + 1);
+    for (int32_t i = 0; i < n; i++) {
+        const struct task *t = &p->task[wish[i].task];
+        struct communicator *in = t->move.seat->in;
+        uint32_t at = 0;
+        const void *known;
+        while ((known = hash_next(&found, in->name, &at)) && known != in) continue;
+        if (known) continue;
+        hash_add(&found, in->name, in);
+        (*out)[nfound++] = (struct seats_communicator){t->move.of->to->place->kind, in};
+    }
+    return nfound;
+}
+
+/* ---- the contract ---- */
+
+/* A row: the hop; all that its parts must say alike, as a digest; how many of its seats are here, and in all. */
+enum { HOP, WHAT, HERE, ALL, ROW };
+
+static void
+put(struct str *s, uint64_t v)
+{
+    char byte[8];
+    for (int i = 0; i < 8; i++) byte[i] = (char)(v >> 8 * i);
+    str_addn(s, byte, sizeof byte);
+}
+
+static uint64_t
+get(const void *bytes, size_t i)
+{
+    const unsigned char *b = (const unsigned char *)bytes + 8 * i;
+    uint64_t v = 0;
+    for (int k = 7; k >= 0; k--) v = v << 8 | b[k];
+    return v;
+}
+
+static void
+add_layout(struct digest *d, const struct layout *l)
+{
+    const struct place *p = l->place;
+    digest_add(d, (uint64_t)p->kind << 8 | p->naxis);
+    for (int a = 0; a < p->naxis; a++)
+        digest_add(d, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 | (uint64_t)l->sbp[a].axis << 16 |
+                          (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
+    for (int32_t i = 0; i < p->nrank; i++) digest_add(d, (uint64_t)p->rank[i]);
+}
+
+/* What is moved between which layouts, and as which collective: seats, blocks and devices follow. */
+static uint64_t
+what_of(const struct plan_move *m, const struct task *t)
+{
+    const struct collective *c = m->by;
+    struct digest d = DIGEST_BEGIN;
+    digest_add(&d, (uint64_t)m->value.kind << 40 | (uint64_t)m->value.out << 32 | (uint32_t)m->value.index);
+    digest_add(&d, (uint64_t)m->type.dtype << 8 | m->type.ndim);
+    for (int k = 0; k < m->type.ndim; k++) digest_add(&d, (uint64_t)m->type.dim[k]);
+    add_layout(&d, m->from);
+    add_layout(&d, m->to);
+    digest_add(&d, (uint64_t)c->verb << 24 | (uint64_t)c->reduce << 16 | (uint64_t)c->dtype << 8 | c->gives);
+    digest_add(&d, (uint64_t)c->axes << 32 | (uint32_t)c->size);
+    digest_add(&d, (uint64_t)c->nsent << 32 | (uint32_t)c->ncame);
+    digest_add(&d, (uint64_t)t->nact << 1 | m->late);
+    return hash_number(d.a, d.b);
+}
+
+void
+seats_write(const struct plan *p, struct str *s)
+{
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct plan_move *m = p->task[i].move.of;
+        int32_t first = i;
+        if (!(p->task[i].kind->flags & KIND_COLLECTS)) continue;
+        while (is_of(p, i + 1, m)) i++;
+        put(s, (uint64_t)m->step << 32 | (uint64_t)(uint16_t)m->operand << 16 | (uint16_t)m->hop);
+        put(s, what_of(m, &p->task[i]));
+        put(s, (uint64_t)(i + 1 - first));
+        put(s, (uint64_t)m->to->place->nrank);
+    }
+}
+
+struct row {
+    uint64_t word[ROW];
+    int memory;
+};
+
+static int
+by_hop(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    if (x->word[HOP] != y->word[HOP]) return x->word[HOP] < y->word[HOP] ? -1 : 1;
+    return (x->memory > y->memory) - (x->memory < y->memory);
+}
+
+static int
+differs(const struct row *r, const char *what)
+{
+    struct str text = {0};
+    str_addf(&text, "step %d, ", (int)(r->word[HOP] >> 32));
+    hops_side_print((int16_t)(r->word[HOP] >> 16), &text);
+    str_addf(&text, ", hop %d", (int16_t)r->word[HOP]);
+    int status = fail(E_PLAN, "collectives: %s: memory %d %s", str_text(&text), r->memory, what);
+    str_free(&text);
+    return status;
+}
+
+/* The rows of one hop, from r on; their number in *n. */
+static int
+match_hop(const struct row *r, size_t left, size_t *n)
+{
+    uint64_t seats = 0;
+    for (*n = 0; *n < left && r[*n].word[HOP] == r->word[HOP]; ++*n) {
+        if (*n && r[*n].memory == r[*n - 1].memory) return differs(&r[*n], "has two of this name");
+        if (r[*n].word[WHAT] != r->word[WHAT] || r[*n].word[ALL] != r->word[ALL])
+            return differs(&r[*n], "takes part in another than the first that does");
+        if (r[*n].word[HERE] > r->word[ALL] - seats) return differs(&r[*n], "has seats that are others'");
+        seats += r[*n].word[HERE];
+    }
+    return seats == r->word[ALL] ? 0 : differs(r, "takes part in one in which not all positions have seats");
+}
+
+int
+seats_match(int n, const struct seats_list *list)
+{
+    size_t nrow = 0, all = 0, same;
+    int status = 0;
+    for (int i = 0; i < n; i++) {
+        if (list[i].n % (8 * ROW))
+            return fail(E_PLAN, "collectives: the list of memory %d has %zu bytes", list[i].memory, list[i].n);
+        all += list[i].n / (8 * ROW);
+    }
+    struct row *row = must_alloc(sizeof *row * (all + 1));
+    for (int i = 0; i < n; i++)
+        for (size_t k = 0; k < list[i].n / (8 * ROW); k++, nrow++) {
+            for (size_t w = 0; w < ROW; w++) row[nrow].word[w] = get(list[i].bytes, k * ROW + w);
+            row[nrow].memory = list[i].memory;
+        }
+    if (nrow) qsort(row, nrow, sizeof *row, by_hop);
+    for (size_t i = 0; i < nrow && !status; i += same) status = match_hop(&row[i], nrow - i, &same);
+    free(row);
+    return status;
+}

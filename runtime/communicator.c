@@ -1,0 +1,12 @@
+/* communicator.c - the name of a communicator. */
+#include "runtime/communicator.h"
+
+#include "runtime/hash.h"
+
+uint64_t
+communicator_name(int32_t n, const int32_t *device)
+{
+    struct digest d = DIGEST_BEGIN;
+    for (int32_t i = 0; i < n; i++) digest_add(&d, (uint64_t)device[i]);
+    return hash_number(d.a, d.b);
+}

@@ -1,0 +1,238 @@
+/* board.h - where seats of a stand-in of NCCL meet, also those of several processes: memory that they share.
+ *
+ * FAKE_NCCL_BOARD names a file, which all processes map; without it a board is the process's own. The n-th call of each
+ * seat goes with the n-th of every other, and nobody's is done before all have made theirs. A seat leaves what it sends
+ * in a place of its own, and takes what it gets from those of the others; it does not leave more before all have taken
+ * the last. What would be wrong, or wait for ever, is said: seats that ask for different things, and devices whose
+ * orders cross. A process that ends leaves its seats empty: the others wait until they are told to give up. Any thread.
+ */
+#ifndef RILLE_T_HOST_BOARD_H
+#define RILLE_T_HOST_BOARD_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { BOARD_SEATS = 16, BOARD_MEETS = 512, BOARD_GPUS = 256, BOARD_ROOM = 32 << 20, BOARD_ID = 16 };
+enum board_verb { BOARD_REDUCE, BOARD_SCATTER, BOARD_GATHER, BOARD_EXCHANGE };
+
+struct board_call {
+    int32_t verb, what; /* dtype and reduction */
+    int64_t width, numel;
+};
+/* A communicator. */
+struct board_meet {
+    uint64_t secret; /* of its id */
+    int32_t n, gpu[BOARD_SEATS];
+    bool taken[BOARD_SEATS]; /* the seat has somebody */
+    struct board_call call[BOARD_SEATS];
+    int64_t begun[BOARD_SEATS], done[BOARD_SEATS]; /* calls; done: of which it has what it gets */
+    char wrong[96];
+};
+struct board_gpu {
+    unsigned char uuid[BOARD_ID];
+    int32_t pid, meet, seat; /* where its stream waits; meet -1: nowhere */
+};
+struct board {
+    pthread_mutex_t lock;
+    uint32_t news;
+    int32_t ready, nmeet, ngpu;
+    struct board_meet meet[BOARD_MEETS];
+    struct board_gpu gpu[BOARD_GPUS];
+};
+
+static struct board *the_board;
+static char *board_room[BOARD_MEETS]; /* of this process: where it has what seats leave */
+static pthread_once_t board_once = PTHREAD_ONCE_INIT;
+
+static void
+board_format(struct board *b)
+{
+    pthread_mutexattr_t shared;
+    pthread_mutexattr_init(&shared);
+    pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&b->lock, &shared);
+    b->ready = 1;
+}
+
+static void *
+board_map(const char *name, size_t bytes, void (*format)(struct board *b))
+{
+    int fd = name ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) flock(fd, LOCK_EX);
+    bool sized = fd < 0 || !ftruncate(fd, (off_t)bytes);
+    void *p = sized ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0)
+                    : MAP_FAILED;
+    if (p != MAP_FAILED && format && !((struct board *)p)->ready) format(p);
+    if (fd >= 0) close(fd); /* and unlocks it */
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void
+board_open(void)
+{
+    the_board = board_map(getenv("FAKE_NCCL_BOARD"), sizeof *the_board, board_format);
+    if (!the_board) abort();
+}
+
+static struct board *
+board_lock(void)
+{
+    pthread_once(&board_once, board_open);
+    if (pthread_mutex_lock(&the_board->lock) == EOWNERDEAD) pthread_mutex_consistent(&the_board->lock);
+    return the_board;
+}
+
+static void
+board_unlock(void)
+{
+    pthread_mutex_unlock(&the_board->lock);
+}
+
+static void
+board_tell(void)
+{
+    __atomic_add_fetch(&the_board->news, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &the_board->news, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* With the lock, which it drops meanwhile: until somebody tells something, and no longer than a moment, since who would
+ * tell may have died. */
+static void
+board_wait(void)
+{
+    const struct timespec moment = {.tv_nsec = 20000000};
+    uint32_t seen = __atomic_load_n(&the_board->news, __ATOMIC_SEQ_CST);
+    board_unlock();
+    syscall(SYS_futex, &the_board->news, FUTEX_WAIT, seen, &moment, NULL, 0);
+    board_lock();
+}
+
+/* Where a seat leaves what it sends; NULL: there is no such place. */
+static char *
+board_place(int meet, int seat)
+{
+    const char *board = getenv("FAKE_NCCL_BOARD");
+    char name[512];
+    snprintf(name, sizeof name, "%s.%d", board ? board : "", meet);
+    if (!board_room[meet]) board_room[meet] = board_map(board ? name : NULL, (size_t)BOARD_ROOM * BOARD_SEATS, NULL);
+    return board_room[meet] ? board_room[meet] + (size_t)BOARD_ROOM * (size_t)seat : NULL;
+}
+
+/* With the lock: the number of a GPU; its old wishes are nobody's. */
+static int
+board_gpu(const void *uuid)
+{
+    struct board *b = the_board;
+    int i = 0;
+    while (i < b->ngpu && memcmp(b->gpu[i].uuid, uuid, BOARD_ID)) i++;
+    if (i == BOARD_GPUS) abort();
+    if (i == b->ngpu) b->ngpu++;
+    memcpy(b->gpu[i].uuid, uuid, BOARD_ID);
+    b->gpu[i].pid = (int32_t)getpid();
+    b->gpu[i].meet = -1;
+    return i;
+}
+
+static bool
+board_is_waiting(const struct board_gpu *g)
+{
+    return g->meet >= 0 && (!kill(g->pid, 0) || errno == EPERM);
+}
+
+/* Does who waits in a communicator wait for the GPU, through others that wait? */
+static bool
+board_waits_for(const struct board_meet *m, int64_t call, int gpu, int depth)
+{
+    for (int i = 0; i < m->n && depth < BOARD_GPUS; i++) {
+        if (m->begun[i] >= call || !m->taken[i]) continue;
+        const struct board_gpu *g = &the_board->gpu[m->gpu[i]];
+        if (m->gpu[i] == gpu) return true;
+        if (!board_is_waiting(g)) continue;
+        const struct board_meet *in = &the_board->meet[g->meet];
+        if (board_waits_for(in, in->begun[g->seat], gpu, depth + 1)) return true;
+    }
+    return false;
+}
+
+static bool
+board_all(const struct board_meet *m, const int64_t *count, int64_t least)
+{
+    for (int i = 0; i < m->n; i++)
+        if (count[i] < least) return false;
+    return true;
+}
+
+static bool
+board_agrees(const struct board_meet *m)
+{
+    for (int i = 1; i < m->n; i++) {
+        struct board_call a = m->call[0], b = m->call[i];
+        if (memcmp(&a, &b, sizeof a)) return false;
+    }
+    return true;
+}
+
+/* Waits until so many calls of all seats are begun, or done. NULL, or what is wrong. */
+static const char *
+board_await(struct board_meet *m, int meet, int seat, const int64_t *count, int64_t least, const bool *cut)
+{
+    struct board_gpu *g = &the_board->gpu[m->gpu[seat]];
+    while (!*cut && !m->wrong[0] && !board_all(m, count, least)) {
+        g->meet = meet;
+        g->seat = seat;
+        if (count == m->begun && board_waits_for(m, least, m->gpu[seat], 0)) {
+            snprintf(m->wrong, sizeof m->wrong,
+                     "collectives of two communicators cross: their devices wait for each other");
+            board_tell();
+        } else {
+            board_wait();
+        }
+    }
+    g->meet = -1;
+    return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
+}
+
+/* A seat's next call: it leaves `bytes` of what it sends, and may take what the others left, with the lock, until
+ * board_end. */
+static const char *
+board_begin(int meet, int seat, const struct board_call *c, const void *in, size_t bytes, const bool *cut)
+{
+    struct board_meet *m = &the_board->meet[meet];
+    const char *why = bytes > BOARD_ROOM ? "more than fits" : NULL;
+    if (!why) why = board_await(m, meet, seat, m->done, m->begun[seat], cut);
+    if (why) return why;
+    memcpy(board_place(meet, seat), in, bytes);
+    m->call[seat] = *c;
+    m->begun[seat]++;
+    board_tell();
+    why = board_await(m, meet, seat, m->begun, m->begun[seat], cut);
+    if (!why && !board_agrees(m)) {
+        snprintf(m->wrong, sizeof m->wrong, "seats of one communicator ask for different collectives");
+        why = m->wrong;
+    }
+    return why;
+}
+
+static void
+board_end(int meet, int seat)
+{
+    the_board->meet[meet].done[seat]++;
+    board_tell();
+}
+
+#endif
