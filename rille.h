@@ -90,6 +90,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     const char *join, *key_file, *devices;
+    const char *collectives;            /* as of struct rille_options; with GPUs of other workers, too */
     const char *root;                   /* folders, "/a:/b", in which it writes and reads checkpoints; NULL: none */
     const char *host;                   /* the host that it says it is on (tests); NULL: the one that it is on */
     int rank;                           /* wanted; -1: any */

@@ -13,11 +13,12 @@
 #include "runtime/base.h"
 
 struct communicator {
+    int kind;
     int32_t n;
     const int32_t *device; /* by seat; numbers of the kind */
     uint64_t name;         /* follows from these: the same in all processes */
 };
-uint64_t communicator_name(int32_t n, const int32_t *device);
+uint64_t communicator_name(int kind, int32_t n, const int32_t *device);
 
 /* How processes come together: the one that has seat 0 makes an id, and tells it to those of the other seats. */
 enum { COMMUNICATOR_ID = 128 /* bytes */ };
@@ -26,6 +27,7 @@ struct communicator_post {
     int (*tell)(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID]); /* E_BUS */
     /* Blocks. E_CANCEL: the run has failed elsewhere, and nobody tells it. */
     int (*hear)(void *of, const struct communicator *c, unsigned char id[COMMUNICATOR_ID]);
+    bool (*left)(void *of); /* has it? Asked again and again by who waits for the others */
 };
 
 enum collective_verb {

@@ -1,6 +1,7 @@
 /* cuda_collective.c - communicators of GPUs: one for the same devices, made anew after a run that was cut. */
 #include "runtime/arena.h"
 #include "runtime/communicator.h"
+#include "runtime/device.h"
 #include "runtime/device_cuda.h"
 #include "runtime/error.h"
 #include "runtime/layout.h"
@@ -32,7 +33,8 @@ cuda_communicator_get(int32_t n, const int32_t *device)
         int32_t *own = must_alloc(sizeof *own * (size_t)n);
         memcpy(own, device, sizeof *own * (size_t)n);
         c = must_alloc(sizeof *c);
-        *c = (struct cuda_communicator){.face = {n, own, communicator_name(n, device)}, .next = all};
+        *c =
+            (struct cuda_communicator){.face = {DEV_CUDA, n, own, communicator_name(DEV_CUDA, n, device)}, .next = all};
         all = c;
     }
     pthread_mutex_unlock(&lock);
@@ -99,8 +101,9 @@ make(struct cuda_communicator *c, const struct communicator_post *post)
     bool abroad;
     begin(c, &abroad);
     TRY(find_id(c, abroad, post, id));
-    const char *why = cuda_opened()->meet(c->in, id);
+    const char *why = cuda_opened()->meet(c->in, id, post ? post->left : NULL, post ? post->of : NULL);
     TRY(cuda_cut_work());
+    if (post && post->left(post->of)) return fail(E_CANCEL, "the run has failed elsewhere");
     return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why) : 0;
 }
 

@@ -125,9 +125,9 @@ struct cuda_plugin {
     void *(*communicator)(int n, const int *gpu);
     /* A new id, CUDA_ID bytes, that makes one communicator. */
     const char *(*identify)(void *id);
-    /* Makes it, with the seats of other processes that do the same with this id; blocks until all are there, or it is
-     * cut. */
-    const char *(*meet)(void *communicator, const void *id);
+    /* Makes it, with the seats of other processes that do the same with this id; blocks until all are there, it is cut,
+     * or left (NULL: never) says so. */
+    const char *(*meet)(void *communicator, const void *id, bool (*left)(void *of), void *of);
     /* Launches the part of a seat, on its GPU: done when all seats have launched theirs, which they do in one order.
      * Of a communicator that is cut it launches nothing. */
     const char *(*collect)(void *communicator, int seat, const struct cuda_collective *what, const void *in, void *out);

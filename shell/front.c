@@ -37,6 +37,7 @@ static const char help[] =
     "  -H, --hosts LIST   where, and how many on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
     "      --hostfile F   the same from a file: of lines, with slots=N, and comments behind #\n"
     "  -d, --devices LIST devices of each worker, as without workers\n"
+    "      --collectives HOW  'nccl': among GPUs of all workers by that library; or 'own'\n"
     "      --bind ADDRESS where workers join; beyond this host only with a key\n"
     "      --world N      how many workers there are to be\n"
     "      --join ADDRESS of the coordinator\n"
@@ -52,6 +53,7 @@ static const char help[] =
 
 struct words { /* what the cluster's options said */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
+    const char *collectives;
     bool help, from_stdin;
 };
 
@@ -75,6 +77,7 @@ static const struct option {
     {"--root", offsetof(struct words, root), false},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
+    {"--collectives", offsetof(struct words, collectives), true},
 };
 /* Options of main.c that have a value, which is no script. */
 static const char *const valued[] = {"-e", "-E", "-l", "--color"};
@@ -223,6 +226,7 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
     struct spawned w = {.rank = rank,
                         .address = address,
                         .devices = f->devices,
+                        .collectives = f->collectives,
                         .key_file = key_of_worker(f, rank, key),
                         .keep = f->keep,
                         .root = f->cluster.root,
@@ -327,6 +331,7 @@ launch(const struct words *w, struct front *f)
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
+    f->collectives = w->collectives;
     if (read_keep(w, &f->keep) || (f->keep && (code = launch_kept(w, over)))) return USAGE;
     f->cluster.takes_over = f->keep;
     if (over && (code = launch_over(w, f))) return code;
@@ -421,6 +426,7 @@ worker(const struct words *w)
                                      .key_file = w->key_file,
                                      .root = w->root,
                                      .devices = own_devices(w->devices),
+                                     .collectives = w->collectives,
                                      .host = w->host,
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
@@ -495,6 +501,7 @@ ranked(int *argc, char **argv, struct front *f)
                                          .key_file = w.key_file,
                                          .root = w.root,
                                          .devices = own_devices(w.devices),
+                                         .collectives = w.collectives,
                                          .host = w.host,
                                          .rank = r.rank,
                                          .wait_seconds = WAIT_JOINED};
@@ -512,6 +519,7 @@ ranked(int *argc, char **argv, struct front *f)
     f->cluster.bind = f->bind;
     f->cluster.key_file = w.key_file;
     f->cluster.root = w.root;
+    f->collectives = w.collectives;
     f->cluster.start = start;
     f->cluster.started = 1;
     return -1;

@@ -27,9 +27,10 @@ struct front {
     bool attached;        /* it is a prompt on another one */
     struct attach attach; /* then: which */
     struct rille_workers cluster;
-    const char *devices; /* of each worker that it starts; NULL: as alone */
-    const char *found;   /* the launcher, for :doctor; NULL: none */
-    int keep;            /* seconds for which workers that it starts outlive it */
+    const char *devices;     /* of each worker that it starts; NULL: as alone */
+    const char *collectives; /* how they make them; NULL: they are not told */
+    const char *found;       /* the launcher, for :doctor; NULL: none */
+    int keep;                /* seconds for which workers that it starts outlive it */
     char bind[FRONT_TEXT];
     char (*key)[KEY_PATH]; /* that it made: the coordinator's, and by rank; NULL: none */
     struct hosts hosts;    /* where it starts workers; n 0: on this one */
@@ -47,7 +48,7 @@ void front_close(struct front *f);
 /* spawn.c: processes of this program, whose lines begin with their rank. devices, key_file, host: may be NULL. */
 struct spawned {
     int rank;
-    const char *address, *devices, *key_file;
+    const char *address, *devices, *collectives, *key_file;
     const char *host;            /* that it says it is on */
     const char *root;            /* folders in which it writes and reads files; NULL: none */
     int keep;                    /* seconds for which it outlives this process; 0: not */

@@ -322,6 +322,7 @@ spawn_worker(const struct spawned *w, int *pid)
     add_option(&run, "--join", w->address);
     add_option(&run, "--rank", number);
     add_option(&run, "-d", w->devices);
+    add_option(&run, "--collectives", w->collectives);
     add_option(&run, "--host", w->host);
     snprintf(keep, sizeof keep, "%d", w->keep);
     add_option(&run, "--root", w->root);

@@ -5,7 +5,9 @@
 #include "runtime/error.h"
 #include "t/tap.h"
 
-static const char told[] = "NVRTC 12.8, not kept|9.0 85899345920 NVIDIA H100 80GB|8.6 0 |12.0 1 x|";
+#define UUID(c) "000000000000000000000000000000" c
+static const char told[] = "NVRTC 12.8, not kept|9.0 85899345920 " UUID("0a") " NVIDIA H100 80GB|8.6 0 " UUID(
+    "ff") " |12.0 1 " UUID("01") " x|";
 
 static void
 test_read(void)
@@ -52,7 +54,8 @@ test_damaged(void)
     ok(true, "whatever one byte is");
     char name[600];
     memset(name, 'n', sizeof name);
-    memcpy(name, "k|9.0 1 ", 8);
+    const char before[] = "k|9.0 1 " UUID("00") " ";
+    memcpy(name, before, sizeof before - 1);
     memcpy(name + sizeof name - 2, "|", 2);
     ok(gpus_check(name, 1) == E_BUS, "a name that is too long is refused");
 }

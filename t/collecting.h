@@ -29,7 +29,7 @@ collecting_communicator(int32_t n, const int32_t *device)
     assert(ncollecting < COMMUNICATORS && n <= MEET_SEATS);
     struct seats *s = &collecting[ncollecting++];
     memcpy(s->device, device, sizeof *device * (size_t)n);
-    s->face = (struct communicator){n, s->device, communicator_name(n, device)};
+    s->face = (struct communicator){DEV_LATE, n, s->device, communicator_name(DEV_LATE, n, device)};
     meet_open(&s->meet, n, s->device);
     return &s->face;
 }

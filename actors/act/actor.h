@@ -16,7 +16,7 @@
 #include "actors/act/lane.h"
 #include "runtime/waker.h"
 
-struct seats_communicator;
+struct communicator;
 
 struct in_state {
     int32_t tokens; /* full registers (control: signals) not yet taken */
@@ -54,7 +54,7 @@ struct actors {
     uint8_t *roles;       /* by plan device: of its tasks (token.h) */
     int32_t *channel;     /* by channel: pieces that its task may send, or take, now; that task's thread's */
     int32_t *peer, npeer; /* one channel to each other memory */
-    struct seats_communicator *communicator; /* in which the plan has seats, in the order in which they are made */
+    struct communicator **communicator; /* in which the plan has seats, in the order in which they are made */
     int32_t ncommunicator;
     int32_t naddress;      /* arguments and results that a task has at most */
     struct poison *poison; /* of runs that poison; NULL */

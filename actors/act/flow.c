@@ -1,8 +1,8 @@
 /* flow.c - the streams of a thread, and room for work that is under way on them. */
 #include "actors/act/actor.h"
 
-#include "actors/plan/seats.h"
 #include "runtime/arena.h"
+#include "runtime/communicator.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
@@ -90,7 +90,7 @@ meet_kind(const struct run *r, int kind, const struct communicator_post *post)
     struct communicator **in = must_alloc(sizeof *in * (size_t)(a->ncommunicator + 1));
     int n = 0;
     for (int32_t i = 0; i < a->ncommunicator; i++)
-        if (a->communicator[i].kind == kind) in[n++] = a->communicator[i].in;
+        if (a->communicator[i]->kind == kind) in[n++] = a->communicator[i];
     int status = device_kind(kind)->meet(n, in, post);
     free(in);
     return status;

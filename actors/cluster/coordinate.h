@@ -37,6 +37,7 @@ struct peer {
 struct shipped {
     uint64_t id;
     bool idle;           /* nobody wants it now */
+    bool agreed;         /* its parts say the same of their collectives */
     uint8_t *has;        /* by rank: in this epoch's process */
     uint32_t *rows;      /* by rank: the number of those that it has; 0: none */
     struct part *memory; /* by memory */
@@ -46,6 +47,7 @@ struct part {
     unsigned char digest[CLUSTER_ID];
     bool known;
     struct str arenas, replaces;
+    struct str seats; /* what the last one said of its collectives */
 };
 
 /* What a host's first worker made for the epoch. */
@@ -84,6 +86,7 @@ struct coordinator {
     uint32_t npaced;         /* runs that members' paces count */
     struct start start;      /* in SHIP and RUN */
     int status, blame, node; /* the first failure of the run */
+    uint32_t anew;           /* the last run that failed; 0: none has */
     char text[WIRE_TEXT];
 };
 
@@ -143,6 +146,7 @@ void coordinate_have(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_filed(struct coordinator *c, int rank, const struct packet *p);
+void coordinate_unite(struct coordinator *c, int rank, const struct packet *p);
 void shipped_free(struct coordinator *c, struct shipped *s);
 
 #endif

@@ -280,7 +280,7 @@ leave(struct coordinator *c, int rank, const struct packet *p)
 static void (*const handle[NPACKET])(struct coordinator *c, int rank, const struct packet *p) = {
     [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready, [PACKET_HAVE] = coordinate_have,
     [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,     [PACKET_LEAVE] = leave,
-    [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed,
+    [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed, [PACKET_UNITE] = coordinate_unite,
 };
 
 void

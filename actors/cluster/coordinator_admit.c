@@ -4,6 +4,7 @@
 #include "actors/cluster/devices.h"
 #include "actors/cluster/gpus.h"
 #include "runtime/arena.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 
 #include <stdio.h>
@@ -73,6 +74,21 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
     return 0;
 }
 
+/* A library of collectives has one seat for a GPU. */
+static int
+check_seats(const struct coordinator *c, const struct packet *p, const char *gpus)
+{
+    struct cuda_gpu g;
+    for (int r = 0; r < c->options.world && p->abilities & COLLECTS; r++) {
+        const struct member *m = &c->member[r];
+        if (!is_in(m) || !(m->info.abilities & COLLECTS) || !gpus_share(gpus, m->info.gpus, &g)) continue;
+        return fail(E_PLACE,
+                    "collectives by nccl are for GPUs that have one device each; one of the worker's is rank %d's, too",
+                    r);
+    }
+    return 0;
+}
+
 /* Devices that the session could not use would end the job of all. */
 static void
 object_to_devices(const struct coordinator *c, int rank, const struct packet *p, struct str *why)
@@ -83,6 +99,7 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     if (!status && d.gpus.all) status = fail(E_PLACE, "the worker does not say how many GPUs it has");
     if (!status) status = gpus_check(gpus, d.n[DEV_CUDA]);
     if (!status) status = check_gpus(c, rank, p, d.n[DEV_CUDA]);
+    if (!status) status = check_seats(c, p, gpus);
     if (status) {
         str_add(why, err_text());
         err_clear();

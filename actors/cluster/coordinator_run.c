@@ -1,6 +1,7 @@
 /* coordinator_run.c - programs are shipped, and run. */
 #include "actors/cluster/coordinate.h"
 
+#include "actors/plan/seats.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
 
@@ -107,6 +108,7 @@ ship_rows(struct coordinator *c, int rank, const struct start *s)
 static void
 end_run(struct coordinator *c, const struct packet *p)
 {
+    if (c->phase == CLUSTER_RUN && c->status) c->anew = c->start.run;
     c->phase = CLUSTER_IDLE;
     for (int r = 0; r < c->options.world; r++)
         if (c->member[r].info.state == MEMBER_BUSY) c->member[r].info.state = MEMBER_READY;
@@ -156,15 +158,32 @@ begin_run(struct coordinator *c)
                                         .run = s->run,
                                         .program = s->program,
                                         .flags = s->flags,
+                                        .anew = c->anew,
                                         .places = {(const void *)places->at, (uint32_t)(8 * places->n)},
                                         .numbers = {(const void *)s->numbers, (uint32_t)(8 * s->nnumber)}});
     }
+}
+
+/* Do all parts say the same of the collectives in which they take part? Each worker proved its own part alone. */
+static bool
+parts_agree(struct coordinator *c, struct shipped *s)
+{
+    struct seats_list *list = must_alloc(sizeof *list * (size_t)(c->nmemory + 1));
+    for (int m = 0; m < c->nmemory; m++)
+        list[m] = (struct seats_list){m, str_text(&s->memory[m].seats), s->memory[m].seats.len};
+    s->agreed = s->agreed || !seats_match(c->nmemory, list);
+    free(list);
+    if (s->agreed) return true;
+    blame(c, -1, E_PLAN, -1, span_text(err_text()));
+    err_clear();
+    return false;
 }
 
 /* Everybody has the program. */
 static void
 go_on(struct coordinator *c)
 {
+    if (!c->status) parts_agree(c, find_shipped(c, c->start.program));
     if (c->status || c->start.flags & START_SHIPS)
         end_run(c, NULL);
     else
@@ -232,8 +251,12 @@ objection_to(struct coordinator *c, int rank, const struct packet *p)
 }
 
 static void
-keep_part(struct part *part, const struct packet *p)
+keep_part(struct shipped *s, int memory, const struct packet *p)
 {
+    struct part *part = &s->memory[memory];
+    s->agreed = false;
+    str_clear(&part->seats);
+    str_addn(&part->seats, p->seats.bytes, p->seats.n);
     if (part->known) return;
     part->known = true;
     str_addn(&part->arenas, p->arenas.bytes, p->arenas.n);
@@ -255,7 +278,7 @@ coordinate_have(struct coordinator *c, int rank, const struct packet *p)
     } else {
         struct shipped *s = find_shipped(c, p->program);
         s->has[rank] = 1;
-        keep_part(&s->memory[m->info.memory], p);
+        keep_part(s, m->info.memory, p);
         coordinate_tell(c, (struct notice){.kind = NOTICE_HAVE, .rank = rank, .packet = p});
     }
     if (coordinate_last(c)) go_on(c);
@@ -281,6 +304,23 @@ coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
 {
     if (c->phase == CLUSTER_RUN && p->run == c->start.run && !c->member[rank].ended)
         coordinate_tell(c, (struct notice){.kind = NOTICE_ACTS, .rank = rank, .run = p->run, .packet = p});
+}
+
+/* ---- communicators ---- */
+
+/* From the worker that has the first seat of one to those that have the others. */
+void
+coordinate_unite(struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->phase != CLUSTER_RUN || p->run != c->start.run) return;
+    for (uint32_t i = 0; i + 4 <= p->memories.n; i += 4) {
+        uint32_t memory;
+        memcpy(&memory, p->memories.bytes + i, sizeof memory);
+        for (int r = 0; r < c->options.world; r++)
+            if (r != rank && is_in(&c->member[r]) && (uint32_t)c->member[r].info.memory == memory)
+                coordinate_send(
+                    c, r, (struct packet){.kind = PACKET_UNITE, .run = p->run, .count = p->count, .bytes = p->bytes});
+    }
 }
 
 /* ---- files ---- */
@@ -311,6 +351,7 @@ shipped_free(struct coordinator *c, struct shipped *s)
     for (int m = 0; m < c->nmemory; m++) {
         str_free(&s->memory[m].arenas);
         str_free(&s->memory[m].replaces);
+        str_free(&s->memory[m].seats);
     }
     free(s->memory);
     free(s->has);

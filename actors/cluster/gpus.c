@@ -25,7 +25,9 @@ gpus_print(int first, int n, struct str *out)
     for (int i = 0; i < n; i++) {
         begin = out->len;
         if (cuda_gpu_of(first + i, &g)) err_clear();
-        str_addf(out, "%d.%d %zu %s", g.major, g.minor, g.bytes, g.name);
+        str_addf(out, "%d.%d %zu ", g.major, g.minor, g.bytes);
+        for (int k = 0; k < CUDA_UUID; k++) str_addf(out, "%02x", g.uuid[k]);
+        str_addf(out, " %s", g.name);
         end_entry(out, begin);
     }
 }
@@ -40,6 +42,24 @@ entry_at(const char *text, int i)
     return text;
 }
 
+static int
+digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Behind a space, with one behind it; NULL: it is none. */
+static const char *
+read_uuid(const char *at, unsigned char uuid[CUDA_UUID])
+{
+    if (*at++ != ' ') return NULL;
+    for (int k = 0; k < CUDA_UUID; k++, at += 2) {
+        if (digit(at[0]) < 0 || digit(at[1]) < 0) return NULL;
+        uuid[k] = (unsigned char)(digit(at[0]) << 4 | digit(at[1]));
+    }
+    return *at == ' ' ? at : NULL;
+}
+
 static bool
 read_entry(const char *at, struct cuda_gpu *out)
 {
@@ -48,15 +68,35 @@ read_entry(const char *at, struct cuda_gpu *out)
     *out = (struct cuda_gpu){0};
     long major = strtol(at, &end, 10), minor = *end == '.' ? strtol(end + 1, &end, 10) : -1;
     unsigned long long bytes = *end == ' ' ? strtoull(end + 1, &end, 10) : 0;
-    if (!entry_end || *end != ' ' || end >= entry_end || major < 0 || major > 99 || minor < 0 || minor > 99)
-        return false;
-    size_t n = (size_t)(entry_end - end - 1);
+    const char *name = read_uuid(end, out->uuid);
+    if (!entry_end || !name || name >= entry_end || major < 0 || major > 99 || minor < 0 || minor > 99) return false;
+    size_t n = (size_t)(entry_end - name - 1);
     if (n >= sizeof out->name || bytes > SIZE_MAX / 2) return false;
     out->major = (int)major;
     out->minor = (int)minor;
     out->bytes = (size_t)bytes;
-    memcpy(out->name, end + 1, n);
+    memcpy(out->name, name + 1, n);
     return true;
+}
+
+static int
+count(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) n += *text == '|';
+    return n > 0 ? n - 1 : 0;
+}
+
+bool
+gpus_share(const char *text, const char *other, struct cuda_gpu *out)
+{
+    struct cuda_gpu g;
+    for (int i = 0; i < count(text); i++)
+        for (int k = 0; k < count(other); k++)
+            if (read_entry(entry_at(text, 1 + i), out) && read_entry(entry_at(other, 1 + k), &g) &&
+                !memcmp(out->uuid, g.uuid, sizeof g.uuid))
+                return true;
+    return false;
 }
 
 int

@@ -4,6 +4,7 @@
 #include "actors/cluster/coordinator.h"
 
 #include "runtime/arena.h"
+#include "runtime/communicator.h"
 #include "runtime/error.h"
 
 #include <stdatomic.h>
@@ -187,6 +188,12 @@ stop(struct worker_member *m, const struct packet *p)
 }
 
 static void
+unite(struct worker_member *m, const struct packet *p)
+{
+    if (p->bytes.n == COMMUNICATOR_ID) work(m, (struct work){.kind = WORK_UNITE, .packet = p});
+}
+
+static void
 file(struct worker_member *m, const struct packet *p)
 {
     work(m, (struct work){.kind = WORK_FILE, .packet = p});
@@ -214,7 +221,7 @@ static const struct {
     [PACKET_FORM] = {form, true},       [PACKET_PROGRAM] = {program, true},  [PACKET_FORGET] = {forget, true},
     [PACKET_PORTS] = {ports, true},     [PACKET_START] = {start, true},      [PACKET_STOP] = {stop, true},
     [PACKET_BYE] = {bye, false},        [PACKET_SAVE] = {file, true},        [PACKET_LOAD] = {file, true},
-    [PACKET_CANCEL] = {cancel, true},   [PACKET_ROWS] = {rows, true},
+    [PACKET_CANCEL] = {cancel, true},   [PACKET_ROWS] = {rows, true},        [PACKET_UNITE] = {unite, true},
 };
 
 void
@@ -379,7 +386,19 @@ member_have(struct worker_member *m, uint32_t epoch, const struct have *h)
                                 .digest = {h->digest, h->digest ? ID : 0},
                                 .outline = {h->outline, h->outline ? ID : 0},
                                 .arenas = {(const void *)h->arenas, (uint32_t)(8 * h->narena)},
-                                .replaces = {h->replaces, (uint32_t)h->nreplace}});
+                                .replaces = {h->replaces, (uint32_t)h->nreplace},
+                                .seats = {h->seats, (uint32_t)h->nseat}});
+}
+
+void
+member_unite(struct worker_member *m, uint32_t epoch, const struct unite *u)
+{
+    send_packet(m, epoch,
+                (struct packet){.kind = PACKET_UNITE,
+                                .run = u->run,
+                                .count = u->name,
+                                .memories = {(const void *)u->memory, (uint32_t)(4 * u->nmemory)},
+                                .bytes = {u->id, COMMUNICATOR_ID}});
 }
 
 void

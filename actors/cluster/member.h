@@ -5,8 +5,8 @@
  *   LEFT     it ends: told to (0), or cut off (not 0)
  *
  * Like the coordinator it knows no clock, socket or thread: packets, ticks and what the executor answers come in,
- * packets and work go out. The executor does its work in the order in which it gets it - but STOP and CANCEL, which are
- * about what it is at now. Owner: the worker's link thread. */
+ * packets and work go out. The executor does its work in the order in which it gets it - but STOP, CANCEL and UNITE,
+ * which are about what it is at now. Owner: the worker's link thread. */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
 
@@ -23,6 +23,7 @@ enum work_kind {
     WORK_FILE,   /* write or read a file; member_filed() answers */
     WORK_CANCEL, /* that of this count is wanted no more */
     WORK_STOP,   /* the run in progress acts no more */
+    WORK_UNITE,  /* an id that others have told: keep it for that run */
     WORK_LEAVE,  /* end, as status (a LEAVE_) says and, if it is not LEAVE_DONE, for this reason */
     /* What workers of other hosts say (carrier.h), in one line with the rest. */
     WORK_ASKED, /* one wants this one's list of channels */
@@ -33,7 +34,7 @@ enum work_kind {
 enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN /* nobody coordinates any more: another one may */ };
 struct work {
     enum work_kind kind;
-    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET, FILE, CANCEL */
+    const struct packet *packet; /* WELCOME, MAKE, FORM, PORTS, START, STOP, FORGET, FILE, CANCEL, UNITE */
     uint32_t epoch;
     uint64_t program;
     const void *bytes; /* of the program; of its rows; of a list */
@@ -92,6 +93,8 @@ struct have {
     int narena;                            /* numbers */
     const unsigned char *replaces;         /* by root */
     int nreplace;
+    const void *seats; /* what the part says of its collectives */
+    size_t nseat;      /* bytes */
 };
 void member_have(struct worker_member *m, uint32_t epoch, const struct have *h);
 struct run_end {
@@ -115,6 +118,15 @@ void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int s
                   const struct str *digests);
 /* Says farewell: the worker ends by itself. */
 void member_leave(struct worker_member *m, const char *why);
+/* Tells the id of a communicator that has seats in other memories, for a run. */
+struct unite {
+    uint32_t run;
+    uint64_t name;
+    const uint32_t *memory;
+    int nmemory;
+    const unsigned char *id; /* COMMUNICATOR_ID bytes */
+};
+void member_unite(struct worker_member *m, uint32_t epoch, const struct unite *u);
 int member_rank(const struct worker_member *m); /* -1: none yet */
 
 #endif

@@ -59,7 +59,9 @@ static void
 stop_engine(struct server *s)
 {
     if (!s->engine || !s->running || (s->stop != s->running && !s->leaving)) return;
-    if (s->leaving || s->stop_why >= STOP_FAILED)
+    bool failed = s->leaving || s->stop_why >= STOP_FAILED;
+    if (s->meets && (failed || s->decides)) server_part(s);
+    if (failed)
         engine_abort(s->engine);
     else if (s->decides)
         engine_interrupt(s->engine);
@@ -141,6 +143,10 @@ on_work(void *arg, const struct work *w)
     }
     if (w->kind == WORK_STOP) {
         stop(s, w->packet);
+        return;
+    }
+    if (w->kind == WORK_UNITE) {
+        server_unite(s, w->packet);
         return;
     }
     if (w->kind == WORK_CANCEL) {
@@ -632,6 +638,7 @@ close_server(struct server *s)
     free(s->map.range);
     free(s->slot);
     free(s->asker);
+    free(s->united);
     free(s->met);
     free(s->route);
     free(s->doing);
@@ -645,6 +652,7 @@ serve_once(const struct serve_options *o, int *last)
     struct server s = {.options = *o, .wake_fd = -1};
     pthread_mutex_init(&s.lock, NULL);
     pthread_cond_init(&s.filed, NULL);
+    pthread_cond_init(&s.unites, NULL);
     s.orders.last = &s.orders.first;
     s.files.last = &s.files.first;
     s.atlas = atlas_new();

@@ -240,6 +240,7 @@ server_close_engine(struct server *s)
     pthread_mutex_unlock(&s->lock);
     if (s->carrier) carrier_leave(s->carrier);
     engine_free(&e); /* and its bus */
+    server_cut();    /* those of the epoch that is over */
 }
 
 /* The slots that this worker runs are its threads, in order. */

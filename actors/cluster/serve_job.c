@@ -2,6 +2,7 @@
 #include "actors/cluster/server.h"
 
 #include "actors/cluster/plan_digest.h"
+#include "actors/plan/seats.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -60,6 +61,17 @@ server_rows(struct server *s, const struct order *o)
         j->run.rows = &j->rows;
 }
 
+/* What the coordinator is told of them fits a packet. */
+static int
+check_seats(const struct plan *p)
+{
+    struct str seats = {0};
+    seats_write(p, &seats);
+    bool fits = seats.len <= WIRE_PIECE;
+    str_free(&seats);
+    return fits ? 0 : fail(E_PLAN, "a program has more collectives by a library than its workers can compare");
+}
+
 static int
 make_plan(struct server *s, const struct order *o, struct plan **out)
 {
@@ -68,7 +80,10 @@ make_plan(struct server *s, const struct order *o, struct plan **out)
         return fail(E_BUS, "a program came that has not the name that was said");
     TRY(program_read(o->work.bytes, o->work.n, s->atlas, &g));
     g->map = &s->map;
-    return plan_compile(g, s->atlas, out);
+    TRY(plan_compile(g, s->atlas, out));
+    int status = check_seats(*out);
+    if (status) plan_free(out);
+    return status;
 }
 
 static struct job *
@@ -100,6 +115,10 @@ tell_have(struct server *s, struct job *j, int status)
         arena[h.narena++] = device_number(p->device[d].kind, p->device[d].rank);
         arena[h.narena++] = (uint64_t)run_room(p, d);
     }
+    struct str seats = {0};
+    if (p) seats_write(p, &seats);
+    h.seats = str_text(&seats);
+    h.nseat = seats.len;
     for (int32_t k = 0; p && k < p->program->nroot; k++) replaces[h.nreplace++] = (unsigned char)root_fate(p, k);
     if (p) {
         plan_digest(p, digest);
@@ -114,6 +133,7 @@ tell_have(struct server *s, struct job *j, int status)
     pthread_mutex_unlock(&s->lock);
     free(arena);
     free(replaces);
+    str_free(&seats);
 }
 
 /* ---- connecting parts ---- */

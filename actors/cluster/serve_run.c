@@ -44,9 +44,9 @@ bind(const struct server *s, struct job *j, const struct packet *p)
     return 0;
 }
 
-/* A failure that was told before its run, or an end that is near, stops it before its first act. */
+/* A failure that was told before its run, or an end that is near, stops it before its first act: *ran is false. */
 static int
-run(struct server *s, struct job *j, const struct packet *p)
+run(struct server *s, struct job *j, const struct packet *p, bool *ran)
 {
     const struct plan *plan = j->plan;
     j->run.timed = p->flags & START_TIMED;
@@ -55,9 +55,13 @@ run(struct server *s, struct job *j, const struct packet *p)
     pthread_mutex_lock(&s->lock);
     bool late = s->leaving || (s->stop == p->run && s->stop_why >= STOP_FAILED);
     s->running = p->run;
+    s->meets = true;
+    atomic_store(&s->parts, false);
     s->decides = plan->nmemory == 0 || plan->memories[0] == plan->memory;
     pthread_mutex_unlock(&s->lock);
-    int status = late ? fail(E_CANCEL, "interrupted") : engine_run(s->engine, &j->run);
+    int status = late ? fail(E_CANCEL, "interrupted") : server_meet(s, j, p);
+    *ran = !status;
+    if (*ran) status = engine_run(s->engine, &j->run);
     if (j->carrying) carrier_end(s->carrier);
     return status;
 }
@@ -142,10 +146,7 @@ server_start(struct server *s, const struct order *o)
         e.status = bind(s, j, &o->packet);
         pthread_mutex_unlock(&s->lock);
     }
-    if (!e.status) {
-        e.status = run(s, j, &o->packet);
-        ran = true;
-    }
+    if (!e.status) e.status = run(s, j, &o->packet, &ran);
     e.text = e.status ? err_text() : "";
     if (ran && e.status) e.node = engine_blame(s->engine);
     int32_t *begun = ran && e.status ? list_begun(j, &e.nbegun) : NULL;
@@ -159,6 +160,7 @@ server_start(struct server *s, const struct order *o)
     e.acts = s->engine ? (uint64_t)(engine_count(s->engine).acts - before) : 0;
     pthread_mutex_lock(&s->lock);
     s->running = 0;
+    s->meets = false;
     member_ended(s->member, &e);
     server_take_control(s); /* sending may have taken note of what came */
     pthread_mutex_unlock(&s->lock);

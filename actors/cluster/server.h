@@ -12,9 +12,11 @@
 #include "actors/cluster/member.h"
 #include "actors/cluster/segment.h"
 #include "actors/cluster/serve.h"
+#include "runtime/communicator.h"
 #include "runtime/file/root.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct order { /* a piece of work that waits for the main thread */
     struct order *next;
@@ -34,6 +36,12 @@ enum meeting { MEET_NOT, MEET_ASKED, MEET_DONE };
 struct asker { /* who waits for a list */
     int rank;
     uint64_t program;
+};
+
+struct united { /* an id that another worker has told for a run */
+    uint32_t run;
+    uint64_t name;
+    unsigned char id[COMMUNICATOR_ID];
 };
 
 struct brought { /* a question to a worker of another host: where the answer belongs, what was asked for */
@@ -85,6 +93,12 @@ struct server {
     struct bus *bus_end;    /* NULL: the epoch's bus is not there */
     uint32_t stop, running; /* the run that is to stop; the one in progress, 0: none */
     uint32_t stop_why;
+    struct united *united; /* of runs that are not over */
+    int nunited, united_capacity;
+    pthread_cond_t unites;                 /* there is another one, or nobody waits for it any more */
+    bool meets;                            /* the run in progress makes communicators */
+    atomic_bool parts;                     /* and is to leave that */
+    uint32_t anew;                         /* communicators were made after this run; the main thread's */
     bool decides;                          /* this memory says whether one can still cancel the run in progress */
     struct segment *segment;               /* of this host's devices; under the lock, as others read it */
     uint32_t segment_made;                 /* the epoch in which it was made */
@@ -154,6 +168,14 @@ void server_cancel_file(struct server *s, uint64_t count);
 void server_close_files(struct server *s);
 /* On the thread that is there for it: carries out one order, whatever it says, and tells what came of it. */
 void server_serve_file(struct server *s, const struct order *o);
+
+/* serve_unite.c: before a run begins, its communicators are made, together with other workers. */
+int server_meet(struct server *s, struct job *j, const struct packet *start);
+/* Whatever communicators there are, they are made anew; the main thread. */
+void server_cut(void);
+/* With the lock: an id came; who waits for one leaves. */
+void server_unite(struct server *s, const struct packet *p);
+void server_part(struct server *s);
 
 /* serve_run.c: runs. */
 void server_start(struct server *s, const struct order *o);

@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 10,            /* of the packets; the coordinator refuses a worker of another one */
+    WIRE_VERSION = 11,            /* of the packets; the coordinator refuses a worker of another one */
     WIRE_HEAD = 24,               /* bytes */
     WIRE_TEXT = 2048,             /* a text has at most so many bytes */
     WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */
@@ -48,12 +48,12 @@ enum packet_kind {
 struct packet {
     uint8_t kind;
     uint32_t epoch, seq;
-    uint32_t protocol, pid, cores, threads, abilities, world, run, status, flags, nslot, home, made, every;
+    uint32_t protocol, pid, cores, threads, abilities, world, run, status, flags, nslot, home, made, every, anew;
     int32_t rank, node, speaker, lacks;
     uint64_t memory, program, offset, total, count, source;
     struct span version, host, machine, devices, gpus, text, job, digest, outline, segment, beat, bulk, bus, port,
         secret;
-    struct span bytes;                    /* of a program, of rows, of acts, of a value */
+    struct span bytes;                    /* of a program, of rows, of acts, of a value, of an id */
     struct span ranges;                   /* u32: where devices live, as struct range (coordinator.h) has it */
     struct span slots;                    /* u32: which worker runs each slot */
     struct span ports;                    /* text */
@@ -61,7 +61,7 @@ struct packet {
     struct span spoken, others, memories; /* u32 */
     struct span places;                   /* i64: where leaf parts, root parts and arenas lie */
     struct span numbers;
-    struct span arenas, replaces;
+    struct span arenas, replaces, seats;
     struct span begun, acted; /* i32 */
     struct span busy;         /* u64: device, nanoseconds that it was busy */
     struct span digests;      /* u64 */

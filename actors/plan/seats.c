@@ -78,21 +78,20 @@ list_wishes(const struct plan *p, struct arena *a, int32_t *n)
 }
 
 int32_t
-seats_communicators(const struct plan *p, struct arena *a, struct seats_communicator **out)
+seats_communicators(const struct plan *p, struct arena *a, struct communicator ***out)
 {
     int32_t n, nfound = 0;
     const struct wish *wish = list_wishes(p, a, &n);
     struct hash_table found = {.arena = a};
-    *out = ARENA_ARRAY(a, struct seats_communicator, n + 1);
+    *out = ARENA_ARRAY(a, struct communicator *, n + 1);
     for (int32_t i = 0; i < n; i++) {
-        const struct task *t = &p->task[wish[i].task];
-        struct communicator *in = t->move.seat->in;
+        struct communicator *in = p->task[wish[i].task].move.seat->in;
         uint32_t at = 0;
         const void *known;
         while ((known = hash_next(&found, in->name, &at)) && known != in) continue;
         if (known) continue;
         hash_add(&found, in->name, in);
-        (*out)[nfound++] = (struct seats_communicator){t->move.of->to->place->kind, in};
+        (*out)[nfound++] = in;
     }
     return nfound;
 }

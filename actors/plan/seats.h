@@ -15,11 +15,7 @@ int32_t seats_partner(const struct plan *p, int32_t task, int32_t seat);
 bool seats_abroad(const struct plan *p, int32_t task);
 
 /* The communicators in which the plan has seats, each once, in the order in which all parts make theirs. */
-struct seats_communicator {
-    int kind;
-    struct communicator *in;
-};
-int32_t seats_communicators(const struct plan *p, struct arena *a, struct seats_communicator **out);
+int32_t seats_communicators(const struct plan *p, struct arena *a, struct communicator ***out);
 
 /* Appends what the part says of its collectives, as numbers of 64 bits, least byte first. */
 void seats_write(const struct plan *p, struct str *s);

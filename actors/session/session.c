@@ -25,19 +25,26 @@ cores(void)
     return n > 0 ? (int)n : 1;
 }
 
-/* How moves among GPUs are made: by a library, or each rank reads the others' parts. */
+int
+session_collectives(const char *how, const char *devices, struct cuda_choice *gpus)
+{
+    if (!how || !strcmp(how, "own")) return 0;
+    if (strcmp(how, "nccl")) return fail(E_ARG, "collectives are \"own\" or \"nccl\", not \"%s\"", how);
+    if (gpus->n == 0)
+        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; \"%s\" has none",
+                    devices ? devices : "cpu");
+    gpus->nccl = true;
+    return 0;
+}
+
 static int
 set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
 {
-    if (!o->collectives || !strcmp(o->collectives, "own")) return 0;
-    if (strcmp(o->collectives, "nccl"))
-        return fail(E_ARG, "collectives are \"own\" or \"nccl\", not \"%s\"", o->collectives);
-    if (gpus->n == 0 || o->cluster)
-        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda of this process; \"%s\" has none",
-                    o->devices ? o->devices : "cpu");
-    if (o->bus && !strncmp(o->bus, "sim", 3))
+    bool text = o->devices || !o->cluster;
+    struct cuda_choice any = {.n = 1}; /* which workers have: they say so themselves */
+    TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
+    if (gpus->nccl && o->bus && !strncmp(o->bus, "sim", 3))
         return fail(E_STATE, "collectives by nccl wait for each other, and the simulator has one thread");
-    gpus->nccl = true;
     return 0;
 }
 
@@ -173,9 +180,19 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     return engine_new(&e, &s->engine);
 }
 
+/* Workers may have been started by somebody else, who did not ask for it. */
+static int
+check_collectives(const struct rille_session *s)
+{
+    if (!s->ndevice[DEV_CUDA])
+        return fail(E_PLACE, "collectives by nccl are for devices of kind cuda; the workers have none");
+    if (device_kind(DEV_CUDA)->flags & COLLECTS) return 0;
+    return fail(E_PLACE, "collectives by nccl: not all workers have it; rille worker --collectives nccl asks for it");
+}
+
 /* With workers no device is this process's own. */
 static int
-open_cluster(struct rille_session *s, const struct rille_workers *o)
+open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
 {
     struct cluster_options co = {.world = o->workers,
                                  .bind = o->bind,
@@ -196,7 +213,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *o)
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) s->ndevice[k] = d->n[k];
     s->default_kind = d->first;
-    return 0;
+    return nccl ? check_collectives(s) : 0;
 }
 
 static void
@@ -222,7 +239,8 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     int status = set_devices(s, o);
     if (!status) status = cost_read(o ? o->cost : NULL, &s->cost, &s->rates);
     if (!status) status = open_engine(s, o);
-    if (!status && o && o->cluster) status = open_cluster(s, o->cluster);
+    if (!status && o && o->cluster)
+        status = open_cluster(s, o->cluster, o->collectives && !strcmp(o->collectives, "nccl"));
     if (status) rille_close(&s);
     *out = s;
     return status;

@@ -170,6 +170,10 @@ struct rille_session {
 
 /* ---- session.c ---- */
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);
+/* How moves among these GPUs, of such devices, are made: "nccl", by a library, or "own", each rank reads the others'
+ * parts. E_ARG, E_PLACE. */
+struct cuda_choice;
+int session_collectives(const char *how, const char *devices, struct cuda_choice *gpus);
 /* Returns the default layout: whole on device 0 of the default kind. */
 const struct layout *session_layout(struct rille_session *s);
 /* Gives the layout with B wherever l is partial: how values, gradients and sources lie that are not sums of parts. */

@@ -39,6 +39,7 @@ rille_worker(const struct rille_worker_options *o)
                                .die = o->die};
     memcpy(so.secret, o->secret, sizeof so.secret);
     TRY(device_counts_of_worker(o->devices, true, &so.devices));
+    TRY(session_collectives(o->collectives, o->devices, &so.devices.gpus));
     TRY(cuda_choose(&so.devices.gpus));
     return cluster_serve(&so);
 }

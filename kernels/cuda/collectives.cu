@@ -79,11 +79,18 @@ struct communicator {
     std::vector<seat> of;
 };
 
+/* Whether somebody wants to wait no longer. */
+struct leaver {
+    bool (*left)(void *of); /* null: nobody */
+    void *of;
+    bool leaves() const { return left && left(of); }
+};
+
 /* Until NCCL has taken what was asked for. */
 static ncclResult_t
-await(const communicator *c, ncclComm_t comm, ncclResult_t r)
+await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
 {
-    while (r == ncclInProgress && !c->cut) {
+    while (r == ncclInProgress && !c->cut && !who.leaves()) {
         ncclResult_t asked = the_nccl().state(comm, &r);
         if (asked != ncclSuccess) return asked;
         if (r == ncclInProgress) sched_yield();
@@ -93,7 +100,7 @@ await(const communicator *c, ncclComm_t comm, ncclResult_t r)
 
 /* Those that are here begin as one, then each looks until all of all processes have come. */
 static ncclResult_t
-begin_seats(communicator *c, const ncclUniqueId &id)
+begin_seats(communicator *c, const ncclUniqueId &id, const leaver &who)
 {
     const nccl &n = the_nccl();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -107,7 +114,7 @@ begin_seats(communicator *c, const ncclUniqueId &id)
     ncclResult_t ended = n.end();
     if (r == ncclSuccess || r == ncclInProgress) r = ended;
     for (int i = 0; i < c->n && (r == ncclSuccess || r == ncclInProgress); i++)
-        if (c->of[i].comm) r = await(c, c->of[i].comm, ncclInProgress);
+        if (c->of[i].comm) r = await(c, c->of[i].comm, ncclInProgress, who);
     return r;
 }
 
@@ -131,13 +138,13 @@ collectives_identify(void *id)
 
 /* Who cuts it has to wait for the locks, and so until this has left. */
 const char *
-collectives_meet(void *made, const void *bytes)
+collectives_meet(void *made, const void *bytes, bool (*left)(void *of), void *of)
 {
     communicator *c = static_cast<communicator *>(made);
     ncclUniqueId id;
     memcpy(&id, bytes, sizeof id);
     for (seat &s : c->of) s.lock.lock();
-    ncclResult_t r = c->cut ? ncclSuccess : begin_seats(c, id);
+    ncclResult_t r = c->cut ? ncclSuccess : begin_seats(c, id, {left, of});
     for (seat &s : c->of) s.lock.unlock();
     return r == ncclSuccess || c->cut ? nullptr : the_nccl().text(r);
 }
@@ -197,7 +204,7 @@ collectives_collect(void *made, int i, const struct cuda_collective *what, const
     if (e != cudaSuccess) return text_of(e);
     std::lock_guard<std::mutex> guard(own->lock);
     if (!own->comm) return nullptr;
-    ncclResult_t r = await(c, own->comm, launch(what, c->n, own->comm, in, out));
+    ncclResult_t r = await(c, own->comm, launch(what, c->n, own->comm, in, out), {nullptr, nullptr});
     return r == ncclSuccess || c->cut ? nullptr : the_nccl().text(r);
 }
 
@@ -241,7 +248,7 @@ collectives_identify(void *)
 }
 
 const char *
-collectives_meet(void *, const void *)
+collectives_meet(void *, const void *, bool (*)(void *), void *)
 {
     return "there is no library of collectives";
 }

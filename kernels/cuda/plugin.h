@@ -62,7 +62,7 @@ const char *convolutions_convolve(int gpu, const void *way, const struct cuda_fa
 const char *collectives_library(const char **why);
 void *collectives_communicator(int n, const int *gpu);
 const char *collectives_identify(void *id);
-const char *collectives_meet(void *communicator, const void *id);
+const char *collectives_meet(void *communicator, const void *id, bool (*left)(void *of), void *of);
 const char *collectives_collect(void *communicator, int seat, const struct cuda_collective *what, const void *in,
                                 void *out);
 void collectives_cut(void *communicator);

@@ -78,7 +78,7 @@ board_map(const char *name, size_t bytes, void (*format)(struct board *b))
                            MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0)
                     : MAP_FAILED;
     if (p != MAP_FAILED && format && !((struct board *)p)->ready) format(p);
-    if (fd >= 0) close(fd); /* and unlocks it */
+    if (fd >= 0) flock(fd, LOCK_UN), close(fd); /* what is mapped keeps the lock */
     return p == MAP_FAILED ? NULL : p;
 }
 
