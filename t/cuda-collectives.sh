@@ -24,7 +24,7 @@ collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$
 
 off() { how=$1 go "" "$2" 'print(1)'; [ "$code" = 2 ] && [ -z "$stdout" ] && grep -qF -- "$3" <<<"$stderr" && [ "$(wc -l <<<"$stderr")" = 1 ]; }
 ok "another word is refused" off mpi cuda:0 'collectives are "own" or "nccl", not "mpi"'
-ok "so is nccl for cpus" off nccl cpu:4 'devices of kind cuda of this process; "cpu:4" has none'
+ok "so is nccl for cpus" off nccl cpu:4 'devices of kind cuda; "cpu:4" has none'
 ok "and for devices that share a GPU" off nccl cuda:0x2 'GPUs that have one device each; cuda:0 has 2'
 old() { FAKE_CUDA=oldnccl "$rille" --collectives nccl -d cuda:0 -e 'print(1)' >"$dir/out" 2>"$dir/err"; [ $? = 2 ] && grep -qF "libnccl.so is not there, or too old" "$dir/err"; }
 ok "an old NCCL is not enough" old

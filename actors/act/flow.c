@@ -103,7 +103,7 @@ run_meet(const struct run *r, const struct communicator_post *post)
     for (int32_t i = 0; i < p->ndevice; i++) {
         int kind = p->device[i].kind;
         bool first = i == 0 || kind != p->device[i - 1].kind;
-        if (first && device_kind(kind)->flags & COLLECTS) TRY(meet_kind(r, kind, post));
+        if (first && device_kind(kind)->meet) TRY(meet_kind(r, kind, post));
     }
     return 0;
 }
