@@ -10,7 +10,7 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, bad = 0;
+        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: nobody is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
@@ -20,6 +20,7 @@ test_seeds(int hosts)
             taken += out.taken;
             filed += out.filed;
             given_up += out.given_up;
+            united += out.united;
             if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
         ok(!bad, "%d workers, %d seeds of faults: each ends, with the same numbers (%d losses, %d restarts)", world,
@@ -27,6 +28,8 @@ test_seeds(int hosts)
         ok(lost > seeds / 5, "%d workers: there were losses to recover from", world);
         ok(filed > seeds / 5 && given_up > seeds / 50, "%d workers: all saved or loaded %d times, gave it up %d times",
            world, filed, given_up);
+        ok(united > seeds / 2, "%d workers: communicators were made %d times, and all that ran together had the same",
+           world, united);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: coordinators took over %d", world, taken);
     }
 }
@@ -48,7 +51,7 @@ test_known(void)
     play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
     for (size_t i = 0; i < countof(seed); i++) {
         struct trial trial = trial_of(4, 2, seed[i] - 1);
-        trial.restarts = trial.keep = trial.speaks = trial.files = false;
+        trial.restarts = trial.keep = trial.speaks = trial.files = trial.unites = false;
         if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
     }
     ok(!bad, "seeds that were once wrong are right");
@@ -687,6 +690,67 @@ test_scale(void)
     coordinator_free(&c);
 }
 
+/* Two memories, whose parts say this of their collectives: the run begins, or is ended with this. */
+static void
+test_seats(void)
+{
+    static const uint64_t two[] = {1ull << 32, 9, 2, 4}, other[] = {1ull << 32, 8, 2, 4}, odd[] = {1, 2, 3};
+    static const struct {
+        struct span a, b;
+        const char *why;
+    } row[] = {
+        {{NULL, 0}, {NULL, 0}, NULL},
+        {{(const void *)two, sizeof two}, {(const void *)two, sizeof two}, NULL},
+        {{(const void *)two, sizeof two}, {(const void *)other, sizeof other}, "memory 1 takes part in another"},
+        {{(const void *)two, sizeof two},
+         {NULL, 0},
+         "memory 0 takes part in one in which not all positions have seats"},
+        {{(const void *)two, sizeof two}, {(const void *)odd, sizeof odd}, "the list of memory 1 has 24 bytes"},
+    };
+    static const unsigned char digest[2][CLUSTER_ID] = {"part 0", "part 1"}, outline[CLUSTER_ID] = "outline";
+    static const struct slot slot[] = {{0, 0}, {1, 1}};
+    static const uint64_t bytes[] = {4096, 4096};
+    static const struct places places[2];
+    const struct form form = {.threads = 1, .segment = "", .bus = "", .nslot = 2, .slot = slot, .bytes = bytes};
+    for (size_t i = 0; i < countof(row); i++) {
+        struct told t = {0};
+        struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+        struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
+        struct coordinator *c = coordinator_new(&o, &env);
+        for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", r ? "b" : "a"), 0, 1);
+        coordinator_form(c, &form);
+        for (int r = 0; r < 2; r++)
+            say(c, r, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text("p")}, 1, 2);
+        for (int r = 0; r < 2; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 3);
+        struct start s = {.program = 7, .bytes = "program", .nbyte = 8, .memory = -1, .places = places, .run = 1};
+        memcpy(s.outline, outline, CLUSTER_ID);
+        coordinator_start(c, &s);
+        for (int r = 0; r < 2; r++)
+            say(c, r,
+                (struct packet){.kind = PACKET_HAVE,
+                                .program = 7,
+                                .digest = {digest[r], CLUSTER_ID},
+                                .outline = {outline, CLUSTER_ID},
+                                .arenas = {(const void *)bytes, sizeof bytes},
+                                .seats = r ? row[i].b : row[i].a},
+                1, 4);
+        bool ran = t.sent[PACKET_START] == 2;
+        ok(row[i].why ? !ran && t.n[NOTICE_ENDED] == 1 && strstr(t.text, row[i].why) : ran, "parts that %s",
+           row[i].why ? t.text : "agree run");
+        if (ran) {
+            const uint32_t memory = 1;
+            unsigned char id[COMMUNICATOR_ID] = {1};
+            struct packet unite = {.kind = PACKET_UNITE, .run = 1, .bytes = {id, sizeof id}};
+            unite.memories = (struct span){(const void *)&memory, sizeof memory};
+            say(c, 0, unite, 1, 5);
+            unite.run = 2;
+            say(c, 0, unite, 1, 6);
+            is_int(t.sent[PACKET_UNITE], 1, "an id goes on to the memory that it is for, and none of another run");
+        }
+        coordinator_free(&c);
+    }
+}
+
 int
 main(void)
 {
@@ -705,6 +769,7 @@ main(void)
     test_silent_speaker();
     test_slow();
     test_rows();
+    test_seats();
     test_scale();
     test_seeds(1);
     test_seeds(2);

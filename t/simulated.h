@@ -6,20 +6,23 @@
  * which goes on from the last checkpoint. The program that the cluster runs is a training loop: every run changes a
  * number on every worker, every second one is followed by a snapshot, a loss by recovery (with as many workers or
  * fewer). Snapshots are saved to a disk by workers while runs go on, and what is gone back to is (sometimes) loaded by
- * them; a user interrupts some of that. Ranks lie on one host or on two. The numbers lie in the hosts' memories: the
- * coordinator's own, and of the second host one that a worker made and others mapped; when none of these is left the
- * next has a fresh one, and who was cut off still writes into the old. What must hold whatever happens: it ends, and
- * the numbers are those of a run without faults. */
+ * them; a user interrupts some of that. In some trials a run needs a communicator, which all make before it begins.
+ * Ranks lie on one host or on two. The numbers lie in the hosts' memories: the coordinator's own, and of the second
+ * host one that a worker made and others mapped; when none of these is left the next has a fresh one, and who was cut
+ * off still writes into the old. What must hold whatever happens: it ends, and the numbers are those of a run without
+ * faults. */
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
 #include "actors/cluster/coordinator.h"
 #include "actors/cluster/member.h"
 #include "runtime/arena.h"
+#include "runtime/communicator.h"
 #include "runtime/error.h"
+#include "t/queue.h"
 #include "t/tap.h"
 
-enum { WORLD = 5, RUNS = 8 /* the last is saved too */, QUEUE = 256, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
+enum { WORLD = 5, RUNS = 8 /* the last is saved too */, SILENCE = 8, FAULTS = 6, STEPS = 150000 };
 enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {
@@ -30,6 +33,7 @@ struct trial {
     bool keep;                /* and its workers are kept for the next one */
     bool speaks;              /* one of each host speaks for the others */
     bool files;               /* workers save and load */
+    bool unites;              /* they have seats in one communicator */
 };
 
 struct outcome {
@@ -38,12 +42,8 @@ struct outcome {
     int taken;    /* workers of epochs that an earlier one had left */
     int filed;    /* times that all had saved, or loaded */
     int given_up; /* times that not all had, since the user interrupted them */
+    int united;   /* communicators that were made */
     const char *why;
-};
-
-struct queue {
-    struct str item[QUEUE];
-    int head, n;
 };
 
 struct job { /* one piece of an executor's work */
@@ -55,7 +55,7 @@ struct job { /* one piece of an executor's work */
     uint64_t program;
     int memory; /* FORM: the number in its name */
     int bus;    /* FORM */
-    uint32_t made;
+    uint32_t made, anew;
 };
 
 struct file_job { /* what the thread of files is to do */
@@ -75,8 +75,11 @@ struct sim_worker {
     int njob;
     struct file_job file[QUEUE];
     int nfile;
-    uint32_t over; /* the last epoch that lost somebody */
-    uint32_t stop; /* run that is to stop */
+    uint32_t over;        /* the last epoch that lost somebody */
+    uint32_t stop;        /* run that is to stop */
+    uint32_t anew;        /* of the last START */
+    uint32_t told;        /* the run for which an id came, */
+    uint64_t told_id, id; /* it; of the communicator that it has, 0: none */
     struct slot slot[WORLD];
     bool left, kept;
     int memory; /* that it has mapped; -1: none */
@@ -109,6 +112,9 @@ struct cluster {
         int owner[WORLD]; /* who runs the rank's slot */
     } filing;
     uint64_t nfile;
+    uint64_t nid, run_id; /* ids so far; that of the last run that has one */
+    uint32_t united_run;
+    int united;
     bool slow_disk;
     int filed, given_up;
     bool formed, running, restore, failing;
@@ -125,32 +131,6 @@ static void
 wrong(struct cluster *s, const char *why)
 {
     if (!s->wrong++) s->why = why;
-}
-
-/* ---- queues ---- */
-
-static void
-queue_put(struct cluster *s, struct queue *q, const struct packet *p)
-{
-    if (q->n == QUEUE) {
-        wrong(s, "a queue grows without end");
-        return;
-    }
-    struct str *at = &q->item[(q->head + q->n++) % QUEUE];
-    str_clear(at);
-    packet_write(p, at);
-}
-
-static void
-queue_clear(struct queue *q)
-{
-    q->n = 0;
-}
-
-static void
-queue_free(struct queue *q)
-{
-    for (int i = 0; i < QUEUE; i++) str_free(&q->item[i]);
 }
 
 /* ---- memories ---- */
@@ -200,7 +180,7 @@ static void
 worker_send(void *arg, const struct packet *p)
 {
     struct sim_worker *w = arg;
-    if (w->alive) queue_put(w->of, &w->up, p);
+    if (w->alive && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
 }
 
 static void
@@ -212,6 +192,9 @@ worker_work(void *arg, const struct work *work)
     if (work->kind == WORK_STOP) {
         w->stop = p->run;
         if (p->flags == STOP_LOST) w->over = p->epoch;
+    } else if (work->kind == WORK_UNITE) {
+        w->told = p->run;
+        memcpy(&w->told_id, p->bytes.bytes, sizeof w->told_id);
     } else if (work->kind == WORK_FILE && w->nfile < QUEUE) {
         struct file_job *j = &w->file[w->nfile++];
         *j = (struct file_job){.epoch = work->epoch, .count = p->count, .loads = p->kind == PACKET_LOAD};
@@ -226,7 +209,7 @@ worker_work(void *arg, const struct work *work)
     } else if (w->njob < QUEUE) {
         struct job *j = &w->job[w->njob++];
         *j = (struct job){.kind = work->kind, .epoch = work->epoch, .program = work->program, .memory = -1};
-        if (work->kind == WORK_START) j->run = work->packet->run;
+        if (work->kind == WORK_START) j->run = work->packet->run, j->anew = work->packet->anew;
         if (work->kind == WORK_MAKE) j->flags = work->packet->flags;
         if (work->kind == WORK_MAKE) memcpy(j->lost, work->packet->lost.bytes, work->packet->lost.n);
         if (work->kind == WORK_MAKE) j->nlost = (int)(work->packet->lost.n / 4);
@@ -297,12 +280,41 @@ worker_kill(struct sim_worker *w)
     queue_clear(&w->down);
 }
 
+/* Before a run: who runs the first slot makes an id and tells it, the others wait for it. False: none has come. All
+ * that take part in a run have one id, made for it or kept. */
+static bool
+worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
+{
+    static const uint32_t memory[] = {0, 1};
+    unsigned char id[COMMUNICATOR_ID] = {0};
+    bool leads = w->slot[0].owner == (uint32_t)member_rank(w->member);
+    if (!s->trial.unites || w->stop == j->run) return true;
+    if (w->anew != j->anew) w->id = 0;
+    w->anew = j->anew;
+    if (!w->id && leads) {
+        w->id = ++s->nid;
+        memcpy(id, &w->id, sizeof w->id);
+        const struct unite u = {j->run, 1, memory, s->trial.hosts, id};
+        member_unite(w->member, j->epoch, &u);
+        s->united++;
+    } else if (!w->id) {
+        if (w->told != j->run) return false;
+        w->id = w->told_id;
+    }
+    if (w->life != s->life) return true; /* runs of another coordinator have the same numbers */
+    if (s->united_run == j->run && s->run_id != w->id) wrong(s, "seats of one run have two communicators");
+    s->united_run = j->run;
+    s->run_id = w->id;
+    return true;
+}
+
 /* The executor does the oldest piece of its work. */
 static void
 worker_execute(struct cluster *s, struct sim_worker *w)
 {
     static const unsigned char digest[CLUSTER_ID] = "plan";
     struct job j = w->job[0];
+    if (j.kind == WORK_START && !worker_unites(s, w, &j)) return;
     memmove(w->job, w->job + 1, sizeof j * (size_t)--w->njob);
     uint32_t rank = (uint32_t)member_rank(w->member);
     struct have have = {.program = j.program, .text = "", .digest = digest, .outline = digest};
@@ -319,7 +331,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     if (j.kind == WORK_FORM && j.memory < 0) wrong(s, "a worker is told of no memory");
     if (j.kind == WORK_FORM) map_memory(s, w, &j);
     if (j.kind == WORK_FORM) memcpy(w->slot, j.slot, sizeof w->slot);
-    if (j.kind == WORK_FORM) w->bus = j.bus;
+    if (j.kind == WORK_FORM) w->bus = j.bus, w->id = 0;
     if (j.kind == WORK_FORM) member_ready(w->member, j.epoch, 0, "");
     if (j.kind == WORK_PROGRAM) member_have(w->member, j.epoch, &have);
     if (j.kind != WORK_START) return;
@@ -361,7 +373,8 @@ static void
 on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
-    if (s->worker[peer].alive && !s->worker[peer].cut) queue_put(s, &s->worker[peer].down, p);
+    struct sim_worker *w = &s->worker[peer];
+    if (w->alive && !w->cut && !queue_put(&w->down, p)) wrong(s, "a queue grows without end");
 }
 
 static void
@@ -636,7 +649,7 @@ coordinator_begin(struct cluster *s)
     for (int i = 0; i < s->nworker; i++) queue_clear(&s->worker[i].up);
     s->c = coordinator_new(&o, &env);
     s->own = make_memory(s);
-    s->run = 0;
+    s->run = s->united_run = 0;
     s->restore = true; /* the checkpoint, or what is there before the first run */
     s->formed = s->running = s->failing = s->filing.on = false;
     s->takes_over = s->life > 1;
@@ -724,7 +737,8 @@ trial_of(int world, int hosts, uint64_t n)
                           .restarts = n % 4 == 0,
                           .keep = n % 8 < 4,
                           .speaks = n % 5 < 3,
-                          .files = n % 7 < 3};
+                          .files = n % 7 < 3,
+                          .unites = n % 11 < 5};
 }
 
 static void
@@ -775,7 +789,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->given_up, s->why};
+    *out = (struct outcome){s->lost, s->life - 1, s->taken, s->filed, s->given_up, s->united, s->why};
     sim_end(s);
     return fits;
 }
