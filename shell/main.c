@@ -27,7 +27,7 @@ static const char help[] =
     "  -d, --devices LIST   devices of this process, as in cpu:4 or cpu:2,cuda:0 or cuda:all;\n"
     "                       without it cpu:8, or as many as there are cores\n"
     "      --collectives HOW  how values go among GPUs: 'own', each reads the others' parts; or\n"
-    "                       'nccl', by that library\n"
+    "                       'nccl', by that library, also among those of workers\n"
     "  -e CHUNK             run Lua code; may be repeated\n"
     "  -E EXPR              print the value of an expression\n"
     "  -l MOD               require a module into its global\n"

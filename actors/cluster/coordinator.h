@@ -4,7 +4,8 @@
  *   MAKE     every rank is there: the first worker of each other host makes its memory, each its port (MAKE -> MADE)
  *   FORM     FORM tells where devices live; each maps the epoch's memory and says READY
  *   IDLE     it ships programs (PROGRAM -> HAVE) and runs begin
- *   RUN      START to all; END from all; to the first failure in between it answers STOP to all
+ *   RUN      START to all; END from all; to the first failure in between it answers STOP to all. Before they begin,
+ *            ids of communicators go through it from worker to worker (UNITE)
  *   BROKEN   a member is lost: the epoch is over, and nothing runs until coordinator_recover() begins the next one
  *
  * No clock, no socket, no thread: packets and ticks come in, packets and notices go out through the functions given at
@@ -24,6 +25,10 @@
  * theirs in the host's memory: from when the epoch stands until a member is lost. Then each speaks for itself until the
  * next epoch. While a speaker is silent nothing is known of the others, so that it alone is lost for it. Speakers are
  * still many on a cluster of thousands of hosts: then heartbeats come less often, and losses are seen later.
+ *
+ * Communicators of a library of collectives are the workers' own. START says which run failed last: those that were
+ * made by then are made anew, by all that have seats, since some of them have cut theirs. Before a program runs first,
+ * what its parts say of their collectives is compared.
  *
  * A **slot** is a device thread of the cluster. Plans name slots of their memory, and the table that FORM sends says
  * which worker runs each: where workers are lost for good, others of that host take over their slots, and no plan

@@ -3,6 +3,7 @@
 
 #include "actors/plan/seats.h"
 #include "runtime/arena.h"
+#include "runtime/communicator.h"
 #include "runtime/error.h"
 
 #include <stdio.h>
@@ -308,15 +309,18 @@ coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- communicators ---- */
 
-/* From the worker that has the first seat of one to those that have the others. */
+/* From the worker that has the first seat of one to those that have the others; memories ascend. */
 void
 coordinate_unite(struct coordinator *c, int rank, const struct packet *p)
 {
-    if (c->phase != CLUSTER_RUN || p->run != c->start.run) return;
+    int64_t last = -1;
+    if (c->phase != CLUSTER_RUN || p->run != c->start.run || p->bytes.n != COMMUNICATOR_ID) return;
     for (uint32_t i = 0; i + 4 <= p->memories.n; i += 4) {
         uint32_t memory;
         memcpy(&memory, p->memories.bytes + i, sizeof memory);
-        for (int r = 0; r < c->options.world; r++)
+        bool next = memory > last;
+        last = memory;
+        for (int r = 0; next && r < c->options.world; r++)
             if (r != rank && is_in(&c->member[r]) && (uint32_t)c->member[r].info.memory == memory)
                 coordinate_send(
                     c, r, (struct packet){.kind = PACKET_UNITE, .run = p->run, .count = p->count, .bytes = p->bytes});

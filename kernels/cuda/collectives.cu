@@ -1,9 +1,9 @@
 /* collectives.cu - collectives by NCCL, a library that is opened when there is one.
  *
  * A communicator has seats of this process, each on a GPU of its own, and of others. Its calls do not block: a thread
- * that meets the others, or has launched its part, looks until NCCL has done with that, and leaves when the communicator
- * is cut; so whoever cuts never waits for it. What NCCL adds it adds in an order of its own, the same each time for the
- * same communicator. */
+ * that meets the others, or has launched its part, looks until NCCL has done with that, and leaves when the
+ * communicator is cut; so whoever cuts never waits for it. What NCCL adds it adds in an order of its own, the same each
+ * time for the same communicator. */
 #include "kernels/cuda/plugin.h"
 
 #if __has_include(<nccl.h>)
