@@ -125,6 +125,22 @@ for at in 5 11 20; do
   is "GPUs of workers that are lost at call $at are told, and cpus go on" "$code $stdout" $'0 false\ttrue\n8.0'
 done
 
+endless='for _, w in ipairs(rille.workers()) do print(w.pid) end
+  io.stdout:flush()
+  local x = rille.ones({64}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})
+  local step = rille.graph(function(x) return x:to_global{sbp = "B"}:sum() end)
+  while true do step(x):item() end'
+under_way() { [ "$(wc -l <"$dir/out")" = 2 ] && [ "$(grep -c ^all-gather "$dir/told")" -gt 20 ]; }
+gone() { for pid in $(cat "$dir/out"); do ! kill -0 "$pid" || return 1; done; }
+for signal in INT KILL; do
+  anew
+  "$rille" launch --collectives nccl -n 2 -d cuda:0,cpu:1 -e "$endless" >"$dir/out" 2>"$dir/err" </dev/null & controller=$!
+  ok "two workers are in the middle of collectives" await under_way
+  kill -$signal $controller
+  wait $controller 2>/dev/null
+  ok "and end when their controller ends by SIG$signal" await gone
+done
+
 # ---- what cannot be
 
 FAKE_CUDA=$alone nccl -n 2 -d cuda:0,cpu:1 -e 'print(1)'
