@@ -33,6 +33,20 @@ for shape in "1 2 cuda:0,cuda:1" "1 4 cuda:2" "2 2 cuda:0,cuda:1" "2 4 cuda:0"; 
 done
 ok "which are those of moves that read each other's parts, but for the last digits" near "$dir/out" "$dir/own"
 
+# ---- what is done once a batch, behind micro-batches, and updates on slices
+
+training=$(sed -n "/^training='/,/OPTIONS)$/p" t/cuda-collectives.sh | sed "1s/^training='//")'
+  for i = 1, 3 do print(string.format("%.6f", step(x, labels):item())) end'
+for options in '{micro_batches = 4}' '{zero = 1}' '{micro_batches = 2, zero = 1}'; do
+  chunk="KIND, RANKS, OPTIONS = 'cuda', {0, 1, 2, 3}, $options $training"
+  anew
+  go --collectives nccl -d cuda:all,cpu:1 -e "$chunk"
+  want=$stdout calls=$(collectives)
+  nccl -n 2 -d cuda:0,cuda:1,cpu:1 -e "$chunk"
+  is "a step with $options has the losses of one process" "$stdout$stderr" "${want:-nothing}"
+  is "and its calls" "$(collectives)" "${calls:-none}"
+done
+
 # ---- every move of a mesh axis, of whole numbers: exact
 
 moves=$(sed -n "/^moves='/,/^  print(n/p" t/cuda-collectives.sh | sed "1s/^moves='//; \$s/'\$//")
