@@ -746,6 +746,11 @@ test_seats(void)
             unite.run = 2;
             say(c, 0, unite, 1, 6);
             is_int(t.sent[PACKET_UNITE], 1, "an id goes on to the memory that it is for, and none of another run");
+            say(c, 1, (struct packet){.kind = PACKET_END, .run = 1, .status = E_CANCEL, .text = span_text("ended")}, 1,
+                5);
+            say(c, 0, (struct packet){.kind = PACKET_END, .run = 1, .status = E_VALUE, .text = span_text("why")}, 1, 7);
+            ok(t.n[NOTICE_ENDED] == 1 && t.last.status == E_VALUE && !strcmp(t.text, "why"),
+               "who was ended for another's failure is not blamed, though it is heard of first");
         }
         coordinator_free(&c);
     }

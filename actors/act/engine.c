@@ -124,8 +124,7 @@ stop_all(struct engine *e)
     const struct actors *a = w->actors;
     for (int t = 1; t < e->nthread; t++) tell(w, e->worker[t].id, MSG_STOP);
     for (int32_t i = 0; i < a->npeer; i++)
-        worker_send_to(w, w->run->far[a->peer[i]].addr,
-                       (struct msg){.kind = MSG_STOP, .out = MSG_FAR, .status = (uint8_t)e->status});
+        worker_send_to(w, w->run->far[a->peer[i]].addr, (struct msg){.kind = MSG_STOP, .out = MSG_FAR});
     w->stopped = e->stopped = true;
 }
 
@@ -140,8 +139,7 @@ stop_for(struct worker *w, const struct msg *m)
         worker_send_to(w, first->addr, on);
         return;
     }
-    enum err_code code = m->status ? (enum err_code)m->status : E_CANCEL;
-    worker_fail(w, fail(code, "the run was ended by the part of another memory"));
+    worker_fail(w, fail(E_CANCEL, "the run was ended by the part of another memory"));
 }
 
 static void

@@ -122,12 +122,14 @@ end_run(struct coordinator *c, const struct packet *p)
                                        .packet = p});
 }
 
-/* The first failure is the one that counts. */
+/* The first failure is the one that counts; but who was ended for another's may be heard of before that one. True: it
+ * is the first that was heard of. */
 static bool
 blame(struct coordinator *c, int rank, int status, int node, struct span text)
 {
     struct str s = {0};
-    if (c->status || !status) return false;
+    bool first = !c->status;
+    if (!status || (!first && (c->status != E_CANCEL || status == E_CANCEL))) return false;
     c->status = status;
     c->blame = rank;
     c->node = node;
@@ -135,7 +137,7 @@ blame(struct coordinator *c, int rank, int status, int node, struct span text)
         str_addf(&s, text.bytes[i] == '\n' || text.bytes[i] >= ' ' ? "%c" : "\\x%02x", text.bytes[i]);
     snprintf(c->text, sizeof c->text, "%s", str_text(&s));
     str_free(&s);
-    return true;
+    return first;
 }
 
 static void
