@@ -2,6 +2,7 @@
  *
  * A list on its way is a header, a word for each root of the program and a row for each channel, all numbers of 64
  * bits, least byte first. It may come from anybody: it is compared, number by number, with what this part expects. */
+#include "actors/plan/contract.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
 
@@ -64,22 +65,6 @@ row_of(const struct plan *p, const struct channel *c, uint64_t *row)
     row[THREAD] = (uint64_t)p->task[c->task].thread;
 }
 
-static void
-put(struct str *s, uint64_t v)
-{
-    char byte[8];
-    for (int i = 0; i < 8; i++) byte[i] = (char)(v >> 8 * i);
-    str_addn(s, byte, sizeof byte);
-}
-
-static uint64_t
-get(const char *bytes, size_t i)
-{
-    uint64_t v = 0;
-    for (int k = 7; k >= 0; k--) v = v << 8 | (unsigned char)bytes[8 * i + (size_t)k];
-    return v;
-}
-
 /* What the other part must be made from, so that its channels can be these. */
 static void
 header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
@@ -103,7 +88,7 @@ static int
 check_roots(const struct plan *p, int32_t peer, const char *bytes)
 {
     for (int32_t k = 0; k < p->program->nroot; k++) {
-        uint64_t here = root_fate(p, k), there = get(bytes, HEADER + (size_t)k);
+        uint64_t here = root_fate(p, k), there = contract_get(bytes, HEADER + (size_t)k);
         if (here != there && here != ROOT_ELSEWHERE && there != ROOT_ELSEWHERE)
             return fail(E_PLAN, "channels: root %d is %swritten over its leaf here, not so in memory %d", (int)k,
                         here == ROOT_OVERWRITES ? "" : "not ", (int)peer);
@@ -116,12 +101,12 @@ channels_write(const struct plan *p, int32_t peer, struct str *s)
 {
     uint64_t header[HEADER], row[ROW];
     header_of(p, peer, header);
-    for (int i = 0; i < HEADER; i++) put(s, header[i]);
-    for (int32_t k = 0; k < p->program->nroot; k++) put(s, root_fate(p, k));
+    for (int i = 0; i < HEADER; i++) contract_put(s, header[i]);
+    for (int32_t k = 0; k < p->program->nroot; k++) contract_put(s, root_fate(p, k));
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
         row_of(p, &p->channel[c], row);
-        for (int i = 0; i < ROW; i++) put(s, row[i]);
+        for (int i = 0; i < ROW; i++) contract_put(s, row[i]);
     }
 }
 
@@ -133,9 +118,10 @@ check_header(const struct plan *p, int32_t peer, const char *bytes, size_t n)
     if (n % 8 || n < 8 * before || (n / 8 - before) % ROW)
         return fail(E_PLAN, "channels: the list of memory %d has %zu bytes", (int)peer, n);
     header_of(p, peer, header);
-    if (get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) || get(bytes, 1) != (uint32_t)peer)
+    if (contract_get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) ||
+        contract_get(bytes, 1) != (uint32_t)peer)
         return fail(E_PLAN, "channels: the list is not that of memory %d to memory %d", (int)peer, (int)p->memory);
-    if (get(bytes, 2) != header[2] || get(bytes, 3) != header[3])
+    if (contract_get(bytes, 2) != header[2] || contract_get(bytes, 3) != header[3])
         return fail(E_PLAN, "channels: memory %d has made its part from another outline", (int)peer);
     return 0;
 }
@@ -199,7 +185,7 @@ channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, 
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
         if (r == nrow) return lacks(&p->channel[c].name, peer);
-        for (int i = 0; i < ROW; i++) there[i] = get(bytes, before + r * ROW + (size_t)i);
+        for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
         r++;
         row_of(p, &p->channel[c], here);
         struct channel_name name = name_of(there);
@@ -209,7 +195,7 @@ channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, 
         far[c] = (struct channel_far){.task = (int32_t)there[TASK], .thread = (int32_t)there[THREAD]};
     }
     if (r == nrow) return 0;
-    for (int i = 0; i < ROW; i++) there[i] = get(bytes, before + r * ROW + (size_t)i);
+    for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
     struct channel_name name = name_of(there);
     return lacks(&name, p->memory);
 }

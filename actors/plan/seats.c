@@ -5,6 +5,7 @@
  * that parts which make them one after the other never wait for each other crosswise. */
 #include "actors/plan/seats.h"
 
+#include "actors/plan/contract.h"
 #include "actors/plan/outline.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
@@ -102,23 +103,6 @@ seats_communicators(const struct plan *p, struct arena *a, struct communicator *
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void
-put(struct str *s, uint64_t v)
-{
-    char byte[8];
-    for (int i = 0; i < 8; i++) byte[i] = (char)(v >> 8 * i);
-    str_addn(s, byte, sizeof byte);
-}
-
-static uint64_t
-get(const void *bytes, size_t i)
-{
-    const unsigned char *b = (const unsigned char *)bytes + 8 * i;
-    uint64_t v = 0;
-    for (int k = 7; k >= 0; k--) v = v << 8 | b[k];
-    return v;
-}
-
-static void
 add_layout(struct digest *d, const struct layout *l)
 {
     const struct place *p = l->place;
@@ -155,10 +139,10 @@ seats_write(const struct plan *p, struct str *s)
         int32_t first = i;
         if (!(p->task[i].kind->flags & KIND_COLLECTS)) continue;
         while (is_of(p, i + 1, m)) i++;
-        put(s, (uint64_t)m->step << 32 | (uint64_t)(uint16_t)m->operand << 16 | (uint16_t)m->hop);
-        put(s, what_of(m, &p->task[i]));
-        put(s, (uint64_t)(i + 1 - first));
-        put(s, (uint64_t)m->to->place->nrank);
+        contract_put(s, (uint64_t)m->step << 32 | (uint64_t)(uint16_t)m->operand << 16 | (uint16_t)m->hop);
+        contract_put(s, what_of(m, &p->task[i]));
+        contract_put(s, (uint64_t)(i + 1 - first));
+        contract_put(s, (uint64_t)m->to->place->nrank);
     }
 }
 
@@ -215,7 +199,7 @@ seats_match(int n, const struct seats_list *list)
     struct row *row = must_alloc(sizeof *row * (all + 1));
     for (int i = 0; i < n; i++)
         for (size_t k = 0; k < list[i].n / (8 * ROW); k++, nrow++) {
-            for (size_t w = 0; w < ROW; w++) row[nrow].word[w] = get(list[i].bytes, k * ROW + w);
+            for (size_t w = 0; w < ROW; w++) row[nrow].word[w] = contract_get(list[i].bytes, k * ROW + w);
             row[nrow].memory = list[i].memory;
         }
     if (nrow) qsort(row, nrow, sizeof *row, by_hop);
