@@ -34,3 +34,9 @@ refuses() {
 }
 # told PATTERN: what calls the toolkit was told in $dir/told, counted.
 told() { grep -oP "$1" "$dir/told" | sort | uniq -c | awk '{ $1 = $1 } 1' | tee /dev/stderr; }
+# alike NEAR N: its input is N lines of two numbers, and the first of each is the second, but for so large a part of it.
+alike() {
+  tee /dev/stderr | awk -v near="$1" -v n="$2" 'function size(x) { return x < 0 ? -x : x }
+    NF != 2 || /nan|inf/ || size($1 - $2) > near * size($2) { differs = 1 }
+    END { exit differs || NR != n }'
+}
