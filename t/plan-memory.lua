@@ -50,6 +50,29 @@ tap.group("pieces share memory as whole batches do", function()
   tap.ok(eighth <= 0.2 * whole, "eight pieces an eighth", ("%d of %d bytes"):format(eighth, whole))
 end)
 
+-- Also where moves have streams of their own: a move that waits for a kernel does not run beside it.
+tap.group("between kernels that wait for a move two values are there", function()
+  local ROWS <const>, N <const> = 2048, 8
+  local p = rille.placement("cpu", {0, 1})
+  local moves = { -- how factors lie, what a softmax reads, the same in all layers
+    ["all-reduce"] = {"S(1)", "S(0)", "B"},
+    ["reduce-scatter"] = {"S(1)", "S(0)", "S(0)"},
+    ["all-gather"] = {"S(0)", "B", "B"},
+  }
+  for _, name in ipairs{"all-reduce", "reduce-scatter", "all-gather"} do
+    local left, right, goes = table.unpack(moves[name])
+    local w = rille.eye(N):to_global{placement = p, sbp = right}
+    local step = rille.graph(function(x)
+      for _ = 1, 5 do x = x:to_global{placement = p, sbp = left}:matmul(w):to_global{placement = p, sbp = goes}:softmax(1) end
+      return x:sum()
+    end)
+    step(rille.ones({ROWS, N}):to_global{placement = p, sbp = "B"})
+    local most, plan = 0, tostring(step:plan{physical = true})
+    for bytes in plan:gmatch("\ndevice [^\n]- arena (%d+) B") do most = math.max(most, tonumber(bytes)) end
+    tap.ok(plan:find("box " .. name, 1, true) and most <= 2.1 * 4 * ROWS * N, name, ("%.2f values"):format(most / (4 * ROWS * N)))
+  end
+end)
+
 tap.group("a limit", function()
   local function step(limit)
     local p, layer = rille.placement("cpu", {5}), {}

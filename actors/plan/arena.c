@@ -51,6 +51,7 @@ struct memory {
     int32_t *first_reader, *reader; /* by tenant: who reads it, in order */
     int32_t *next_writer;           /* by task: the next that fills the same register (share.c), -1 */
     int32_t *kernel[2];             /* by device, then by task: the position of the kernel before, behind; its own */
+    int32_t *met, meets;            /* by task: the last that was found to wait for it; who was looked at last, -1 */
     bool *late;                     /* by task: once a batch, after the last piece */
     bool *wanted;                   /* by task: once a batch, and what comes of it is read for pieces */
     bool *frugal;                   /* by stage: its backward computes values again, or has them brought */
@@ -239,6 +240,9 @@ find_kernels(struct memory *m)
             m->kernel[1][first + i] = behind;
         }
     }
+    m->met = ARENA_ARRAY(&l->pass, int32_t, l->ndraft + 1);
+    for (int32_t i = 0; i < l->ndraft; i++) m->met[i] = -1;
+    m->meets = -1;
 }
 
 /* ---- items ---- */
@@ -293,25 +297,62 @@ note_users(const struct memory *m, const struct tenant *t, struct item *it)
     it->waits = it->waits && !m->l->outline->stages.joint[it->stage];
 }
 
-/* Moves go on beside kernels where they have streams of their own. So what one fills is there from the kernel before it
- * on, and what one reads until the kernel behind it: else that kernel would have the bytes before or after, and the
- * move wait for it. Panel k + 1 of a product comes where panel k - 1 was, while panel k is multiplied. */
+/* Marks whose results a task waits for, at once or by way of moves of its device: of one move these are few. The order
+ * that sharing bytes adds says nothing here, so that devices that are alike stay so. */
 static void
-leave_room_for_moves(const struct memory *m, int32_t device, const struct tenant *t, struct item *it)
+mark_waits(struct memory *m, int32_t task, int depth)
 {
     const struct draft *draft = m->l->draft;
-    int32_t of = (int32_t)(t - m->tenant), first = m->first_task[device];
-    if (draft[t->task].task.kind->flags & KIND_MOVE) it->first = m->kernel[0][first + it->first];
+    for (const struct edge *e = draft[task].in; e; e = e->next) {
+        const struct draft *from = &draft[e->task];
+        if (from->out[e->out].control) continue;
+        m->met[e->task] = m->meets;
+        bool goes_on = from->task.kind->flags & KIND_MOVE && from->task.device == draft[m->meets].task.device;
+        if (depth > 1 && goes_on) mark_waits(m, e->task, depth - 1);
+    }
+}
+
+static bool
+waits_for(struct memory *m, int32_t task, int32_t other)
+{
+    enum { MOVE_TASKS = 3 }; /* a stage, what fills a part, and what joins it */
+    if (m->meets != task) {
+        m->meets = task;
+        mark_waits(m, task, MOVE_TASKS);
+    }
+    return m->met[other] == task;
+}
+
+/* The position of the kernel before a move's task, or behind it; its own where one of the two waits for the other. */
+static int32_t
+kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
+{
+    int32_t first = m->first_task[device], at = position_of(m, device, task), beside = m->kernel[behind][first + at];
+    int32_t kernel = m->task[first + beside];
+    if (beside == at || (behind ? waits_for(m, kernel, task) : waits_for(m, task, kernel))) return at;
+    return beside;
+}
+
+/* Moves go on beside kernels where they have streams of their own. So what one fills is there from the kernel before it
+ * on, and what one reads until the kernel behind it: else that kernel would have the bytes before or after, and the
+ * move wait for it. Panel k + 1 of a product comes where panel k - 1 was, while panel k is multiplied. Where one waits
+ * for the other anyhow, bytes may follow too. */
+static void
+leave_room_for_moves(struct memory *m, int32_t device, const struct tenant *t, struct item *it)
+{
+    const struct draft *draft = m->l->draft;
+    int32_t of = (int32_t)(t - m->tenant);
+    if (draft[t->task].task.kind->flags & KIND_MOVE) it->first = kernel_beside(m, device, t->task, 0);
     for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++)
         if (draft[m->reader[i]].task.kind->flags & KIND_MOVE)
-            it->last = MAX(it->last, m->kernel[1][first + position_of(m, device, m->reader[i])]);
+            it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
 }
 
 /* A run is seen as its first piece and, a period later, its last one. What is made for each piece lives from the first
  * to the last; what is made once, in either, or from one into the other. Weight gradients may wait for the end of their
  * piece, so nobody takes the bytes of what they read before; a frugal stage has them right behind backward. */
 static struct item
-item_of(const struct memory *m, int32_t device, const struct tenant *t)
+item_of(struct memory *m, int32_t device, const struct tenant *t)
 {
     const struct draft *d = &m->l->draft[t->task];
     const struct out_port *o = &d->out[t->out];
