@@ -5,7 +5,7 @@
 set -u
 some=(several-results boxing-grad shell-graph file-save optim-clip random-calls nn-ranks shell-tensor optim-update
   nn-layers nn-module op-layouts data-loader hostile-calls live-numbers nn-autocast nn-norm2d nn-pin plan-memory
-  offload trace-reuse zero)
+  offload trace-reuse zero zero-memory)
 all=(steps op-halves op-golden op-pages checkpoint choices complete data-tokens golden-block golden-models halves-ranks
   hostile kernels-shift models-files models nn-recompute parallel-bytes plan-cache planner plot shell-errors shell-show
   text-tokenizer)
