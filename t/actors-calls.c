@@ -284,7 +284,7 @@ int
 main(void)
 {
     struct tally t;
-    alarm(300);
+    alarm(HANG);
     if (!count_calls(asks, &t)) {
         ok(true, "system calls are counted # SKIP nothing may be traced here");
         return done();

@@ -293,7 +293,7 @@ main(void)
     struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     uint64_t seed = seed_of(18);
-    alarm(getenv("RILLE_LONG") ? 3600 : 300);
+    alarm(getenv("RILLE_LONG") ? 2 * HANG : HANG);
     if (rille_open(&o, &s)) return 1;
     other_kind = DEV_LATE;
     collecting_begin(true);

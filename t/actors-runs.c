@@ -72,7 +72,7 @@ test_sockets(void)
 int
 main(void)
 {
-    alarm(30);
+    alarm(HANG);
     test_wrap();
     test_sockets();
     return done();

@@ -354,7 +354,7 @@ main(void)
 {
     struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
-    alarm(120);
+    alarm(HANG);
     test_side_by_side();
     test_panels();
     must(rille_open(&o, &s), "open");

@@ -781,7 +781,7 @@ main(void)
     bool more = getenv("RILLE_LONG") != NULL;
     struct rille_options o = {.devices = "cpu:4,late:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
-    alarm(more ? 3600 : 900);
+    alarm(more ? 2 * HANG : HANG);
     if (rille_open(&o, &s)) return 1;
     test_text(s);
     test_recomputed(s);

@@ -255,7 +255,7 @@ int
 main(void)
 {
     uint64_t seed = seed_of(11);
-    alarm(300);
+    alarm(HANG);
     try_lanes(1, 12);
     try_lanes(2, 5);
     try_lanes(3, 3);

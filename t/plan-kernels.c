@@ -386,7 +386,7 @@ main(void)
     struct count operator= {0}, attribute = {0}, pieces = {0}, turned = {0}, wiring = {0}, step = {0}, skipped = {0},
                  runner = {0}, scratch = {0}, credits = {0}, order = {0};
     struct sharing sharing = {0};
-    alarm(300);
+    alarm(HANG);
     if (rille_open(&o, &s)) return 1;
     struct engine *e = simulator(seed);
     for (int i = 0; i < (getenv("RILLE_LONG") ? 20000 : 1500); i++) {

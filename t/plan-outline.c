@@ -264,7 +264,7 @@ main(void)
     struct rille_session *s;
     struct count c = {0};
     unsigned char last[16] = {0};
-    alarm(300);
+    alarm(HANG);
     if (rille_open(&o, &s)) return 1;
     struct engine *e = simulator(seed);
     for (int i = 0; i < (getenv("RILLE_LONG") ? 10000 : 500); i++) {

@@ -305,7 +305,7 @@ check_file(const char *path)
 int
 main(int argc, char **argv)
 {
-    alarm(600);
+    alarm(HANG);
     for (int i = 1; i < argc; i++) check_file(argv[i]);
     if (argc > 1) return done();
     test_steps();

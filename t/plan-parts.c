@@ -668,7 +668,7 @@ on_devices(const char *text)
     struct rille_options o = {.devices = devices, .threads = 1, .bus = "zmq"};
     struct rille_session *s;
     snprintf(devices, sizeof devices, "cpu:4,%s", text);
-    alarm(300);
+    alarm(HANG);
     if (rille_open(&o, &s)) {
         printf("Bail out! %s\n", rille_error());
         return 1;
@@ -687,7 +687,7 @@ main(int argc, char **argv)
     struct rille_session *s;
     int most = getenv("RILLE_LONG") ? 20000 : 3000;
     if (argc > 1) return on_devices(argv[1]);
-    alarm(300);
+    alarm(HANG);
     if (rille_open(&o, &s)) return 1;
     found_once(s);
     waits_for_all(s);

@@ -98,7 +98,7 @@ main(void)
     struct rille_session *s;
     struct count c = {0};
     struct engine *e = simulator(seed);
-    alarm(300);
+    alarm(HANG);
     if (rille_open(&o, &s)) return 1;
     for (int i = 0; i < (getenv("RILLE_LONG") ? 5000 : 300); i++) {
         struct plan *p = random_plan(s, &seed, i % 2);

@@ -105,7 +105,7 @@ main(void)
         {"interleaved", 0, 2, false}, {"interleaved", 0, 4, false}, {"1f1b", 0, 2, true},   {"zb-v", 0, 2, true},
         {"v-half", 0, 2, true},       {"v-min", 0, 2, true},        {NULL, 1, 1, false},    {NULL, 1.5, 1, false},
         {NULL, 1, 2, true},           {NULL, 1.2, 2, false},        {NULL, 1, 4, true},     {NULL, 1.2, 4, true}};
-    alarm(300);
+    alarm(HANG);
     /* Of two devices with several stages each, those between are searched for as two, of one task each. */
     for (size_t i = 0; i < countof(how); i++) {
         struct count all = {0};

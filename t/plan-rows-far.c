@@ -260,7 +260,7 @@ main(int argc, char **argv)
         {"v-min", {0, 1, 2, 3, 3, 2, 1, 0}, 8},
     };
     if (argc == 6 && !strcmp(argv[1], "worker")) return serve(argv);
-    alarm(300);
+    alarm(HANG);
     int made = 0;
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) made += test_order(&how[i]);
     ok(made > 0, "%d schedules have rows by their first calls", made);

@@ -202,7 +202,7 @@ main(void)
     static const int line[] = {0, 1, 2, 3}, zigzag[] = {0, 1, 2, 3, 3, 2, 1, 0};
     static const char *kind[] = {"cpu", "late"};
     uint64_t seed = seed_of(7);
-    alarm(300);
+    alarm(HANG);
     for (int k = 0; k < 2; k++)
         for (int threads = k ? 1 : 2; threads <= DEVICES; threads *= 2) {
             test((struct stages_on){kind[k], "zmq", "1f1b", line, 4, threads}, &seed);

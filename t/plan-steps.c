@@ -184,7 +184,7 @@ is_caught(const struct stepped *t, uint64_t seed)
     pid_t child = fork();
     if (child == 0) {
         if (!freopen("/dev/null", "w", stderr)) _exit(0);
-        alarm(20);
+        alarm(fault ? 20 : HANG);
         _exit(!agrees(t, seed));
     }
     assert(child > 0 && waitpid(child, &status, 0) == child);
@@ -213,7 +213,7 @@ int
 main(void)
 {
     uint64_t seed = seed_of(1);
-    alarm(300);
+    alarm(HANG);
     for (size_t i = 0; i < countof(step); i++) {
         try_step(&step[i], "cpu", "", seed);
         try_step(&step[i], "late", "", seed);

@@ -231,7 +231,7 @@ main(void)
 {
     struct rille_options o = {.devices = "cpu:8,late:4", .threads = 1, .bus = "zmq"};
     struct rille_session *s;
-    alarm(300);
+    alarm(HANG);
     if (rille_open(&o, &s)) return 1;
     every_move(s, DEV_CPU, DEV_LATE, "cpu -> late");
     every_move(s, DEV_LATE, DEV_CPU, "late -> cpu");

@@ -12,6 +12,9 @@
 
 static int tap_count, tap_failed;
 
+/* Seconds after which a program is taken to hang, for alarm(): as many as .ci/prove gives a file. */
+enum { HANG = 1800 };
+
 /* A name is a sentence that is true. */
 static inline bool __attribute__((format(printf, 2, 3))) ok(bool pass, const char *fmt, ...)
 {
