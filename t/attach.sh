@@ -10,15 +10,14 @@ unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
 tell() { cat seen err 2>/dev/null; }
 # Names have this test's process in them: others of this user may run.
 job=job$$.lua other=other$$.lua
-go() { timeout -k 5 60 "$rille" "$@" >seen 2>&1 </dev/null; code=$?; }
+go() { timeout -k 5 $hang "$rille" "$@" >seen 2>&1 </dev/null; code=$?; }
 says() { local t; for t; do grep -qF -e "$t" seen || return 1; done; }
 ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
 hides() { ! says "$@"; }
 # lines CHUNK...: each is typed at a prompt that is no terminal.
-lines() { printf '%s\n' "$@" | timeout -k 5 60 "$rille" attach $job >seen 2>&1; code=$?; }
+lines() { printf '%s\n' "$@" | timeout -k 5 $hang "$rille" attach $job >seen 2>&1; code=$?; }
 # session STEP...: follows the steps of t/pty.pl.
 session() { printf '%s\n' "$@" | perl "$pty" "$rille" attach $job >seen 2>&1; code=$?; }
-await() { for _ in $(seq 300); do "$@" 2>/dev/null && return; sleep 0.1; done; false; }
 is_there() { grep -q "@rille-attach/.*/$1" /proc/net/unix; }
 
 cat >$job <<'LUA'
@@ -78,32 +77,32 @@ ok "a local of one prompt is there at the next" says "rille> "
 lines 'print(pcall(error, "one"))' 'error "two"' 'x:reshape{3}' ':workers' '?relu' 'return 5 +'
 ok "errors, commands and pages are as at any prompt" ends 0 "false	one" "shell:2:1: two" "shell:3" "ready" "relu"
 lines 'slow = true'
-for _ in $(seq 20); do echo 'rille.ones({2}):sum():item()'; sleep 0.05; done | timeout 60 "$rille" attach $job >seen 2>&1
+for _ in $(seq 20); do echo 'rille.ones({2}):sum():item()'; sleep 0.05; done | timeout $hang "$rille" attach $job >seen 2>&1
 ok "a line waits until the trace of a step is whole" [ "$(grep -c '^2.0$' seen)" = 20 ]
 lines 'assert(traced and rounds > 0)'
 ok "and one was made meanwhile" hides failed
 lines 'rille.ones({2}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item()'
 ok "a line computes on the workers" says 2.0
-printf '%s\n' 'for i = 1, 1e6 do print(i) end' 'n' | timeout 20 "$rille" attach $job 2>&1 | head -1 >seen
+printf '%s\n' 'for i = 1, 1e6 do print(i) end' 'n' | timeout $hang "$rille" attach $job 2>&1 | head -1 >seen
 ok "who goes away while a line prints is forgotten" says attached
-await bash -c "printf '%s\n' '6 * 7' | timeout 20 '$rille' attach $job >seen 2>&1; grep -q 42 seen"
+await bash -c "printf '%s\n' '6 * 7' | timeout $hang '$rille' attach $job >seen 2>&1; grep -q 42 seen"
 ok "and the next is served" says 42
 ok "nothing of it was printed where the program prints" [ ! -s out -a ! -s err ]
 
 # ---- who may ----
 
-"$rille" launch -n 1 -d cpu:1 -i -e '' >/dev/null 2>&1 < <(sleep 60) &
+"$rille" launch -n 1 -d cpu:1 -i -e '' >/dev/null 2>&1 < <(tail --pid=$$ -f /dev/null) &
 second=$!
 cp $job $other
 "$rille" launch -n 2 -d cpu:1 $other >out2 2>&1 &
 third=$!
 await is_there $other
-await grep -q "@rille-attach/.*/$second/prompt" /proc/net/unix
+await grep -q "@rille-attach/.*/$second/chunk" /proc/net/unix
 go attach
 ok "of several controllers one has to be named" ends 2 "several" "$controller  $job" "$third  $other"
-printf '%s\n' 6*7 | timeout 20 "$rille" attach $third >seen 2>&1
+printf '%s\n' 6*7 | timeout $hang "$rille" attach $third >seen 2>&1
 ok "by its process too" says "attached to $other" 42
-printf '%s\n' 'stop = true' | timeout 20 "$rille" attach $other >seen 2>&1
+printf '%s\n' 'stop = true' | timeout $hang "$rille" attach $other >seen 2>&1
 await bash -c "! kill -0 $third"
 wait $third
 ok "a line ends the program when it says so" [ $? = 0 -a "$(cat out2)" = "ended	true" ]
@@ -157,7 +156,7 @@ fi
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   chmod 755 "$dir"
   nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-  timeout 20 "${nobody[@]}" "$rille" attach $job </dev/null >seen 2>&1
+  timeout $hang "${nobody[@]}" "$rille" attach $job </dev/null >seen 2>&1
   code=$?
   ok "another user is not permitted" ends 1 "not permitted"
   "${nobody[@]}" perl speak.pl "$name" "H0.1.0" >seen 2>&1
@@ -178,14 +177,14 @@ await test -s pid
 pid=$(cat pid) # this test's own: others of this user may wait at prompts
 await grep -q "@rille-attach/.*/$pid/prompt" /proc/net/unix
 sleep 1
-printf '%s\n' 'y + 1' 'print("seen it")' | timeout 20 "$rille" attach "$pid" >seen 2>&1
+printf '%s\n' 'y + 1' 'print("seen it")' | timeout $hang "$rille" attach "$pid" >seen 2>&1
 ok "a controller that waits at its own prompt answers as well" says 6 "seen it"
 kill -9 $terminal
 kill "$pid" 2>/dev/null
 wait $terminal 2>/dev/null
 
 (sleep 2; kill -9 $controller) &
-printf '%s\n' 'while true do end' 6 | timeout -k 5 30 "$rille" attach $job >seen 2>&1
+printf '%s\n' 'while true do end' 6 | timeout -k 5 $hang "$rille" attach $job >seen 2>&1
 code=$?
 ok "a prompt whose controller is killed says that it has ended" ends 1 "the controller has ended"
 await bash -c "! grep -q rille-attach.*$$ /proc/net/unix"

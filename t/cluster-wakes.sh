@@ -39,7 +39,7 @@ C
 cc -shared -fPIC -O1 -o "$dir/patient.so" "$dir/patient.c" || exit 1
 patient() { # ARGUMENTS: runs it; who waits for ever is ended
   PATIENT="$dir/patient" LD_PRELOAD="$dir/patient.so" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" \
-    timeout -k 5 ${SECONDS_AT_MOST:-60} "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    timeout -k 5 ${SECONDS_AT_MOST:-$hang} "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")
 }
 

@@ -14,7 +14,7 @@ export FAKE_CUDA_LOG=$dir/told
 # go WRONG DEVICES CHUNK: $stdout and $stderr say what came, $code how it ended.
 go() {
   rm -f "$dir/told"
-  FAKE_CUDA=$1 timeout 120 "$rille" --collectives "${how:-nccl}" -d "$2" -e "$3" >"$dir/out" 2>"$dir/err"; code=$?
+  FAKE_CUDA=$1 timeout $hang "$rille" --collectives "${how:-nccl}" -d "$2" -e "$3" >"$dir/out" 2>"$dir/err"; code=$?
   stdout=$(cat "$dir/out") stderr=$(grep -v "fully support makecontext" "$dir/err")
 }
 tell() { echo "code $code"; head -20 "$dir/out" "$dir/err"; }

@@ -33,7 +33,7 @@ fi
 
 has_ways() {
   c++ -std=c++17 -Wall -Wextra -Werror -x c++ -DCUDART_MAJOR=0 -DCUDA_LIBRARIES="\"$library\"" -I. -isystem "$cuda" \
-    -o "$dir/real" t/host/cudnn_real.cpp -ldl && LD_LIBRARY_PATH=$library timeout 300 "$dir/real" >"$dir/said"
+    -o "$dir/real" t/host/cudnn_real.cpp -ldl && LD_LIBRARY_PATH=$library timeout $hang "$dir/real" >"$dir/said"
   local code=$?
   grep -E "SKIP|^not ok|^1\.\." "$dir/said"
   return $code

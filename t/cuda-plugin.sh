@@ -7,7 +7,7 @@ own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . "${0%/*}/lib/toolkit.sh"
 
 # prints WRONG WANT PROGRAM [DEVICES]
-prints() { local got; got=$(FAKE_CUDA=$1 timeout 300 "$rille" -d "${4:-cpu:1,cuda:0}" -e "$3" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$2" ]; }
+prints() { local got; got=$(FAKE_CUDA=$1 timeout $hang "$rille" -d "${4:-cpu:1,cuda:0}" -e "$3" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$2" ]; }
 
 # ---- no GPU to be had
 
@@ -103,7 +103,7 @@ for at in 20 50 80 110; do
   ok "two GPUs, and a step in the middle: lost at call $at, the run ends" prints lost=$at $'false\ttrue\t8.0' "$two" cpu:1,cuda:0,cuda:1
 done
 ASAN_OPTIONS=$asan
-uncaught() { FAKE_CUDA=lost=1 timeout 60 "$rille" -d cpu:1,cuda:0 -e "$1" 2>"$dir/err"; [ $? = 1 ] && grep -qF "(command line):2: cuda: invalid device context" "$dir/err"; }
+uncaught() { FAKE_CUDA=lost=1 timeout $hang "$rille" -d cpu:1,cuda:0 -e "$1" 2>"$dir/err"; [ $? = 1 ] && grep -qF "(command line):2: cuda: invalid device context" "$dir/err"; }
 ok "an error that nobody catches ends the program with 1" uncaught 'local at = {placement = rille.placement("cuda", {0})}
   print(rille.tensor({1, 2}, at):sum():item())'
 
@@ -168,7 +168,7 @@ trains() {
   local near=${4:-0.0001} want program=${3:-$training}; [[ $2 = *16 ]] && near=0.03
   rm -f "$dir/told"
   want=$("$own" -d cpu:1 -e "KIND, RANKS, TYPE = 'cpu', {0}, '$2' $program")
-  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 60 "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, '$2' $program" | paste - <(echo "$want") |
+  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout $hang "$rille" -d cuda:0,cuda:1 -e "KIND, RANKS, TYPE = 'cuda', {0, 1}, '$2' $program" | paste - <(echo "$want") |
     alike "$near" 3
 }
 differs() { ! sed "$1s/.*/1.02 1/" <<<$'-1 -1\n-1 -1\n-1 -1' | alike 0.01 3; }
@@ -337,7 +337,7 @@ again=${again/nn.Linear(16, 5)/nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), 
   print(table.concat(shown, " ")) print(now.cuda_graphs - before.cuda_graphs, now.cuda_replays - before.cuda_replays)'
 steps() { # steps WRONG DEVICES RANKS: the losses of 40 steps, on one batch or another, to the last bit; graphs and replays in $counts
   rm -f "$dir/told"
-  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout 100 "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"
+  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout $hang "$rille" -d "$2" -e "KIND, RANKS, TYPE = 'cuda', $3, 'f32' $again" >"$dir/out" 2>"$dir/err"
   losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out")
 }
 while IFS='|' read -r devices ranks; do
@@ -360,25 +360,25 @@ PLACES
 mkdir -p "$dir/t/bin"
 cp "$build/t/bin/cuda-kernels" "$dir/t/bin" # it looks for the plug-in two folders above
 cp "$build/t/bin/cuda-convolutions" "$dir/t/bin"
-ok "t/cuda-convolutions gpu has the library compute them" env FAKE_CUDA=gpus=1,memory=4000000000 timeout 300 "$dir/t/bin/cuda-convolutions" gpu
+ok "t/cuda-convolutions gpu has the library compute them" env FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda-convolutions" gpu
 for op in gelu softmax embedding; do
-  ok "t/cuda-kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout 300 "$dir/t/bin/cuda-kernels" gpu
+  ok "t/cuda-kernels gpu runs the kernels of $op" env ONLY=$op FAKE_CUDA=gpus=1,memory=4000000000 timeout $hang "$dir/t/bin/cuda-kernels" gpu
 done
-stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout 300 "$dir/t/bin/cuda-kernels" gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
+stops() { ONLY=gelu FAKE_CUDA=lost=9 timeout $hang "$dir/t/bin/cuda-kernels" gpu >"$dir/out" 2>/dev/null; [ $? = 1 ] && grep -q "^Bail out!.*invalid device context" "$dir/out"; }
 ok "and stops where the GPU is lost" stops
 
 # ---- parts of plans: GPUs in memories that do not reach each other
 
 cp "$build/t/bin/plan-parts" "$dir/t/bin"
 for devices in cuda:0x4 cuda:0,cuda:1,cuda:2,cuda:3; do
-  FAKE_CUDA_LOG=$dir/told ok "programs in parts, each with some of $devices, have the bits of one memory" env FAKE_CUDA=gpus=4,memory=4000000000 timeout 300 "$dir/t/bin/plan-parts" $devices
+  FAKE_CUDA_LOG=$dir/told ok "programs in parts, each with some of $devices, have the bits of one memory" env FAKE_CUDA=gpus=4,memory=4000000000 timeout $hang "$dir/t/bin/plan-parts" $devices
 done
 
 # ---- t/gpu/run.sh, likewise: an archive of it runs by itself
 
 mkdir -p "$dir/elsewhere"
 packs() { t/gpu/run.sh pack "$dir/pack.tar.gz" && tar -C "$dir/elsewhere" -xzf "$dir/pack.tar.gz"; }
-part() { FAKE_CUDA=gpus=1 timeout 100 env -C / "$dir/elsewhere/t/gpu/run.sh" run "$dir/results" "$@"; }
+part() { FAKE_CUDA=gpus=1 timeout $hang env -C / "$dir/elsewhere/t/gpu/run.sh" run "$dir/results" "$@"; }
 none() { CUDA_VISIBLE_DEVICES= part facts light && grep -q "^facts: no device" "$dir/results/summary.txt" && ! grep -q "^light" "$dir/results/summary.txt"; }
 there() { part facts; [ $? = 0 ] && grep -q "== fake 0" "$dir/results/summary.txt" && grep -q "there is a GPU" "$dir/results/log.txt"; }
 stopped() { LIMIT=10 FAKE_CUDA=gpus=1 part operators; [ $? = 1 ] && grep -q "^operators: stopped after" "$dir/results/summary.txt"; }

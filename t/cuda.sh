@@ -8,7 +8,7 @@ plugin=$build/librille-cuda.so
 # refuses TEXT DEVICES...: exit 2, nothing printed, one line that holds the text; without hanging.
 refuses() {
   local text=$1 out code; shift
-  out=$(timeout 60 "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
+  out=$(timeout $hang "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
   echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
   [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err"
 }
@@ -156,7 +156,7 @@ if command -v c++ >/dev/null; then
     rm -rf "${RILLE_CACHE:?}/$first"
     case $what in "another's"*) cp "$RILLE_CACHE/$another" "$RILLE_CACHE/$first" ;; *folder) mkdir "$RILLE_CACHE/$first" ;;
       *pipe) mkfifo "$RILLE_CACHE/$first" ;; *TB) truncate -s 1T "$RILLE_CACHE/$first" ;; *) ln -s "$what" "$RILLE_CACHE/$first" ;; esac
-    ok "$what in place of a kernel is passed over" prints "$want_kernels" timeout 60 "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
+    ok "$what in place of a kernel is passed over" prints "$want_kernels" timeout $hang "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   done
   ok "a cache that cannot be written is passed over" env RILLE_CACHE=/dev/null/x bash -c "[ \"\$('$rille' -d cuda:0 -e \"KIND, RANKS = 'cuda', {0} \$1\")\" = \"\$2\" ]" - "$kernels" "$want_kernels"
   about() { local want=$1; shift; env "$@" "$rille" -d cuda:0 --doctor | tee /dev/stderr | grep -qxE " *kernels of GPUs +$want; no library of products: .*; no library of convolutions: .*"; }

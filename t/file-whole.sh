@@ -44,8 +44,8 @@ else
   rm -f x.svg
 fi
 mkfifo pipe.svg
-timeout 20 cat pipe.svg >came &
-timeout 20 "$rille" writers.lua show pipe.svg >/dev/null
+timeout $hang cat pipe.svg >came &
+timeout $hang "$rille" writers.lua show pipe.svg >/dev/null
 wait
 ok "a pipe is written as it stands" grep -q '</svg>' came
 finish

@@ -38,7 +38,7 @@ go() { # ARGUMENTS...: four workers, two on each side
   port=$((port + 1))
   for rank in 0 1; do worker $a $rank; done
   for rank in 2 3; do worker $b $rank --host b; done
-  port=$port stops=${stops:-} ip netns exec $a timeout -k 5 180 "$rille" coordinator --bind tcp://$at:$port --world 4 \
+  port=$port stops=${stops:-} ip netns exec $a timeout -k 5 $hang "$rille" coordinator --bind tcp://$at:$port --world 4 \
     --key-file "$dir/key" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")
   ip netns pids $b | xargs -r kill -CONT 2>/dev/null # they see that they were left
@@ -52,7 +52,7 @@ digits() { # COMMAND... LAYOUT: losses of 5 steps, to the last bit
   "${@:1:$#-1}" "$root/examples/digits.lua" --steps 5 --log "$dir/log" --layout "${!#}" >"$dir/out" 2>"$dir/err"
   cat "$dir/log"
 }
-one() { timeout 60 "$rille" -d cpu:4 "$@"; }
+one() { timeout $hang "$rille" -d cpu:4 "$@"; }
 for layout in dp-tp pp; do
   want=$(digits one $layout)
   ok "$layout on two hosts is what one process computes" [ -n "$want" -a "$want" = "$(digits go $layout)" ]
@@ -65,7 +65,7 @@ ranked() { # as torchrun on two hosts starts them
     RANK=$rank ip netns exec $([ $rank = 1 ] && echo $a || echo $b) "$rille" --key-file "$dir/key" -d cpu:1 \
       $([ $rank = 1 ] || echo --host b) "$@" >>"$dir/worker" 2>&1 &
   done
-  RANK=0 ip netns exec $a timeout -k 5 60 "$rille" --key-file "$dir/key" -d cpu:1 "$@" >"$dir/out" 2>"$dir/err"
+  RANK=0 ip netns exec $a timeout -k 5 $hang "$rille" --key-file "$dir/key" -d cpu:1 "$@" >"$dir/out" 2>"$dir/err"
   wait
   unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 }
@@ -77,7 +77,7 @@ cat >"$dir/bin/ssh" <<SSH
 SSH
 chmod +x "$dir/bin/ssh"
 launch() { # as launch -H starts them, which finds the address for the other side by itself
-  PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 60 "$rille" launch -H "localhost:2,${there:-10.213.7.2}:2" -d cpu:1 "$@"
+  PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 $hang "$rille" launch -H "localhost:2,${there:-10.213.7.2}:2" -d cpu:1 "$@"
 }
 ok "and where ssh starts the other side's" [ "$(digits launch pp)" = "$want" ]
 if [ -n "$six" ]; then
@@ -165,7 +165,8 @@ left() { # a line for each process: its state, what it waits in, its command
     printf '%s %s %s\n' "$(cut -d ' ' -f 3 /proc/$p/stat)" "$(cat /proc/$p/wchan)" "$(tr '\0' ' ' </proc/$p/cmdline)"
   done 2>/dev/null
 }
-for _ in $(seq 300); do [ -z "$(left)" ] && break; sleep 0.1; done
+none_left() { [ -z "$(left)" ]; }
+await none_left
 is "nothing is left" "$(left)" ""
 
 finish

@@ -6,7 +6,7 @@ rille=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 tell() { cat "$dir/out" 2>/dev/null; }
 refused() { # refused CONNECTION TEXT: with exit code 2
   printf '%s' "$1" >"$dir/connection.json"
-  timeout 60 "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null
+  timeout $hang "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null
   [ $? = 2 ] && grep -qF -e "$2" "$dir/out"
 }
 
@@ -14,7 +14,7 @@ for python in python3 /usr/bin/python3; do
   "$python" -c 'import jupyter_client' 2>/dev/null && exec_python=$python && break
 done
 if [ -n "${exec_python:-}" ]; then
-  timeout 300 "$exec_python" "$here/jupyter.py" "$rille" >"$dir/tap" 2>"$dir/errors"
+  timeout $hang "$exec_python" "$here/jupyter.py" "$rille" >"$dir/tap" 2>"$dir/errors"
   code=$?
   grep -v '^1\.\.' "$dir/tap"
   n=$(grep -cE '^(not )?ok ' "$dir/tap")

@@ -293,7 +293,7 @@ io.open("turn", "w"):write("done"):close()
 load()
 print(told.wrote > 0, told.read > 0, (parts.model.bias * 0):sum():item(), #rille.workers())
 LUA
-RILLE_HOSTS=2 timeout --foreground 180 "$rille" launch -n 2 -d cpu:1 --root "$dir/shared" interrupts.lua >out 2>err &
+RILLE_HOSTS=2 timeout --foreground $hang "$rille" launch -n 2 -d cpu:1 --root "$dir/shared" interrupts.lua >out 2>err &
 waits=$! # in the foreground it hands each signal on, to the controller alone; with -k it would end it after the first
 turn() { [ "$(cat turn)" = "$1" ] || [ "$(cat turn)" = done ]; }
 for ((i = 1; i <= 60; i++)); do

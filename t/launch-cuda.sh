@@ -132,7 +132,7 @@ mkdir "$dir/bare"
 cp "$own" "$dir/bare/rille"
 join() { "$rille" worker --join "$address" --rank "$1" -d "$2" --wait 20 2>"$dir/worker$1" & } # join RANK DEVICES
 serve() { # serve CHUNK: by a controller without a plug-in, for two workers
-  timeout 100 "$dir/bare/rille" coordinator --bind "$address" --world 2 -e "$1" >"$dir/out" 2>"$dir/err" </dev/null
+  timeout $hang "$dir/bare/rille" coordinator --bind "$address" --world 2 -e "$1" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out") stderr=$(cat "$dir/err")
   wait 2>/dev/null
 }

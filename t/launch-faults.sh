@@ -13,7 +13,7 @@ listens() { ss -Hltn 2>/dev/null | grep -q ":$port " || grep -qi ":$(printf %04X
 
 port=$(free_port)
 address=tcp://127.0.0.1:$port
-timeout 60 "$rille" coordinator --bind $address --world 2 -e 'print(#rille.workers())' >world 2>&1 &
+timeout $hang "$rille" coordinator --bind $address --world 2 -e 'print(#rille.workers())' >world 2>&1 &
 controller=$!
 await listens
 "$rille" worker --join $address --rank 0 -d cpu:1 2>first &
@@ -40,7 +40,7 @@ kill -INT $hand
 wait $hand
 is "an interrupt ends a worker that waits for its coordinator" $? 130
 by_hand
-timeout 60 "$rille" coordinator --bind $address --world 1 -e 'io.open("in", "w"):close()
+timeout $hang "$rille" coordinator --bind $address --world 1 -e 'io.open("in", "w"):close()
   while not io.open("go") do os.execute("sleep 0.1") end
   print(rille.ones(3):sum():item())' >world 2>&1 &
 controller=$!
@@ -60,7 +60,7 @@ go keys --world 3 keys
 ok "keys that are there are not written over" ends 1 "keys/coordinator: File exists"
 port=$(free_port)
 address=tcp://127.0.0.1:$port
-timeout 60 "$rille" coordinator --bind $address --world 3 --key-file keys -e \
+timeout $hang "$rille" coordinator --bind $address --world 3 --key-file keys -e \
   'local P = rille.placement("cpu", {0, 1, 2}); print(rille.ones({3, 8}, {placement = P, sbp = "S(0)"}):sum():item())' >world 2>&1 &
 controller=$!
 await listens
@@ -206,7 +206,7 @@ LUA
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
-timeout --foreground -k 5 180 "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
+timeout --foreground -k 5 $hang "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
 waits=$! # in the foreground it hands one signal on, to the controller alone
 await [ -e waits ]
 sleep 0.5
@@ -307,7 +307,7 @@ cat >two.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
 limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # shared memory is larger than it may have
-limited timeout 60 "$rille" launch -n 2 -d cpu:1 two.lua 2>err
+limited timeout $hang "$rille" launch -n 2 -d cpu:1 two.lua 2>err
 code=$?
 ok "a controller that may have no shared memory says so" ends 2 "shared memory of " "bytes: File too large"
 port=$(free_port)
@@ -338,7 +338,7 @@ else
 fi
 if unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm && head -c 64k /dev/zero >/dev/shm/full; exit 0' 2>/dev/null; then
   unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm; head -c 64k /dev/zero >/dev/shm/full; exec "$@"' - \
-    timeout 60 "$rille" launch -n 2 -d cpu:1 memory.lua >out 2>err
+    timeout $hang "$rille" launch -n 2 -d cpu:1 memory.lua >out 2>err
   ok "a /dev/shm that is full hinders nobody" grep -q "^4.0	2" out
 else
   skip "a /dev/shm that is full hinders nobody" "no mounts here"
@@ -359,10 +359,10 @@ print(rille.checkpoint.load("full/c", {model = net}), net.weight:sum():item() ==
 LUA
 mkdir full
 if unshare -m mount -t tmpfs -o size=64k none full 2>/dev/null; then
-  timeout 60 unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - "$rille" launch -n 2 -d cpu:1 disk.lua >out 2>err
+  timeout $hang unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - "$rille" launch -n 2 -d cpu:1 disk.lua >out 2>err
   ok "a disk that is full is an error that says so" grep -q "^false.*full/c/.*No space left on device" out
   ok "and the checkpoint before is whole" grep -q "^1	true" out
-  timeout 60 unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - \
+  timeout $hang unshare -m bash -c 'mount -t tmpfs -o size=64k none full; exec "$@"' - \
     "$rille" launch -n 2 -d cpu:1 --root "$dir/full" disk.lua >out 2>err
   ok "so is one that is full for a worker's part, which names the worker" \
     grep -q "^false.*worker [01] (.*): .*\.shard: cannot be written: No space left on device" out
@@ -393,8 +393,7 @@ for ((k = 0; k < times; k++)); do
   workers=$(pgrep -P $controller rille)
   kill -9 $controller 2>/dev/null && ended=$((ended + 1))
   wait $controller 2>/dev/null
-  for _ in $(seq 60); do kill -0 $workers 2>/dev/null || break; sleep 0.1; done
-  for p in $workers; do kill -0 $p 2>/dev/null && left=$((left + 1)); done
+  [ -z "$workers" ] || await are_gone $workers || left=$((left + 1))
 done
 ok "$ended controllers that were killed in the middle of everything left no worker" [ $left = 0 ]
 go launch -n 1 -d cpu:1 -e '' # sweeps up behind those that were killed before they had a worker

@@ -7,7 +7,6 @@ cp "${0%/*}/lib/small.lua" "$dir"
 cd "$dir" || exit 2
 
 tell() { head -20 err log 2>/dev/null; }
-ended() { ! kill -0 "$1"; }
 
 # Goes on from the last checkpoint; the losses of all steps that it did, and its workers' processes, are appended to log.
 cat >train.lua <<'LUA'
@@ -62,13 +61,13 @@ for how in "launch -n 4" "launch -n 4 of 2" "coordinator --world 4"; do
     kill -9 $controller
     wait $controller 2>/dev/null
   done
-  await ended $controller || await ended $controller || await ended $controller || kill -9 $controller
+  await are_gone $controller || kill -9 $controller
   wait $controller
   is "$how, killed three times: the last one ends well" $? 0
   is "and the losses are those of one process that nobody killed" "$(steps)" "$want"
   is "on the same four workers" "$(processes)" 1
   pids=$(sed -n 's/^workers //p' log | head -1)
-  ok "which end with the job" await bash -c "for p in $pids; do ! kill -0 \$p 2>/dev/null || exit 1; done"
+  ok "which end with the job" await are_gone $pids
   for p in "${kept[@]}"; do wait $p || ok "a kept worker ends with 0" false; done
 done
 unset RILLE_HOSTS
@@ -122,7 +121,7 @@ go launch -n 2 --keep 5 -e ''
 ok "launch says where the next controller is to be" ends 2 "--keep wants --bind"
 go launch -H a:1 --bind tcp://127.0.0.1:$port --keep 5 -e ''
 ok "and with which key" ends 2 "--keep wants --key-file"
-(timeout 20 "$rille" coordinator --bind "$address" --world 1 --key-file key sleep.lua >up 2>&1 &)
+(timeout $hang "$rille" coordinator --bind "$address" --world 1 --key-file key sleep.lua >up 2>&1 &)
 wait $worker
 is "a coordinator with another key does not get it" $? 1
 ok "which the worker is told" grep -q "does not take this worker's key" worker

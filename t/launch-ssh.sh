@@ -25,7 +25,7 @@ chmod +x "$dir/bin/ssh"
 PATH=$dir/bin:$PATH
 new_address() { address=tcp://127.0.0.1:$(free_port); }
 over() { new_address; go launch --bind "$address" "$@"; } # no name of these hosts is known to this one
-none_left() { local p; for _ in $(seq 150); do p=$(xargs -r -n 1 ps -o pid= -p <"$dir/pids"); [ -z "$p" ] && return; sleep 0.1; done; false; }
+none_left() { [ -z "$(xargs -r -n 1 ps -o pid= -p <"$dir/pids")" ]; }
 
 # ---- the same bits ----
 
@@ -46,7 +46,7 @@ ok "and with a key of one's own" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 
 "$rille" keys --world 4 "$dir/keys"
 ok "and with keys of ranks" [ "$want" = "$(digits over -d cpu:1 -H a:2,b:2 --key-file "$dir/keys")" ]
 ok "and a bind that is chosen" [ "$want" = "$(digits go launch -d cpu:1 -H me@127.0.0.1:2,127.0.0.2:2)" ]
-ok "nothing is left of them" none_left
+ok "nothing is left of them" await none_left
 secrets=$(sed -nE 's/^(coordinator|worker|secret) (.{40})$/\2/p' "$dir"/key "$dir"/keys/*)
 ok "no secret is in arguments or environment" eval '[ -n "$secrets" ] && ! grep -qF "$secrets" "$dir/ssh.log" "$dir/environ"'
 
@@ -82,7 +82,7 @@ ok "what cannot be started again is told at once, and not tried again" eval \
   '[ "$code $(cat gone)" = "3 again" ] && grep -qF "worker 1 (gone, pid " err'
 over -d cpu:1 -H a,b lost.lua "kill -9 \$(pgrep -f '[b]in/ssh.* b exec'); true"
 is "so is one whose ssh is killed" "$code $stdout" "0 4096.0	2"
-ok "which ends too" none_left
+ok "which ends too" await none_left
 
 echo 'io.stdout:write("up\n") io.stdout:flush() os.execute("exec sleep 30")' >sleep.lua
 for signal in TERM KILL; do
@@ -90,10 +90,10 @@ for signal in TERM KILL; do
   new_address
   PATH=$dir/bin:$PATH "$rille" launch --bind "$address" -d cpu:1 -H a,b sleep.lua >up 2>err &
   controller=$!
-  for _ in $(seq 300); do grep -q up up && break; sleep 0.1; done
+  await grep -q up up
   pkill -P "$controller" sleep
   kill -$signal "$controller"
-  ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && none_left'
+  ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && await none_left'
 done
 is "and no file" "$(find "$dir/run" "$dir/tmp" -mindepth 1 -printf "%P ")" ""
 

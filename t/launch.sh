@@ -84,7 +84,7 @@ go launch -n 2 -d cpu:1 stats.lua
 ok "a step's statistics and time line come from the workers" [ "$code $stdout" = "0 $one" ]
 
 printf 'x = rille.ones({8, 8}, {placement = rille.placement("cpu", {0, 1, 2, 3}), sbp = "S(0)"})\n:top (x * 2):sum():item()\n:top\n' >top.in
-RILLE_HOSTS=2 timeout 60 "$rille" launch -n 4 -d cpu:1 -i -e '' <top.in >out 2>err
+RILLE_HOSTS=2 timeout $hang "$rille" launch -n 4 -d cpu:1 -i -e '' <top.in >out 2>err
 is ":top shows the workers of all hosts, of a line and of the session" \
   "$(grep -cE 'worker [01] .* busy +[0-9]+ %' out) $(grep -cE 'worker [23] +host1 +ready .* busy +[0-9]+ %' out)" "4 4"
 
@@ -430,7 +430,7 @@ ok "a loss is known again, and stays until recovery" grep -q "^lost	false	.*work
 ok "and ends the program with 3" ends 3 "lost.lua:4" "was killed by signal 9"
 
 printf ':workers\nx = rille.ones({4})\nos.execute("kill -9 " .. rille.workers()[2].pid)\nx:sum():item()\n1 + 41\n:workers\n' >lines
-timeout 30 "$rille" launch -n 2 -d cpu:1 -i -e '' <lines >out 2>err
+timeout $hang "$rille" launch -n 2 -d cpu:1 -i -e '' <lines >out 2>err
 code=$?
 ok "at a prompt a loss is an error like others, and the prompt stays" grep -q 42 out
 ok ":workers tells who was lost" grep -q '1 *lost' out
@@ -493,12 +493,12 @@ go launch -n 1000 -e ''
 ok "and too many workers" ends 2 "-n"
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1 --wait 1
 ok "a worker whose coordinator does not come says so" ends 1 "no coordinator"
-echo 'os.execute("sleep 30")' >sleep.lua
+echo 'os.execute("exec sleep '$hang'")' >sleep.lua
 "$rille" coordinator --bind "tcp://127.0.0.1:$port" --world 1 sleep.lua >/dev/null 2>&1 &
 controller=$!
 "$rille" worker --join "tcp://127.0.0.1:$port" -d cpu:1 2>"$dir/err" &
 worker=$!
-for _ in $(seq 50); do sleep 0.1; grep -qa "sleep" "/proc/$controller/task/$controller/children" 2>/dev/null && break; pgrep -P "$controller" >/dev/null && break; done
+await pgrep -P "$controller" sleep >/dev/null
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1
 ok "one worker too many ends with a reason" ends 1 "has its 1 worker already"
 go coordinator --bind "tcp://127.0.0.1:$port" --world 1 -e ''
@@ -509,12 +509,11 @@ wait "$worker" 2>/dev/null
 ok "a worker that was cut off ends, and not with 0" [ $? = 1 ]
 "$rille" launch -n 2 -d cpu:1 sleep.lua >/dev/null 2>&1 &
 controller=$!
-for _ in $(seq 50); do sleep 0.1; pgrep -P "$controller" sleep >/dev/null && break; done
+await pgrep -P "$controller" sleep >/dev/null
 workers=$(pgrep -P "$controller" rille)
 pkill -P "$controller" sleep
 kill -9 "$controller"
-for _ in $(seq 50); do kill -0 $workers 2>/dev/null || break; sleep 0.1; done
-ok "a controller that is killed leaves no worker" eval '! kill -0 $workers 2>/dev/null'
+ok "a controller that is killed leaves no worker" await are_gone $workers
 ok "and nobody leaves a file" [ -z "$(ls -A "$dir/run" "$dir/tmp" | grep -v ':$' | tr -d '\n')" ]
 
 finish

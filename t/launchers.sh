@@ -9,7 +9,7 @@ cp "${0%/*}/lib/small.lua" "$dir/"
 cd "$dir" || exit 1
 
 tell() { head -5 "$dir/err"; }
-go() { timeout -k 5 180 "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
+go() { timeout -k 5 $hang "$@" >"$dir/out" 2>"$dir/err" </dev/null; code=$?; stdout=$(cat "$dir/out"); }
 port=$(free_port)
 
 cat >train.lua <<'LUA'
@@ -86,8 +86,8 @@ for mpi in openmpi mpich; do
   ended=3
   [ $mpi = mpich ] && ended=9 # it adds those that it kills itself
   ok "a worker that is killed ends the job with $ended" [ "$code" = $ended ]
-  for _ in $(seq 50); do ps -p "$(paste -sd, pids)" >/dev/null || break; sleep 0.1; done
-  ok "and nothing is left" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && ! ps -p "$(paste -sd, pids)" >/dev/null'
+  await are_gone $(cat pids)
+  ok "and nothing is left" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && are_gone $(cat pids)'
   ASAN_OPTIONS=$asan
 done
 unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
@@ -166,7 +166,7 @@ if slurm_daemons; then
   echo 'local ranks = {}
     for r = 1, #rille.workers() do ranks[r] = r - 1 end
     print(rille.ones({#ranks, 8}, {placement = rille.placement("cpu", ranks), sbp = "S(0)"}):sum():item())' >slurm/job/sum.lua
-  (cd slurm/job && PATH=$dir/slurm/path:$PATH SLURM_CONF=$dir/slurm/slurm.conf timeout -k 5 180 \
+  (cd slurm/job && PATH=$dir/slurm/path:$PATH SLURM_CONF=$dir/slurm/slurm.conf timeout -k 5 $hang \
     sbatch -W -N 1 --ntasks-per-node="$(nproc)" --cpus-per-task=1 -o out train.sbatch sum.lua) >out 2>err
   is "sbatch: the file of docs/slurm.md runs on a node" "$? $(cat slurm/job/out)" "0 $(($(nproc) * 8)).0"
   ok "and its key is gone" [ -z "$(ls slurm/job/*.key 2>/dev/null)" ]
@@ -188,7 +188,7 @@ refuses "Slurm's nodes without one's address as well" "MASTER_ADDR is wanted" SL
 refuses "Flux's nodes" "MASTER_ADDR is wanted" FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_NNODES=2 PMI_RANK=1 PMI_SIZE=2
 # Variables of launchers that are not to be had here: two processes with them are a job.
 while read -r name rank size more; do
-  env "$rank=1" "$size=2" $more timeout -k 5 60 "$rille" -d cpu:1 -e '' >/dev/null 2>&1 &
+  env "$rank=1" "$size=2" $more timeout -k 5 $hang "$rille" -d cpu:1 -e '' >/dev/null 2>&1 &
   go env "$rank=0" "$size=2" $more "$rille" -d cpu:1 -e 'print(#rille.workers())'
   wait $!
   is "$name starts two processes" "$? $code $(cat out)" "0 0 2"

@@ -27,8 +27,8 @@ LUA
 
 for limit in none 5e6; do
   rm -f begun
-  LIMIT=$limit timeout -s KILL 120 bash -c 'trap "" INT; set -m; "$0" -d cpu:8 plan.lua >out 2>err & p=$!
-    for k in {1..500}; do [ -e begun ] && break; sleep 0.1; done
+  LIMIT=$limit timeout -s KILL $hang bash -c 'trap "" INT; set -m; "$0" -d cpu:8 plan.lua >out 2>err & p=$!
+    until [ -e begun ]; do sleep 0.1; done
     sleep 1.5; kill -INT $p; wait $p' "$rille" 2>/dev/null
   is "a search with a million seconds, limit $limit, ends at Ctrl-C, and the session lives on" "$(cat out err)" \
     "$(printf 'interrupted\t4.0')"

@@ -6,7 +6,7 @@ cd "$dir" || exit 2
 export HOME=$dir XDG_CONFIG_HOME=$dir/config
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_CHECK RILLE_THREADS LUA_INIT LUA_INIT_5_4
 
-go() { timeout 60 "$rille" "$@" >out 2>err </dev/null; code=$?; stdout=$(cat out); stderr=$(cat err); }
+go() { timeout $hang "$rille" "$@" >out 2>err </dev/null; code=$?; stdout=$(cat out); stderr=$(cat err); }
 tell() { echo "exit $code; stdout: $stdout; stderr: $stderr"; }
 has() { ok "$1" grep -qF -e "$3" <<<"$2"; }
 
@@ -26,7 +26,7 @@ go -e 'print(arg[0] ~= nil, arg[1])'
 is "without a script arg[0] is the program, as in lua(1)" "$stdout" $'true\t-e'
 go script.lua -- -i
 is "what is behind the script is the script's, dashes too" "$stdout" $'script\tnil\t--\t-i'
-timeout 60 "$rille" - <<<'print("from stdin", #arg)' >out 2>err; code=$?; stdout=$(cat out)
+timeout $hang "$rille" - <<<'print("from stdin", #arg)' >out 2>err; code=$?; stdout=$(cat out)
 is "- is stdin as a script" "$code:$stdout" $'0:from stdin\t0'
 printf '#!/usr/bin/env rille\nprint("with a first line for the system")\n' >sharp.lua
 go sharp.lua
@@ -83,8 +83,8 @@ done
 
 interrupt() { # interrupt CHUNK: a SIGINT a moment after the chunk has begun
   rm -f begun
-  timeout -s KILL 60 bash -c 'trap "" INT; set -m; "$0" "$@" >out 2>err & p=$!
-    for k in {1..500}; do [ -e begun ] && break; sleep 0.1; done
+  timeout -s KILL $hang bash -c 'trap "" INT; set -m; "$0" "$@" >out 2>err & p=$!
+    until [ -e begun ]; do sleep 0.1; done
     sleep 0.3; kill -INT $p; wait $p' "$rille" -e "io.open('begun', 'w'):close() $1" 2>/dev/null
   code=$?; stdout=$(cat out); stderr=$(cat err)
 }
@@ -100,8 +100,8 @@ is "what is to be closed is closed" "$stdout" closed
 # presses N CHUNK: N times Ctrl-C, each when the chunk has called begin() once more.
 presses() {
   rm -f begun*
-  timeout -s KILL 60 bash -c 'trap "" INT; set -m; n=$1; shift; "$0" --no-init -d cpu:1 -e "$@" >out 2>err & p=$!
-    for ((k = 1; k <= n; k++)); do for _ in {1..500}; do [ -e begun$k ] && break; sleep 0.1; done; kill -INT $p; done
+  timeout -s KILL $hang bash -c 'trap "" INT; set -m; n=$1; shift; "$0" --no-init -d cpu:1 -e "$@" >out 2>err & p=$!
+    for ((k = 1; k <= n; k++)); do until [ -e begun$k ]; do sleep 0.1; done; kill -INT $p; done
     wait $p' "$rille" "$1" "local k = 0; local function begin() k = k + 1 io.open('begun' .. k, 'w'):close() end $2" 2>/dev/null
   code=$?; stdout=$(cat out); stderr=$(cat err)
 }

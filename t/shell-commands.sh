@@ -21,7 +21,7 @@ plain=('x = 1 )' 'return #x )' 'f(function() x = 1 end, )' 'y[x:size()] = = 1' '
   'x = "a @ b" )')
 lines=()
 for ((k = 0; k < ${#forms[@]}; k += 2)); do lines+=("${forms[k]}"); done
-printf '%s\n' "${lines[@]}" "${plain[@]}" | timeout 60 "$rille" --no-init -i -e '' 2>&1 | sed 's/^rille> //' >seen
+printf '%s\n' "${lines[@]}" "${plain[@]}" | timeout $hang "$rille" --no-init -i -e '' 2>&1 | sed 's/^rille> //' >seen
 for k in "${!lines[@]}"; do
   ok "'${lines[k]}' is told: ${forms[2 * k + 1]}" grep -qF "; ${forms[2 * k + 1]}" <(grep "^shell:$((k + 1)):" seen)
 done

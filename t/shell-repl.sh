@@ -147,7 +147,7 @@ session 'type for i = 1, 2 do\n' 'wait .. ' 'type \004' 'wait rille> ' 'type "al
 shows "Ctrl-D in a chunk that was begun gives the chunk up" alive
 session 'type 1 + 1\n' 'wait rille> ' 'type \004'
 is "Ctrl-D ends the shell with 0" "$code" 0
-printf '%s\n' '6 * 7' '{1,' | timeout 20 "$rille" --no-init -i -e '' >seen 2>&1
+printf '%s\n' '6 * 7' '{1,' | timeout $hang "$rille" --no-init -i -e '' >seen 2>&1
 is "so does the end of a pipe, also in a chunk that was begun" "$?" 0
 session "type $spin\\n" 'wait spinning' 'type \003' 'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "Ctrl-C stops a loop, and the session goes on" alive
@@ -281,7 +281,7 @@ color=auto session 'type error("red")\n' 'wait red'
 ok "errors are red on a terminal" grep -q $'\e\\[31m' seen
 color=never session 'type error("red")\n' 'wait red'
 ok "and plain with --color never" bash -c '! grep -q $'"'\e\\\\[31m'"' seen'
-timeout 20 "$rille" --no-init -i -e 'x = 4' <<<$'x + 1\n' >seen 2>&1
+timeout $hang "$rille" --no-init -i -e 'x = 4' <<<$'x + 1\n' >seen 2>&1
 shows "-i is the shell after the chunks, without a terminal too" 5
 
 finish

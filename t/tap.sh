@@ -1,4 +1,5 @@
-# tap.sh - the whole vocabulary of a test in bash: ok, is, skip, finish; free_port; and a folder, $dir, that is gone at the end. TAP.
+# tap.sh - the whole vocabulary of a test in bash: ok, is, skip, finish; await, hang, free_port; and a folder, $dir, that is
+# gone at the end. TAP.
 #
 #   . "${0%/*}/tap.sh"
 #   ok "the file is there" test -f "$dir/file"
@@ -7,6 +8,7 @@
 # A test's name is a sentence that is true. When it fails, what its command printed follows, and then what the test's own
 # function `tell` says, where it has one.
 n=0 failed=0
+hang=900 # seconds after which what should end is taken to hang: far beyond what anything takes beside others
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -30,6 +32,14 @@ is() { ok "$1" same "$2" "$3"; } # is NAME GOT WANT
 same() { [ "$1" = "$2" ] || { printf 'got:  %s\nwant: %s\n' "$1" "$2"; false; }; }
 
 skip() { report 0 "$1 # SKIP $2"; } # skip NAME WHY
+
+await() { # await COMMAND...: until it succeeds
+  local end=$((SECONDS + hang))
+  until "$@" 2>/dev/null; do
+    [ $SECONDS -lt $end ] || { echo "# never: $*"; return 1; }
+    sleep 0.1
+  done
+}
 
 free_port() { # prints a port that nobody listens on, below those that the kernel gives to who connects
   local p

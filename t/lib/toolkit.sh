@@ -28,7 +28,7 @@ export LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} RILLE_CACHE=$di
 # refuses WRONG TEXT DEVICES...: exit 2, nothing printed, one line that holds the text.
 refuses() {
   local wrong=$1 text=$2 out code; shift 2
-  out=$(FAKE_CUDA=$wrong timeout 60 "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
+  out=$(FAKE_CUDA=$wrong timeout $hang "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
   echo "code $code, printed \"$out\", said: $(cat "$dir/err")"
   [ "$code" = 2 ] && [ -z "$out" ] && grep -qF -- "$text" "$dir/err" && [ "$(wc -l <"$dir/err")" = 1 ]
 }
