@@ -1,6 +1,6 @@
 /* Tests of actors/cluster/plan_digest.c and actors/plan/program_bytes.c: what one process writes another reads,
  * and makes the same plan of; nothing else is believed, whatever the bytes are. The programs are those of a training
- * step and its parts. */
+ * step and its parts, and one of moves. */
 #include "actors/cluster/plan_digest.h"
 #include "actors/session/compiled.h"
 #include "actors/session/session.h"
@@ -77,6 +77,24 @@ test_round(void)
     ok(!pairs, "no two of them have one digest");
 }
 
+/* Moves that the user wrote, of a value that is moved on, and elsewhere at once: x -> {2, 3} -> {0, 1}, x -> {0, 1}. */
+static void
+move_twice(struct train *t)
+{
+    const struct rille_layout *near = train_layout(t, 0, "B"), *far = train_layout(t, 1, "B");
+    struct rille_tensor *x = train_tensor(t, ROWS, WIDTH, 0, "S(0)", 5), *there, *back, *at_once, *sum;
+    must(rille_tensor_to_global(x, far, &there), "there");
+    must(rille_tensor_to_global(there, near, &back), "and back");
+    must(rille_tensor_to_global(x, near, &at_once), "at once");
+    must(train_call(t, "add", 8, back, at_once, &sum), "their sum");
+    must(rille_eval(t->s, 1, &sum), "eval");
+    rille_tensor_free(&x);
+    rille_tensor_free(&there);
+    rille_tensor_free(&back);
+    rille_tensor_free(&at_once);
+    rille_tensor_free(&sum);
+}
+
 /* Cut off anywhere, or with a byte more: refused. */
 static void
 test_cuts(void)
@@ -129,6 +147,7 @@ main(void)
     train_open(&plain, &(struct train_options){.exact = true});
     must(train_run(&step, 2, &left), "compiled steps");
     must(train_run(&plain, 2, &left), "plain steps");
+    move_twice(&plain);
     gather(&step);
     gather(&plain);
     test_round();
