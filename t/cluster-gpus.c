@@ -60,6 +60,41 @@ test_damaged(void)
     ok(gpus_check(name, 1) == E_BUS, "a name that is too long is refused");
 }
 
+/* What n GPUs are told as, their uuids from `first` on. */
+static void
+tell(int first, int n, struct str *out)
+{
+    str_add(out, "k|");
+    for (int i = 0; i < n; i++) str_addf(out, "9.0 1 %032x x|", (unsigned)(first + i));
+}
+
+/* Also of as many as a worker may have. */
+static void
+test_share(void)
+{
+    enum { MANY = 4096 };
+    static const struct {
+        int first, n, other, nother;
+        bool share;
+    } row[] = {
+        {0, 0, 0, 0, false}, {0, 1, 1, 1, false},          {5, 1, 5, 1, true},
+        {0, 8, 8, 8, false}, {0, 8, 7, 8, true},           {7, 8, 0, 8, true},
+        {0, 4, 2, 1, true},  {0, MANY, MANY, MANY, false}, {0, MANY, MANY - 1, MANY, true},
+    };
+    for (size_t i = 0; i < countof(row); i++) {
+        struct str text = {0}, other = {0};
+        tell(row[i].first, row[i].n, &text);
+        tell(row[i].other, row[i].nother, &other);
+        bool good = !gpus_check(row[i].n ? str_text(&text) : "", row[i].n);
+        ok(good && gpus_share(str_text(&text), str_text(&other)) == row[i].share,
+           "%d GPUs from %d on and %d from %d on %s", row[i].n, row[i].first, row[i].nother, row[i].other,
+           row[i].share ? "have one in common" : "have none in common");
+        str_free(&text);
+        str_free(&other);
+    }
+    ok(!gpus_share("", told) && !gpus_share(told, "") && gpus_share(told, told), "who has none has none of others");
+}
+
 static void
 test_lists(void)
 {
@@ -107,6 +142,7 @@ main(void)
 {
     test_read();
     test_damaged();
+    test_share();
     test_lists();
     return done();
 }

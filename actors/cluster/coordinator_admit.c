@@ -78,10 +78,9 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
 static int
 check_seats(const struct coordinator *c, const struct packet *p, const char *gpus)
 {
-    struct cuda_gpu g;
     for (int r = 0; r < c->options.world && p->abilities & COLLECTS; r++) {
         const struct member *m = &c->member[r];
-        if (!is_in(m) || !(m->info.abilities & COLLECTS) || !gpus_share(gpus, m->info.gpus, &g)) continue;
+        if (!is_in(m) || !(m->info.abilities & COLLECTS) || !gpus_share(gpus, m->info.gpus)) continue;
         return fail(E_PLACE,
                     "collectives by nccl are for GPUs that have one device each; one of the worker's is rank %d's, too",
                     r);

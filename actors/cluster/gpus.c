@@ -1,6 +1,7 @@
 /* gpus.c - entries about GPUs, with a bar behind each. */
 #include "actors/cluster/gpus.h"
 
+#include "runtime/arena.h"
 #include "runtime/error.h"
 
 #include <stdlib.h>
@@ -87,16 +88,35 @@ count(const char *text)
     return n > 0 ? n - 1 : 0;
 }
 
-bool
-gpus_share(const char *text, const char *other, struct cuda_gpu *out)
+static int
+by_uuid(const void *a, const void *b)
+{
+    return memcmp(a, b, CUDA_UUID);
+}
+
+/* The uuids of a text, sorted; malloc's. */
+static unsigned char *
+list_uuids(const char *text, size_t *n)
 {
     struct cuda_gpu g;
-    for (int i = 0; i < count(text); i++)
-        for (int k = 0; k < count(other); k++)
-            if (read_entry(entry_at(text, 1 + i), out) && read_entry(entry_at(other, 1 + k), &g) &&
-                !memcmp(out->uuid, g.uuid, sizeof g.uuid))
-                return true;
-    return false;
+    unsigned char *uuid = must_alloc((size_t)count(text) * CUDA_UUID + 1);
+    *n = 0;
+    for (const char *at = entry_at(text, 1); at && read_entry(at, &g); at = entry_at(at, 1))
+        memcpy(uuid + CUDA_UUID * (*n)++, g.uuid, CUDA_UUID);
+    qsort(uuid, *n, CUDA_UUID, by_uuid);
+    return uuid;
+}
+
+bool
+gpus_share(const char *text, const char *other)
+{
+    size_t n, m;
+    unsigned char *uuid = list_uuids(text, &n), *in = list_uuids(other, &m);
+    bool shared = false;
+    for (size_t i = 0; i < n && !shared; i++) shared = bsearch(uuid + CUDA_UUID * i, in, m, CUDA_UUID, by_uuid) != NULL;
+    free(uuid);
+    free(in);
+    return shared;
 }
 
 int

@@ -15,7 +15,7 @@ int gpus_check(const char *text, int n);
 /* The i-th device of a text that was checked. `free` is not told. kernels: its first entry, in a str that the caller
  * frees. */
 void gpus_read(const char *text, int i, struct cuda_gpu *out, struct str *kernels);
-/* Is one of the GPUs of a text that was checked in another, too? *out: the first. */
-bool gpus_share(const char *text, const char *other, struct cuda_gpu *out);
+/* Is one of the GPUs of a text that was checked in another, too? */
+bool gpus_share(const char *text, const char *other);
 
 #endif
