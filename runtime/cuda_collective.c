@@ -103,7 +103,7 @@ make(struct cuda_communicator *c, const struct communicator_post *post)
     TRY(find_id(c, abroad, post, id));
     const char *why = cuda_opened()->meet(c->in, id, post ? post->left : NULL, post ? post->of : NULL);
     TRY(cuda_cut_work());
-    if (post && post->left(post->of)) return fail(E_CANCEL, "the run has failed elsewhere");
+    if (post && post->left(post->of)) return fail(E_CANCEL, "interrupted");
     return why ? fail(E_KERNEL, "cuda: a communicator of %d GPUs: %s", (int)c->face.n, why) : 0;
 }
 

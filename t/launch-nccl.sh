@@ -139,6 +139,20 @@ for at in 5 11 20; do
   is "GPUs of workers that are lost at call $at are told, and cpus go on" "$code $stdout" $'0 false\ttrue\n8.0'
 done
 
+unmet='local x = rille.ones({8}, {placement = rille.placement("cuda", {1, 2}), sbp = "S(0)"})
+  local own = rille.ones({8}, {placement = rille.placement("cuda", {0}), sbp = "B"})
+  own:sum():item()
+  local step = rille.graph(function(x, own) return x:to_global{sbp = "B"}:sum(), own:sum() end)
+  print(pcall(function() return (step(x, own)):item() end))'
+meeting() { [ "$(grep -c ^communicator "$dir/told")" = 2 ]; }
+anew
+FAKE_CUDA=$FAKE_CUDA,unmet timeout -s KILL 60 "$rille" launch --collectives nccl -n 3 -d cuda:0,cpu:1 -e "$unmet" >"$dir/out" 2>"$dir/err" </dev/null & waiting=$!
+ok "two of three workers wait for each other for ever" await meeting
+sleep 0.5
+kill -INT "$(pgrep -P $waiting)"
+wait $waiting 2>/dev/null
+ok "and are interrupted, though the one that decides has ended" grep -q 'interrupted' "$dir/out" "$dir/err"
+
 endless='for _, w in ipairs(rille.workers()) do print(w.pid) end
   io.stdout:flush()
   local x = rille.ones({64}, {placement = rille.placement("cuda", {0, 1}), sbp = "S(0)"})

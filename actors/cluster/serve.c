@@ -60,7 +60,7 @@ stop_engine(struct server *s)
 {
     if (!s->engine || !s->running || (s->stop != s->running && !s->leaving)) return;
     bool failed = s->leaving || s->stop_why >= STOP_FAILED;
-    if (s->meets && (failed || s->decides)) server_part(s);
+    if (s->meets && (failed || s->yields)) server_part(s);
     if (failed)
         engine_abort(s->engine);
     else if (s->decides)

@@ -44,6 +44,14 @@ bind(const struct server *s, struct job *j, const struct packet *p)
     return 0;
 }
 
+static bool
+updates(const struct program *p)
+{
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].overwrites_leaf >= 0) return true;
+    return false;
+}
+
 /* A failure that was told before its run, or an end that is near, stops it before its first act: *ran is false. */
 static int
 run(struct server *s, struct job *j, const struct packet *p, bool *ran)
@@ -58,6 +66,7 @@ run(struct server *s, struct job *j, const struct packet *p, bool *ran)
     s->meets = true;
     atomic_store(&s->parts, false);
     s->decides = plan->nmemory == 0 || plan->memories[0] == plan->memory;
+    s->yields = s->decides || !updates(plan->program);
     pthread_mutex_unlock(&s->lock);
     int status = late ? fail(E_CANCEL, "interrupted") : server_meet(s, j, p);
     *ran = !status;

@@ -100,6 +100,7 @@ struct server {
     atomic_bool parts;                     /* and is to leave that */
     uint32_t anew;                         /* communicators were made after this run; the main thread's */
     bool decides;                          /* this memory says whether one can still cancel the run in progress */
+    bool yields;                           /* or it updates nothing: who meets others leaves when that is asked for */
     struct segment *segment;               /* of this host's devices; under the lock, as others read it */
     uint32_t segment_made;                 /* the epoch in which it was made */
     struct held held;                      /* of this worker's devices' own memory; under the lock */

@@ -3,7 +3,8 @@
  * others. A part is put off as kernels are; a thread that waits for its stream then waits for the other seats. Calls
  * never block, what is begun takes a second look, and a communicator is made when all its seats are taken.
  *
- * FAKE_CUDA: nonccl (a communicator cannot be made), oldnccl. */
+ * FAKE_CUDA: nonccl (a communicator cannot be made), unmet (one is never made: seats do not reach each other), oldnccl.
+ */
 #include "t/host/board.h"
 #include "t/host/toolkit.h"
 
@@ -92,7 +93,7 @@ ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId given, int rank, nc
 ncclResult_t
 ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
 {
-    bool made = true;
+    bool made = !fake_is_said("unmet");
     struct board *b = board_lock();
     const struct board_meet *m = &b->meet[comm->meet];
     for (int i = 0; i < m->n; i++) made = made && m->taken[i];
