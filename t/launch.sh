@@ -494,6 +494,8 @@ ok "and too many workers" ends 2 "-n"
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1 --wait 1
 ok "a worker whose coordinator does not come says so" ends 1 "no coordinator"
 echo 'os.execute("exec sleep '$hang'")' >sleep.lua
+# The controller first: its program ends when what it waits for does.
+killed() { local sleeps; sleeps=$(pgrep -P "$controller" sleep); kill -9 "$controller" $sleeps; }
 "$rille" coordinator --bind "tcp://127.0.0.1:$port" --world 1 sleep.lua >/dev/null 2>&1 &
 controller=$!
 "$rille" worker --join "tcp://127.0.0.1:$port" -d cpu:1 2>"$dir/err" &
@@ -503,16 +505,14 @@ go worker --join "tcp://127.0.0.1:$port" -d cpu:1
 ok "one worker too many ends with a reason" ends 1 "has its 1 worker already"
 go coordinator --bind "tcp://127.0.0.1:$port" --world 1 -e ''
 ok "a port in use says so" ends 2 "$port"
-pkill -P "$controller" sleep
-kill -9 "$controller"
+killed
 wait "$worker" 2>/dev/null
 ok "a worker that was cut off ends, and not with 0" [ $? = 1 ]
 "$rille" launch -n 2 -d cpu:1 sleep.lua >/dev/null 2>&1 &
 controller=$!
 await pgrep -P "$controller" sleep >/dev/null
 workers=$(pgrep -P "$controller" rille)
-pkill -P "$controller" sleep
-kill -9 "$controller"
+killed
 ok "a controller that is killed leaves no worker" await are_gone $workers
 ok "and nobody leaves a file" [ -z "$(ls -A "$dir/run" "$dir/tmp" | grep -v ':$' | tr -d '\n')" ]
 
