@@ -91,8 +91,9 @@ for signal in TERM KILL; do
   PATH=$dir/bin:$PATH "$rille" launch --bind "$address" -d cpu:1 -H a,b sleep.lua >up 2>err &
   controller=$!
   await grep -q up up
-  pkill -P "$controller" sleep
-  kill -$signal "$controller"
+  sleeps=$(pgrep -P "$controller" sleep)
+  kill -$signal "$controller" # first: its program ends when what it waits for does
+  kill $sleeps
   ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && await none_left'
 done
 is "and no file" "$(find "$dir/run" "$dir/tmp" -mindepth 1 -printf "%P ")" ""
