@@ -1,7 +1,8 @@
-/* meet.h - collectives of a library, carried out on memory of the host: for stand-ins of NCCL, and of kinds of devices
- * that have such a library. It has what matters of NCCL's meaning: the n-th call of each seat goes with the n-th of
- * every other, and nobody's is done before all have made theirs. What would be wrong there, or wait for ever, is said:
- * seats that ask for different things, and devices whose orders cross. Any thread. */
+/* meet.h - collectives of a library, carried out on memory of the host: for kinds of devices that stand in for such as
+ * have a library (t/collecting.h), within one process; t/host/board.h is that of NCCL's stand-in. It has what matters
+ * of NCCL's meaning: the n-th call of each seat goes with the n-th of every other, and nobody's is done before all have
+ * made theirs. What would be wrong there, or wait for ever, is said: seats that ask for different things, and devices
+ * whose orders cross. Any thread. */
 #ifndef RILLE_T_HOST_MEET_H
 #define RILLE_T_HOST_MEET_H
 
@@ -36,8 +37,7 @@ static pthread_cond_t meet_news = PTHREAD_COND_INITIALIZER;
 static struct meet_place {
     struct meet *in; /* NULL: it does not wait */
     int seat;
-} meet_waits[MEET_SEATS];   /* by device: where its stream waits, or has waited until it wakes */
-static bool meet_backwards; /* sums begin with the last seat: an order that nobody relies on */
+} meet_waits[MEET_SEATS]; /* by device: where its stream waits, or has waited until it wakes */
 
 static inline void
 meet_open(struct meet *m, int n, const int *device)
@@ -71,8 +71,8 @@ meet_result(const struct meet *m)
         for (int i = 0; i < m->n; i++) memcpy(all + block * (size_t)i, m->call[i].in, block);
         return all;
     }
-    memcpy(all, m->call[meet_backwards ? m->n - 1 : 0].in, block * (size_t)blocks);
-    for (int i = 1; i < m->n; i++) c->add(c->what, all, m->call[meet_backwards ? m->n - 1 - i : i].in, numel);
+    memcpy(all, m->call[0].in, block * (size_t)blocks);
+    for (int i = 1; i < m->n; i++) c->add(c->what, all, m->call[i].in, numel);
     return all;
 }
 
