@@ -1,15 +1,17 @@
 /* memory.c - how fast cores read memory: the limit of whatever reads all its weights once an id.
  *
- *   memory [threads]       prints GB/s, the best of some rounds and of 1 to 8 streams a thread
+ *   memory [threads]       prints GB/s, the best of some rounds, of 1 to 8 streams a thread, and of asking or not
  *
- * Each thread sums a part of 512 MB as several streams, one after the other in memory, as fast as it comes. Time is the
- * processor's of one thread, so that others who use the machine count less; of several it is the clock's, from the
- * first that begins to the last that ends: threads that do not run at once do not share memory. */
+ * Each thread sums a part of 512 MB as several streams, one after the other in memory, as fast as it comes; and again
+ * asking for each line as one that is read once, of which outer caches keep no copy. Time is the processor's of one
+ * thread, so that others who use the machine count less; of several it is the clock's, from the first that begins to
+ * the last that ends: threads that do not run at once do not share memory. */
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "runtime/simd.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -22,19 +24,22 @@ struct part {
     const float *from;
     size_t n; /* floats */
     int streams;
+    bool once;
     float sum;
     double begin, end; /* us: of its own processor time where it is alone, else of the clock */
     pthread_barrier_t *all;
 };
 
 INLINE float
-sum_streams(const float *from, size_t each, int streams)
+sum_streams(const float *from, size_t each, int streams, bool once)
 {
     floats sum[STREAMS] = {{0}}, x;
     float total = 0;
     for (size_t i = 0; i + LANES <= each; i += LANES)
         for (int s = 0; s < streams; s++) {
-            memcpy(&x, from + (size_t)s * each + i, sizeof x);
+            const float *at = from + (size_t)s * each + i;
+            if (once) __builtin_prefetch(at + LANES, 0, 0);
+            memcpy(&x, at, sizeof x);
             sum[s] += x;
         }
     for (int s = 0; s < streams; s++)
@@ -42,15 +47,21 @@ sum_streams(const float *from, size_t each, int streams)
     return total;
 }
 
-VECTOR static float
-read_part(const float *from, size_t n, int streams)
+INLINE float
+sum_part(const float *from, size_t n, int streams, bool once)
 {
     switch (streams) {
-    case 1: return sum_streams(from, n, 1);
-    case 2: return sum_streams(from, n / 2, 2);
-    case 4: return sum_streams(from, n / 4, 4);
-    default: return sum_streams(from, n / STREAMS, STREAMS);
+    case 1: return sum_streams(from, n, 1, once);
+    case 2: return sum_streams(from, n / 2, 2, once);
+    case 4: return sum_streams(from, n / 4, 4, once);
+    default: return sum_streams(from, n / STREAMS, STREAMS, once);
     }
+}
+
+VECTOR static float
+read_part(const float *from, size_t n, int streams, bool once)
+{
+    return once ? sum_part(from, n, streams, true) : sum_part(from, n, streams, false);
 }
 
 static void *
@@ -59,14 +70,14 @@ run(void *arg)
     struct part *p = arg;
     if (p->all) pthread_barrier_wait(p->all);
     p->begin = p->all ? now_us() : own_us();
-    p->sum = read_part(p->from, p->n, p->streams);
+    p->sum = read_part(p->from, p->n, p->streams, p->once);
     p->end = p->all ? now_us() : own_us();
     return NULL;
 }
 
 /* Seconds that n threads take. */
 static double
-read_all(const float *memory, int n, int streams)
+read_all(const float *memory, int n, int streams, bool once)
 {
     struct part part[MOST];
     pthread_t thread[MOST];
@@ -74,7 +85,7 @@ read_all(const float *memory, int n, int streams)
     size_t each = BYTES / sizeof *memory / (size_t)n;
     pthread_barrier_init(&all, NULL, (unsigned)n);
     for (int i = 0; i < n; i++) {
-        part[i] = (struct part){.from = memory + (size_t)i * each, .n = each, .streams = streams};
+        part[i] = (struct part){.from = memory + (size_t)i * each, .n = each, .streams = streams, .once = once};
         part[i].all = n > 1 ? &all : NULL;
         if (pthread_create(&thread[i], NULL, run, &part[i])) exit(1);
     }
@@ -96,9 +107,9 @@ main(int argc, char **argv)
     madvise(memory, BYTES, MADV_HUGEPAGE);
     memset(memory, 1, BYTES);
     double best = 1e9;
-    for (int round = 0; round < ROUNDS; round++)
+    for (int round = 0; round < 2 * ROUNDS; round++)
         for (int streams = 1; streams <= STREAMS; streams *= 2) {
-            double seconds = read_all(memory, threads, streams);
+            double seconds = read_all(memory, threads, streams, round % 2);
             if (seconds < best) best = seconds;
         }
     printf("%.2f\n", (double)BYTES / best / 1e9);
