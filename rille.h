@@ -147,6 +147,12 @@ int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *
 bool rille_has_snapshot(struct rille_session *s);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
 
+/* Waits until all that runs have begun is done, and fails as that does. A run on one device with streams (late, cuda)
+ * may return before: the device works on, and a failure is told by who waits, with the line whose operator failed.
+ * Reading and saving wait by themselves. "Interrupted" ends the waiting, not the work. Call it before rille_close(),
+ * which tells no failure of work. */
+int rille_wait(struct rille_session *s);
+
 /* Requests cancellation of the run in progress: it fails with "interrupted" at its next act, and gives its random
  * numbers back. A run that has begun to update variables finishes. A planner's search ends too. Safe in a signal
  * handler, and from any thread. */

@@ -77,10 +77,10 @@ kernel_check(bool ref, bool nan)
     check_nan = nan;
 }
 
-bool
-kernel_is_checked(void)
+unsigned
+kernel_checks(void)
 {
-    return check_ref;
+    return (check_ref ? BY_REFERENCE : 0) | (check_nan ? FOR_NAN : 0);
 }
 
 /* ---- staging ---- */

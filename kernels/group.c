@@ -20,7 +20,7 @@ static int
 member_new(struct arena *a, struct group_member *m, const struct fuse_step *s, const struct view *in,
            const struct view *out, int device, int threads)
 {
-    bool bundled = device_kind(device)->flags & COMPILES && !kernel_is_checked();
+    bool bundled = device_kind(device)->flags & COMPILES && !(kernel_checks() & BY_REFERENCE);
     struct view seen[OP_OPERAND] = {{0}};
     m->to = s->out;
     for (int k = 0; k < s->call->nin; k++) {

@@ -59,6 +59,7 @@ int ref_run(const struct kcall *k);
 /* RILLE_CHECK: compares with the reference; looks for NaN in outputs. Process-wide; call it before the first
  * session. */
 void kernel_check(bool ref, bool nan);
-bool kernel_is_checked(void); /* by the reference */
+enum kernel_checks { BY_REFERENCE = 1, FOR_NAN = 2 };
+unsigned kernel_checks(void);
 
 #endif

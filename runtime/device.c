@@ -15,6 +15,7 @@
 #include "runtime/pages.h"
 #include "runtime/stream.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,10 @@
 #else
 #define ASAN_POISON_MEMORY_REGION(p, n)   (UNUSED(p), UNUSED(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) (UNUSED(p), UNUSED(n))
+#endif
+
+#ifndef FAULT /* t/faults.h: a test compiles this file once more, with mistakes */
+#define FAULT(mistake) false
 #endif
 
 enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
@@ -39,9 +44,6 @@ static const size_t mapped = SIZE_MAX;
 #else
 static const size_t mapped = PAGES_LEAST;
 #endif
-
-/* Blocks of so many bytes are copied to GPUs and back while these compute, where there are any. */
-enum { PINNED = 128 << 10 };
 
 static void *
 take_host(size_t bytes)
@@ -163,8 +165,9 @@ struct block {
 struct pool {
     int device;
     const struct device_kind *kind;
-    struct pool_source source; /* instead of the kind's memory; take NULL: there is none */
-    size_t limit_bytes;        /* 0: none */
+    struct pool_source source;      /* instead of the kind's memory; take NULL: there is none */
+    const struct work_order *order; /* NULL: no work touches its bytes between runs */
+    size_t limit_bytes;             /* 0: none */
     size_t idle_bytes;
     size_t crest; /* the most bytes that were live lately */
     void *arena;
@@ -204,25 +207,48 @@ used_bytes(const struct pool *p)
     return p->count.live_bytes + p->count.arena_bytes;
 }
 
+/* Is work with this number still to be done? */
+static bool
+is_open(const struct pool *p, uint64_t number)
+{
+    return p->order && number > atomic_load(&p->order->done);
+}
+
+/* Memory goes when the last work that touches it is done: what failed is told to others. */
+static void
+await_all(const struct pool *p, uint64_t number)
+{
+    if (is_open(p, number) && !FAULT(EARLY_GIVE)) p->order->await(p->order->of, true);
+}
+
 static void
 block_release(struct pool *p, struct block *b)
 {
+    await_all(p, b->buffer.touched);
     ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->capacity);
     give(p, b->buffer.data, b->capacity);
     p->idle_bytes -= b->capacity;
     free(b);
 }
 
-/* Gives idle blocks back to the host, large ones first, until at most keep bytes lie idle. */
-static void
-pool_trim(struct pool *p, size_t keep)
+/* The first block of the list that no work touches (any: or that some does); NULL: there is none. Takes it out. */
+static struct block *
+list_take(const struct pool *p, struct block **list, bool any)
 {
-    for (int c = NCLASS - 1; c >= 0 && p->idle_bytes > keep; c--)
-        while (p->idle[c] && p->idle_bytes > keep) {
-            struct block *b = p->idle[c];
-            p->idle[c] = b->next;
-            block_release(p, b);
-        }
+    while (*list && !any && is_open(p, (*list)->buffer.touched)) list = &(*list)->next;
+    struct block *b = *list;
+    if (b) *list = b->next;
+    return b;
+}
+
+/* Gives idle blocks back to the host, large ones first, until at most keep bytes lie idle. must: also those that work
+ * still touches. */
+static void
+pool_trim(struct pool *p, size_t keep, bool must)
+{
+    struct block *b;
+    for (int c = NCLASS - 1; c >= 0; c--)
+        while (p->idle_bytes > keep && (b = list_take(p, &p->idle[c], must))) block_release(p, b);
 }
 
 /* "2.1 GB" */
@@ -255,11 +281,11 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
 {
     size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX / 4, used = used_bytes(p);
     if (capacity > limit || used > limit - capacity) return refuse(p, bytes);
-    if (p->idle_bytes > limit - capacity - used) pool_trim(p, limit - capacity - used);
+    if (p->idle_bytes > limit - capacity - used) pool_trim(p, limit - capacity - used, true);
     err_clear();
     *out = take(p, capacity);
     if (!*out) {
-        pool_trim(p, 0);
+        pool_trim(p, 0, true);
         *out = take(p, capacity);
     }
     bool gone = err_last() == E_LOST || err_last() == E_KERNEL; /* the source's host is; the device is broken */
@@ -270,13 +296,13 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
 
 /* An idle block of the class, or a fresh one. */
 static int
-block_find(struct pool *p, size_t bytes, struct block **out)
+block_find(struct pool *p, size_t bytes, bool for_host, struct block **out)
 {
     size_t capacity, limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX;
     if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
-    struct block **list = &p->idle[class_of(bytes, &capacity)], *b = *list;
-    if (b && capacity <= limit && used_bytes(p) <= limit - capacity) {
-        *list = b->next;
+    struct block **list = &p->idle[class_of(bytes, &capacity)], *b = NULL;
+    if (capacity <= limit && used_bytes(p) <= limit - capacity) b = list_take(p, list, !for_host || FAULT(EARLY_WRITE));
+    if (b) {
         p->idle_bytes -= capacity;
         ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, capacity);
     } else {
@@ -305,16 +331,17 @@ generation_of(const struct pool *p)
     return p->source.generation ? *p->source.generation : 0;
 }
 
-int
-buffer_new(struct pool *p, size_t bytes, struct buffer **out)
+static int
+new_buffer(struct pool *p, size_t bytes, bool for_host, struct buffer **out)
 {
     struct block *b = NULL;
-    if (bytes && p->kind->take) TRY(block_find(p, bytes, &b));
+    if (bytes && p->kind->take) TRY(block_find(p, bytes, for_host, &b));
     if (!b) b = must_alloc(sizeof *b);
     b->next = NULL;
     b->buffer.pool = p;
     b->buffer.bytes = bytes;
     b->buffer.nref = 1;
+    b->buffer.written = 0;
     b->buffer.generation = generation_of(p);
     p->count.live_bytes += b->capacity;
     p->crest = MAX(p->crest, p->count.live_bytes);
@@ -322,6 +349,18 @@ buffer_new(struct pool *p, size_t bytes, struct buffer **out)
     note_peak(p);
     *out = &b->buffer;
     return 0;
+}
+
+int
+buffer_new(struct pool *p, size_t bytes, struct buffer **out)
+{
+    return new_buffer(p, bytes, false, out);
+}
+
+int
+buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out)
+{
+    return new_buffer(p, bytes, true, out);
 }
 
 void
@@ -350,12 +389,30 @@ buffer_host_reads(const struct buffer *b)
 }
 
 int
+buffer_await(const struct buffer *b, bool writes)
+{
+    const struct work_order *o = b->pool->order;
+    if (!is_open(b->pool, writes ? b->touched : b->written)) return 0;
+    return FAULT(EARLY_WRITE) && writes ? 0 : FAULT(EARLY_LOOK) && !writes ? 0 : o->await(o->of, false);
+}
+
+bool
+buffer_failed(const struct buffer *b)
+{
+    const struct work_order *o = b->pool->order;
+    for (int32_t i = 0; o && i < o->nfailed; i++)
+        if (o->failed[i] == b->written) return true;
+    return false;
+}
+
+int
 buffer_on_host(const struct buffer *b, void **data, void **copy)
 {
     const struct pool *p = b->pool;
     *copy = NULL;
     *data = b->data;
     if (buffer_is_lost(b)) return fail(E_LOST, "the value was on %s:%d, and is lost", p->kind->name, p->device);
+    TRY(buffer_await(b, false));
     if (buffer_host_reads(b)) return 0;
     *data = *copy = must_alloc(b->bytes);
     return p->source.read ? p->source.read(p->source.of, *copy, b->data, b->bytes)
@@ -366,6 +423,7 @@ int
 buffer_write(const struct buffer *b, const void *from)
 {
     const struct pool *p = b->pool;
+    TRY(buffer_await(b, true));
     return p->source.write ? p->source.write(p->source.of, b->data, from, b->bytes)
                            : p->kind->copy(b->data, from, b->bytes);
 }
@@ -379,6 +437,8 @@ buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, 
     int status = 0;
     if (buffer_is_lost(from))
         return fail(E_LOST, "the value was on %s:%d, and is lost", from->pool->kind->name, from->pool->device);
+    TRY(buffer_await(from, false));
+    TRY(buffer_await(to, true));
     if (in->read && out->bring) return out->bring(out->of, dst, in->of, src, bytes);
     if (in->read) status = in->read(in->of, room = must_alloc(bytes), src, bytes);
     if (!status && out->write)
@@ -404,8 +464,8 @@ block_idle(struct pool *p, struct block *b)
     assert(capacity == b->capacity);
     p->crest -= (p->crest - live) / CREST_FADES;
     size_t keep = MAX(p->crest - live + p->crest / CREST_SLACK, idle_floor);
-    pool_trim(p, keep - MIN(keep, capacity));
-    ASAN_POISON_MEMORY_REGION(b->buffer.data, b->capacity);
+    pool_trim(p, keep - MIN(keep, capacity), false);
+    if (!is_open(p, b->buffer.touched)) ASAN_POISON_MEMORY_REGION(b->buffer.data, b->capacity);
     b->next = *list;
     *list = b;
     p->idle_bytes += b->capacity;
@@ -436,7 +496,7 @@ buffer_retire(struct buffer **buffer)
     struct pool *p = (*buffer)->pool;
     buffer_drop(buffer);
     p->crest = p->count.live_bytes;
-    pool_trim(p, idle_floor);
+    pool_trim(p, idle_floor, false);
 }
 
 /* ---- pools ---- */
@@ -464,13 +524,20 @@ pool_from(struct pool *p, const struct pool_source *source)
 }
 
 void
+pool_order(struct pool *p, const struct work_order *order)
+{
+    p->order = order;
+}
+
+void
 pool_free(struct pool **pool)
 {
     struct pool *p = *pool;
     *pool = NULL;
     if (!p) return;
     assert(p->count.nbuffer == 0);
-    pool_trim(p, 0);
+    pool_trim(p, 0, true);
+    if (p->order) await_all(p, p->order->begun);
     if (p->arena) give(p, p->arena, p->count.arena_bytes);
     free(p);
 }
@@ -488,6 +555,7 @@ pool_arena(struct pool *p, size_t bytes, void **out)
     if (p->kind->take && bytes > p->count.arena_bytes) {
         size_t capacity = (bytes + ALIGN - 1) / ALIGN * ALIGN;
         if (bytes > SIZE_MAX / 4) return refuse(p, bytes);
+        if (p->order) await_all(p, p->order->begun);
         if (p->arena) give(p, p->arena, p->count.arena_bytes);
         p->arena = NULL;
         p->count.arena_bytes = 0;

@@ -106,6 +106,23 @@ int device_carrier(int from, int to);
 int device_kind_parse(const char *text);
 /* Tests take ONE_SPACE away, for GPUs that do not reach each other, and ROLES, for work that never overlaps. */
 extern struct device_kind device_late;
+/* Blocks of a cpu of so many bytes and more are copied to GPUs and back while these compute, where there are any. */
+enum { PINNED = 128 << 10 };
+
+/* Work on streams that nobody has waited for yet may still touch bytes of pools. Whoever begins it counts it, in the
+ * order in which it is done, notes in each buffer the number of the last work that touches it, and of the last that
+ * writes it, and knows how to wait. Work that a buffer is made for is ordered behind all of that; host code waits, in
+ * the functions below. The session's thread; `done` is read by any. */
+struct work_order {
+    uint64_t begun;        /* the number of the last work */
+    _Atomic uint64_t done; /* all up to this number is done */
+    /* Waits until `done` is `begun`. must: whatever happens, and what failed is told later; else it is told now, and
+     * E_CANCEL says that the work is not done. */
+    int (*await)(void *of, bool must);
+    void *of;
+    uint64_t *failed; /* numbers of work that failed: what it wrote is no value */
+    int32_t nfailed, failed_capacity;
+};
 
 struct pool;
 struct buffer {
@@ -113,7 +130,8 @@ struct buffer {
     void *data; /* 64-byte aligned */
     size_t bytes;
     int32_t nref;
-    uint32_t generation; /* of the pool's memory at buffer_new */
+    uint32_t generation;       /* of the pool's memory at buffer_new */
+    uint64_t touched, written; /* the numbers of the last work that does so (work_order); 0: none */
 };
 
 /* A pool of one device; the session owns it. limit_bytes 0: no limit but the host's. */
@@ -133,16 +151,25 @@ struct pool_source {
     const uint32_t *generation; /* another number: all that lay there is lost; NULL: it never is */
 };
 void pool_from(struct pool *p, const struct pool_source *source);
+/* From now on work of this order, which outlives the pool, may touch its bytes. */
+void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* after its last buffer_drop */
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* E_MEMORY: "cpu:1 wanted 2.1 GB, 0.4 GB of its limit free". bytes 0 gives a buffer without data. The pool keeps freed
  * blocks for requests of the same size class, and returns them to the host when much lies idle. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
+/* The same, of bytes that no work touches any more, where there is memory for them: host code writes them at once. */
+int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
 void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
 void buffer_retire(struct buffer **b); /* drops it; as many bytes are not wanted again, and go back to the host */
+/* Waits until host code may read its bytes (writes: write them) by the functions of its kind. All that follow do so by
+ * themselves. E_KERNEL, E_CANCEL: as work_order.await says. */
+int buffer_await(const struct buffer *b, bool writes);
+/* Did work that wrote it fail after it was begun? */
+bool buffer_failed(const struct buffer *b);
 /* Gives its bytes where host code reads them: as they lie (*copy NULL), or in a copy that the caller frees, also after
- * a failure. Between runs. */
+ * a failure. Between runs. On another thread than the session's: of bytes that no work writes any more. */
 int buffer_on_host(const struct buffer *b, void **data, void **copy);
 /* Did it lose what it held, with the host that it was on? Reading it is E_LOST. */
 bool buffer_is_lost(const struct buffer *b);
@@ -154,8 +181,8 @@ int buffer_write(const struct buffer *b, const void *from);
 int buffer_copy(const struct buffer *to, const struct buffer *from); /* of as many bytes, and one kind */
 /* The same of a part. Of buffers that the session holds meanwhile: any thread. */
 int buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes);
-/* The arena block of the device, at least bytes long. It grows only between runs, and loses its content then.
- * E_MEMORY. */
+/* The arena block of the device, at least bytes long. It grows only between runs, when all work is done, and loses its
+ * content then. E_MEMORY. */
 int pool_arena(struct pool *p, size_t bytes, void **out);
 
 struct pool_count {

@@ -22,7 +22,7 @@ evaluate(lua_State *L, int env, const char *text, const char *command)
 
 static int command_help(lua_State *L, int env, const char *text);
 
-/* :time fn(x): tensors that it gives are computed. */
+/* :time fn(x): tensors that it gives are computed, and all that it began is done. */
 static int
 command_time(lua_State *L, int env, const char *text)
 {
@@ -34,6 +34,7 @@ command_time(lua_State *L, int env, const char *text)
         at_line(L);
         if (t) check(L, rille_eval(shell_of(L)->session, 1, &t));
     }
+    check(L, rille_wait(shell_of(L)->session));
     double seconds = clock_seconds() - start;
     repl_show(L, first);
     if (seconds < 1e-3)

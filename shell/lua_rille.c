@@ -493,6 +493,7 @@ module_close(lua_State *L)
 {
     if (!lua_rawequal(L, 1, lua_upvalueindex(1))) return complain(L, "rille is wanted, found %s", what_is(L, 1));
     files_finish(L);
+    check(L, rille_wait(shell_of(L)->session));
     tokens_close(L);
     return shell_close(L);
 }

@@ -445,11 +445,12 @@ calibrate(struct rille_session *s, const char *path)
     return 0;
 }
 
-/* A save in the background ends with the program, and its error is the program's. */
+/* A save in the background, and what runs have begun, end with the program, and their errors are the program's. */
 static int
 finish(lua_State *L)
 {
     files_finish(L);
+    check(L, rille_wait(shell_of(L)->session));
     return 0;
 }
 
@@ -480,7 +481,7 @@ run_program(const struct program *p)
         complete_open(L);
         code = p->calibrate ? calibrate(sh->session, p->environment.cost) : run_all(L, p);
         lua_pushcfunction(L, finish);
-        int last = sh->saving ? exit_code(run_protected(L, 0, 0)) : 0;
+        int last = sh->session ? exit_code(run_protected(L, 0, 0)) : 0;
         code = code ? code : last;
         fflush(stdout);
         if (p->front->keep && interrupt_quit()) end_by(interrupt_quit());

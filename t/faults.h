@@ -14,9 +14,19 @@ enum fault {
     NEXT_ADDRESS, /* work on a stream has the addresses of the act after it */
     KEPT,         /* a register is not given back */
     LOST,         /* what tells of a full register on another thread does not arrive */
+
+    /* of runs that are open (open_run.c) */
+    NO_ORDER,      /* streams of the next run do not wait for those of the run before */
+    EARLY_NUMBERS, /* its numbers are copied at once */
+
+    /* of memory that work still touches: a test that includes runtime/device.c too */
+    EARLY_LOOK,  /* host code reads what is not written yet */
+    EARLY_WRITE, /* it writes what is still read */
+    EARLY_GIVE,  /* memory goes back to where it came from */
 };
 static enum fault fault;
 #define FAULT(mistake) (fault == (mistake))
 #include "actors/act/actor.c"
+#include "actors/act/open_run.c"
 
 #endif

@@ -354,14 +354,14 @@ done_inputs(struct worker *w, int task)
     }
 }
 
-/* On no stream. */
+/* On no stream, and no longer for a run that was left. */
 static bool
 has_nothing_to_do(const struct worker *w, int32_t device)
 {
     struct flow *const *f = w->flow_of + device * NSTREAM;
     for (int role = 0; role < NSTREAM; role++)
         if (f[role] && !flow_empty(f[role])) return false;
-    return true;
+    return w->nleft == 0;
 }
 
 static void finish(struct worker *w, struct flow *f);
@@ -401,6 +401,10 @@ static void
 finish(struct worker *w, struct flow *f)
 {
     struct under_way *u = flow_oldest(f);
+    if (is_left(w, u)) {
+        left_finish(w, f);
+        return;
+    }
     int task = (int)(u->act.task - w->plan->task);
     finish_inputs(w, u);
     int status = stream_trouble(f->stream, u->mark);
@@ -416,7 +420,7 @@ finish(struct worker *w, struct flow *f)
     }
     w->actors->actor[task].done++;
     pass_on(w, task, u->act.piece);
-    count_act(w, task, &u->act, begin_ns, now);
+    if (!u->counted) count_act(w, task, &u->act, begin_ns, now);
     done_outputs(w, task, u->act.piece, now);
     done_inputs(w, task);
     lanes_ended(w, task, now);
@@ -480,11 +484,12 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
     if (actor->waits == 0 && actor->begun < a->task->nact) lanes_push(w, task);
 }
 
-static void
-step_driven(struct worker *w)
+bool
+worker_drive(struct worker *w)
 {
     for (int i = 0; i < w->nflow; i++)
-        if (stream_step(w->flow[i].stream)) return;
+        if (w->flow[i].driven && stream_step(w->flow[i].stream)) return true;
+    return false;
 }
 
 bool
@@ -522,13 +527,12 @@ worker_rest(struct worker *w, int64_t ns)
     rest(w, NULL, 0, ns ? MIN(ns, LOOK_UP_NS) : LOOK_UP_NS);
 }
 
-/* Until a stream has come so far: others' work may have to go first. */
-static void
-await_mark(struct worker *w, struct flow *f, int64_t mark)
+void
+flow_await(struct worker *w, struct flow *f, int64_t mark)
 {
     while (!stream_passed(f->stream, mark))
         if (f->driven)
-            step_driven(w);
+            worker_drive(w);
         else if (f->tells)
             rest(w, f, mark, LOOK_UP_NS);
 }
@@ -538,7 +542,7 @@ static void
 make_way(struct worker *w, struct flow *f)
 {
     if (!flow_full(f)) return;
-    await_mark(w, f, flow_oldest(f)->mark);
+    flow_await(w, f, flow_oldest(f)->mark);
     finish(w, f);
 }
 
@@ -553,6 +557,8 @@ act_issue(struct worker *w, int task, struct flow *f)
     worker_bill(w, -1);
     u->begin_ns = now_ns();
     u->order = w->nissued++;
+    u->run = w->run_id;
+    u->counted = w->run->stays_open && !w->plan->task[task].looks;
     u->act = (struct act){.plan = w->plan, .task = &w->plan->task[task], .stream = f->stream, .piece = actor->begun++};
     act_address(w, &u->act, address);
     wait_for_inputs(w, u->act.task, f);
@@ -571,6 +577,7 @@ act_issue(struct worker *w, int task, struct flow *f)
     w->nunder++;
     issue_outputs(w, task, u->act.piece, u->mark);
     issue_inputs(w, task);
+    if (u->counted) count_act(w, task, &u->act, 0, 0);
     if (FAULT(NEXT_ADDRESS)) act_address(w, &u->act, address);
     if (actor->waits == 0 && actor->begun < u->act.task->nact) lanes_push(w, task);
 }
@@ -629,15 +636,20 @@ worker_drain(struct worker *w)
     for (int i = 0; i < w->nflow; i++) {
         struct flow *f = &w->flow[i];
         int64_t all = stream_mark(f->stream);
-        await_mark(w, f, all);
+        flow_await(w, f, all);
+        left_look(w, f);
         stream_trouble(f->stream, all);
     }
     for (int32_t d = 0; d < w->plan->ndevice && w->nflow > 0; d++)
-        if (!has_nothing_to_do(w, d)) w->actors->busy_ns[d] += now_ns();
+        if (w->nleft == 0 && !has_nothing_to_do(w, d)) w->actors->busy_ns[d] += now_ns();
     for (int i = 0; i < w->nflow; i++) w->flow[i].first = w->flow[i].next = 0;
     if (w->nsending) w->run->transport->stop(w->run->transport->of);
     w->nsending = 0;
     w->nunder = 0;
+    if (w->nleft) {
+        w->nleft = 0;
+        worker_closed(w);
+    }
 }
 
 void
@@ -709,11 +721,13 @@ worker_free(struct worker *w)
     free(w->address);
     free(w->sending);
     free(w->act);
+    puts_free(w);
 }
 
 void
 worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
 {
+    worker_follow(w);
     w->run = run;
     w->plan = run->plan;
     w->actors = run->actors;

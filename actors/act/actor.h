@@ -92,6 +92,17 @@ struct worker {
     int32_t device_capacity;
     int64_t nissued; /* acts on streams, so far */
     int64_t nunder;  /* acts whose work is under way: on streams, or sent and not yet taken */
+    int64_t nleft;   /* of these, those of the run before, which is open */
+    struct left {    /* of an open run whose work failed */
+        bool failed;
+        int status; /* why, where nobody was told yet; 0 */
+        char text[2048];
+    } left;
+    struct put { /* numbers on their way to the device, of this run and the one before */
+        void *from, *to;
+        size_t bytes, capacity; /* capacity: of from */
+    } put[2];
+    uint32_t nput;
     struct sending *sending;
     int32_t nsending, sending_capacity;
     struct waker rest; /* where it sleeps for a stream, if no message can come */
@@ -145,8 +156,43 @@ bool worker_may_complete(const struct worker *w);
 void worker_rest(struct worker *w, int64_t ns);
 /* Wakes the worker `of`: one of its streams has done more work. On the stream's thread; in engine.c. */
 void worker_told(void *of);
+/* Waits until a stream has come so far: others' work may have to go first. */
+void flow_await(struct worker *w, struct flow *f, int64_t mark);
+/* Of driven streams one does its oldest work, the first that can; false: none can. */
+bool worker_drive(struct worker *w);
 /* Waits until nothing is on a stream any more. */
 void worker_drain(struct worker *w);
+
+/* ---- open_run.c: runs that end before their work is done (engine.h) ---- */
+/* Is nothing of the run left to wait for? Of one that stays open: but for work on streams. */
+static inline bool
+worker_is_over(const struct worker *w)
+{
+    return w->todo == 0 && w->nleft == 0;
+}
+/* Is the act of a run that was left open? */
+static inline bool
+is_left(const struct worker *w, const struct under_way *u)
+{
+    return !w->active || u->run != w->run_id;
+}
+/* The run in progress ends, and what it has under way is left. */
+void worker_leave(struct worker *w);
+/* A run begins: that whose work is left is not the last any more. */
+void worker_follow(struct worker *w);
+/* The oldest act of a flow is of a run that was left: its work is done. */
+void left_finish(struct worker *w, struct flow *f);
+/* Before the flows are empty: does work fail that was left? Keeps why. */
+void left_look(struct worker *w, const struct flow *f);
+/* Orders the run behind what was left, and its numbers; where nothing was, copies them. Before worker_begin, on the
+ * session's thread. E_KERNEL, E_MEMORY. */
+int worker_put_numbers(struct worker *w, const struct run *run);
+void puts_free(struct worker *w);
+/* In engine.c: all work of a run is done that was open; the session's thread as a device thread; the word that an
+ * interrupt sets. */
+void worker_closed(struct worker *w);
+struct worker *engine_first(const struct engine *e);
+atomic_int *engine_interrupts(struct engine *e);
 /* Sends from this worker to the one of another thread of the plan; in engine.c. */
 void worker_send(struct worker *w, int to, struct msg m);
 /* The same to an address, which may be another process's. */

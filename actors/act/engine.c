@@ -109,7 +109,10 @@ end(struct worker *w)
 {
     if (!w->active) return;
     if (w->stopped) flows_cut(w);
-    worker_drain(w);
+    if (!w->stopped && w->run->stays_open && w->nunder > 0)
+        worker_leave(w);
+    else
+        worker_drain(w);
     worker_bill(w, -1);
     w->active = false;
     w->allocations += must_count() - w->asked;
@@ -177,7 +180,7 @@ busy(const void *of)
 {
     const struct worker *w = of;
     bool acts = w->nready > 0 && (w->until_ns == 0 || now_ns() >= w->until_ns - BRIEF_NS);
-    return w->active && (w->stopped || w->todo == 0 || acts || worker_may_complete(w));
+    return w->active && (w->stopped || worker_is_over(w) || acts || worker_may_complete(w));
 }
 
 static int64_t
@@ -246,8 +249,8 @@ turn(void *of, bool wait)
     if (idle && w->active) worker_bill(w, -1);
     if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
     if (!w->active) return came;
-    bool did = !w->stopped && w->todo > 0 && work(w);
-    if (!w->stopped && w->todo > 0) return came || did;
+    bool did = !w->stopped && !worker_is_over(w) && work(w);
+    if (!w->stopped && !worker_is_over(w)) return came || did;
     end(w);
     return true;
 }
@@ -617,6 +620,19 @@ has_trouble(struct engine *e)
     return slowness(e, NULL) > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
 }
 
+/* Before anything of the run begins. */
+static int
+prepare(struct engine *e, struct run *r)
+{
+    bool driven = e->bus && !e->bus->kind->threaded;
+    assert(engine_follows(e, r));
+    if (e->nthread > 1) TRY(start_threads(e, e->nthread));
+    TRY(run_meet(r, NULL));
+    if (r->poison) poison_begin(r);
+    for (int t = 0; t < e->nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
+    return worker_put_numbers(&e->worker[0], r);
+}
+
 int
 engine_begin(struct engine *e, struct run *r)
 {
@@ -635,11 +651,7 @@ engine_begin(struct engine *e, struct run *r)
     atomic_store(&e->cut, 0);
     r->before_act = has_trouble(e) ? trouble : NULL;
     r->hook = e;
-    if (nthread > 1) TRY(start_threads(e, nthread));
-    bool driven = e->bus && !e->bus->kind->threaded;
-    TRY(run_meet(r, NULL));
-    if (r->poison) poison_begin(r);
-    for (int t = 0; t < nthread; t++) TRY(worker_capacity(&e->worker[t], r, driven));
+    TRY(prepare(e, r));
     e->job = r;
     worker_begin(w, r, id);
     if (e->bus && e->bus->kind->admit) e->bus->kind->admit(e->bus, id);
@@ -664,6 +676,30 @@ engine_run(struct engine *e, struct run *r)
     while (engine_step(e)) { /* until all is done */
     }
     return engine_end(e);
+}
+
+/* ---- open runs ---- */
+
+void
+worker_closed(struct worker *w)
+{
+    struct engine *e = w->engine;
+    if (w->active)
+        e->begin_ns = now_ns();
+    else
+        e->elapsed_ns = now_ns() - e->begin_ns;
+}
+
+struct worker *
+engine_first(const struct engine *e)
+{
+    return (struct worker *)(uintptr_t)&e->worker[0];
+}
+
+atomic_int *
+engine_interrupts(struct engine *e)
+{
+    return &e->interrupted;
 }
 
 int64_t

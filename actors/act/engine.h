@@ -28,6 +28,7 @@ struct run {
     const struct transport *transport; /* of the bytes of channels; NULL when there are none */
     const struct lane_rows *rows;      /* of threads: for what they wait a little; NULL: for nothing */
     bool timed;                        /* record when each act began and ended */
+    bool stays_open;                   /* it ends when all its work is on streams (see below) */
     bool poison;                       /* fill registers with NaN while they hold nothing (poison.h) */
     uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
     /* Tests: the worker calls it with `hook` before each act begins its work; an error fails the act. NULL: none.
@@ -40,9 +41,8 @@ struct run {
  * host's.
  */
 int64_t run_room(const struct plan *p, int device);
-/* Copies the numbers behind the arena of a device that has them there. The session's thread, before the run; E_KERNEL.
- */
-int run_put_numbers(const struct run *r, int device);
+/* Gives where these lie, and how many bytes they are; 0: nowhere but in the run. */
+size_t run_numbers(const struct run *r, int device, void **at);
 struct communicator_post;
 /* Makes the communicators in which the run has seats, where others have some too: before it begins, while all who have
  * seats do so. E_KERNEL; E_CANCEL: somebody cut them. The session's thread. */
@@ -86,8 +86,9 @@ void actors_mark(struct actors *a, int task, int32_t acts);
 int32_t look_begun(const void *actors, int32_t task);
 void actors_print(const struct actors *a, int32_t task, struct str *s);
 
-/* Runs to the end or to the first failure. On return no thread touches anything of the run. Errors: the failing act's,
- * with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after engine_interrupt. */
+/* Runs to the end or to the first failure. On return no thread touches anything of the run, unless it stays open.
+ * Errors: the failing act's, with the line of its node in front ("a.lua:3: embedding: ..."); E_CANCEL after
+ * engine_interrupt. */
 int engine_run(struct engine *e, struct run *r);
 /* The same, a piece at a time: where several engines share a simulator, and each has its part of one run. All begin
  * before the first step; after the last step, which returns false, the end says how it went. An error or a stop in one
@@ -109,10 +110,32 @@ bool engine_waiting_thread(const struct engine *e, int thread, char *text, size_
 /* Stops the run whatever it has begun: another process, without which it cannot end, has failed. Any thread. */
 void engine_abort(struct engine *e);
 
+/* ---- open runs ----
+ * A run that stays open ends when all its acts have begun and all is known that they find in data: some of its work is
+ * still on streams then. Until that is done its plan, and all that its bases name, must stay as they are; work of the
+ * next run is ordered behind it, on all streams, and so are that run's numbers, so that this one may use the same
+ * arena and write over what the first reads. One run is open at a time: the next one ends when the work of the first is
+ * done. A failure of that work ends the run that is in progress when it is found, or is told by engine_left(); in both
+ * cases the text is the failing act's. The session's thread. */
+
+/* May it stay open: is its plan one device's of this process, that has streams, and does nobody want to know what its
+ * acts did, or when? */
+bool run_may_stay_open(const struct run *r);
+bool engine_is_open(const struct engine *e);
+/* Can it be ordered behind the run that is open? (Where none is it can.) Else that is to be waited for before. */
+bool engine_follows(const struct engine *e, const struct run *r);
+/* Waits until no run is open. E_CANCEL after engine_interrupt, unless it must: it still is. */
+int engine_await(struct engine *e, bool must);
+/* Did work of a run that was open fail, since this was asked last? */
+bool engine_left_failed(struct engine *e);
+/* 0, or after fail() why, unless a run in progress told it; it is told once. */
+int engine_left(struct engine *e);
+
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
 int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);
-int64_t engine_elapsed_ns(const struct engine *e); /* of the last run */
-int32_t engine_blame(const struct engine *e);      /* the program node whose act failed in it, -1 */
+/* Of the last run, from when the one before was done; of one that is open, until it was left. */
+int64_t engine_elapsed_ns(const struct engine *e);
+int32_t engine_blame(const struct engine *e);    /* the program node whose act failed in it, -1 */
 int64_t engine_begin_ns(const struct engine *e); /* when it began; act times are on the same clock (CLOCK_MONOTONIC) */
 
 struct engine_count {

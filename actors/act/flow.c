@@ -23,8 +23,8 @@ flow_new(struct flow *f, int kind, int rank, int role, bool driven, struct worke
 static void
 flow_capacity(struct flow *f, int32_t naddress)
 {
-    assert(flow_empty(f));
     if (naddress <= f->naddress) return;
+    assert(flow_empty(f));
     f->naddress = naddress;
     f->address = must_realloc(f->address, sizeof *f->address * (size_t)naddress * FLOW_ACTS);
 }

@@ -1,11 +1,12 @@
 /* flow.h - a stream of a device as its thread sees it: acts whose work is under way, in order.
  *
- * An act keeps its place, and its addresses, until its work is done. Only the thread of the device touches a flow; the
- * session's makes and frees it, between runs. */
+ * An act keeps its place, and its addresses, until its work is done, also beyond its run where that stays open. Only
+ * the thread of the device touches a flow; the session's makes and frees it, between runs. */
 #ifndef RILLE_ACT_FLOW_H
 #define RILLE_ACT_FLOW_H
 
 #include "actors/plan/kind.h"
+#include "runtime/graph.h"
 #include "runtime/stream.h"
 
 struct run;
@@ -16,7 +17,10 @@ enum { FLOW_ACTS = 64 }; /* at most under way on a stream */
 struct under_way {
     struct act act;
     int64_t mark, begin_ns;
-    int64_t order; /* among all acts of its thread */
+    int64_t order;  /* among all acts of its thread */
+    uint32_t run;   /* of which run */
+    bool counted;   /* nobody of the run waits for it any more (open_run.c) */
+    struct line at; /* of a run that was left: where in the user's program */
 };
 struct flow {
     int kind, rank, role;
@@ -32,7 +36,8 @@ struct flow {
 };
 
 /* Gives a worker the streams that a run's plan has work for on its devices, and room for acts on them; what it has from
- * other plans it keeps. Nothing is under way. driven: as stream_new has it (device.h). E_MEMORY. */
+ * other plans it keeps. Nothing is under way, or what the run follows (engine.h). driven: as stream_new has it
+ * (device.h). E_MEMORY. */
 int flows_make(struct worker *w, const struct run *run, bool driven);
 /* Ends what waits on its streams for other devices, since the run has failed. */
 void flows_cut(const struct worker *w);

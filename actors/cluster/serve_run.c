@@ -40,7 +40,6 @@ bind(const struct server *s, struct job *j, const struct packet *p)
         TRY(address(s, p->places, k++, plan->root_part[i].bytes, &j->run.root[i]));
     for (int32_t i = 0; i < plan->ndevice; i++) TRY(address(s, p->places, k++, run_room(plan, i), &j->run.arena[i]));
     if (numbers) memcpy(j->run.number, p->numbers.bytes, 8 * numbers);
-    for (int32_t i = 0; i < plan->ndevice; i++) TRY(run_put_numbers(&j->run, i));
     return 0;
 }
 

@@ -18,11 +18,22 @@ struct frame {
     int32_t next;
 };
 
+/* Did the run that wrote it fail after it had returned (open_run.c)? */
+static bool
+store_failed(const struct store *s)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->part[i] && buffer_failed(s->part[i])) return true;
+    return false;
+}
+
 int
 val_readable(const struct val *v)
 {
     const char *name = v->owner ? v->owner->name : NULL;
-    if (!v->half_written) return 0;
+    bool failed = v->store && store_failed(v->store);
+    if (failed && !v->owner) return fail(E_STATE, "the run that computes the value failed; compute it again");
+    if (!v->half_written && !failed) return 0;
     return fail(E_STATE, "%s%s was half written when a run failed; set it again before it is read",
                 name ? "variable " : "the variable", name ? name : "");
 }

@@ -131,7 +131,7 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
 {
     struct store *store = NULL;
     TRY(layout_fits(l, t));
-    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, false, &store));
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, &store));
     for (int pos = 0; store && pos < l->place->nrank; pos++) {
         int status = store->part[pos] ? read_part(t, l, store, pos, read, arg) : 0;
         if (!status) continue;
@@ -351,6 +351,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
             status = rille_tensor_to_global(t[i], (const struct rille_layout *)summed, &whole[i]);
     }
     if (!status) status = rille_eval(s, n, whole);
+    if (!status) status = session_settle(s); /* who writes may be another thread */
     for (int i = 0; i < n && whole[i]; i++) {
         struct val *v = whole[i]->val;
         if (!status) {

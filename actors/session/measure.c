@@ -188,6 +188,8 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     TRY(face_given(out, "out", __func__));
     struct rille_graph *g = (struct rille_graph *)cg;
     struct rille_stats *st = &g->stats;
+    TRY(session_settle(g->s));
+    if (!g->s->cluster && g->s->last == g->runner) st->step_time = (double)engine_elapsed_ns(g->s->engine) * 1e-9;
     struct sight x;
     int npart = sight_count(g->runner), natonce;
     double busy = 0;

@@ -25,8 +25,11 @@ share_first(struct store *s, const struct layout *l, int pos)
     return true;
 }
 
-int
-store_make(struct rille_session *s, const struct type *t, const struct layout *l, bool shared, struct store **out)
+typedef int buffer_maker(struct pool *p, size_t bytes, struct buffer **out);
+
+static int
+make_store(struct rille_session *s, const struct type *t, const struct layout *l, bool shared, buffer_maker *make,
+           struct store **out)
 {
     const struct place *p = l->place;
     struct store *store = store_new(p->nrank);
@@ -37,13 +40,19 @@ store_make(struct rille_session *s, const struct type *t, const struct layout *l
         struct pool *pool;
         if (bytes == 0) continue;
         int status = session_pool(s, p->kind, p->rank[pos], &pool);
-        if (!status) status = buffer_new(pool, (size_t)bytes, &store->part[pos]);
+        if (!status) status = make(pool, (size_t)bytes, &store->part[pos]);
         if (!status) continue;
         store_drop(&store);
         return status;
     }
     *out = store;
     return 0;
+}
+
+int
+store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out)
+{
+    return make_store(s, t, l, false, buffer_new_for_host, out);
 }
 
 /* ---- runners ---- */
@@ -77,6 +86,7 @@ runner_free(struct runner **rp)
 {
     struct runner *r = *rp;
     if (!r) return;
+    if (r->number > r->s->work.done) session_drain(r->s);
     if (r->s->last == r) r->s->last = NULL;
     remote_free(r->s, r);
     actors_free(&r->actors);
@@ -128,7 +138,7 @@ make_root(struct rille_session *s, struct runner *r, int32_t k)
     struct type t = ref_type(g, g->root[k].ref);
     if (g->root[k].join) t.dim[0] *= g->pieces;
     const struct ref *ref = &g->root[k].ref;
-    int status = store_make(s, &t, ref_layout(g, *ref), r->plan->shared[k], &r->root[k]);
+    int status = make_store(s, &t, ref_layout(g, *ref), r->plan->shared[k], buffer_new, &r->root[k]);
     return status && ref->kind == REF_NODE ? no_capacity(status, g->node[ref->index].name, &t, ref_layout(g, *ref))
                                            : status;
 }
@@ -151,7 +161,6 @@ take_arenas(struct rille_session *s, struct runner *r)
         int status = pool_arena(pool, (size_t)run_room(p, i), &r->run.arena[i]);
         if (status) return no_arena(status, p, i);
         if (s->poison && arena) TRY(device_kind(p->device[i].kind)->fill(r->run.arena[i], 0xff, (size_t)arena));
-        TRY(run_put_numbers(&r->run, i));
     }
     return 0;
 }
@@ -216,6 +225,10 @@ int
 runner_run(struct rille_session *s, struct runner *r, bool timed)
 {
     const struct program *g = r->plan->program;
+    actors_clear(r->actors); /* where this run does not even begin, it has begun to update nothing */
+    r->run.timed = timed;
+    r->run.poison = s->poison;
+    TRY(open_run_before(s, r));
     if (s->cluster) {
         int status = remote_arenas(s, r);
         if (status) return status == E_MEMORY && r->plan->ndevice ? no_arena(status, r->plan, 0) : status;
@@ -229,10 +242,10 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
         return status;
     }
     if (!s->cluster) bind_all(r);
+    open_run_bound(s, r);
     s->last = r;
-    r->run.timed = timed;
-    r->run.poison = s->poison;
     int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);
+    open_run_after(s, r, status);
     if (status) drop_roots(r, g->nroot);
     return status;
 }

@@ -156,6 +156,8 @@ sort_buffer(const struct segments *s, const struct box *b, int64_t row_bytes, co
             const struct buffer *to, int kind, bool back)
 {
     void *data, *copy;
+    TRY(buffer_await(from, false));
+    TRY(buffer_await(to, true));
     if (buffer_is_here(from)) return sort_shard(s, device_kind(kind), b, row_bytes, from->data, to->data, back);
     int status = buffer_on_host(from, &data, &copy);
     char *sorted = must_alloc(to->bytes);
@@ -170,7 +172,7 @@ int
 segments_sort(const struct segments *s, struct rille_session *session, const struct type *t, const struct layout *l,
               const struct store *from, bool back, struct store **out)
 {
-    TRY(store_make(session, t, l, false, out));
+    TRY(store_make(session, t, l, out));
     for (int pos = 0; pos < l->place->nrank; pos++) {
         struct box b;
         struct type local = layout_shard(l, t, pos);

@@ -78,6 +78,7 @@ session_pool(struct rille_session *s, int kind, int rank, struct pool **out)
     if (!s->pool[kind][rank]) {
         s->pool[kind][rank] = pool_new(kind, rank, s->memory_limit);
         if (!s->pool[kind][rank]) return err_last();
+        pool_order(s->pool[kind][rank], &s->work);
         struct pool_source source;
         if (s->cluster) {
             cluster_source(s->cluster, kind, rank, &source);
@@ -232,6 +233,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     s->graph = graph_new();
     graph_on_orphan(s->graph, tensor_orphan);
     graph_on_live(s->graph, live_release);
+    work_order_begin(s);
     s->grad_on = true;
     s->seed = o ? o->seed : 0;
     s->memory_limit = o ? o->memory_limit : 0;
@@ -313,6 +315,7 @@ rille_close(struct rille_session **sp)
     TRY(face_session(*sp, __func__));
     struct rille_session *s = *sp;
     *sp = NULL;
+    session_drain(s);
     snapshot_free(&s->taken);
     snapshot_free(&s->snapshot);
     snapshot_free(&s->before);
@@ -343,6 +346,7 @@ rille_close(struct rille_session **sp)
     arena_fini(&s->scratch);
     str_free(&s->looked);
     claims_free(&s->claims);
+    free(s->work.failed);
     free(s->fresh);
     free(s->update);
     free(s->watch);

@@ -279,7 +279,7 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     TRY(layout_fits(l, &t));
     struct store *store = NULL;
     if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
-        TRY(store_make(s, &t, l, false, &store));
+        TRY(store_make(s, &t, l, &store));
         struct view whole = view_dense(&t, (void *)(uintptr_t)data);
         int status = 0;
         for (int pos = 0; pos < l->place->nrank && !status; pos++)

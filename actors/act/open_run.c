@@ -1,0 +1,262 @@
+/* open_run.c - a run that ends when all its work is on streams, and the next one behind it.
+ *
+ *   run n     begins . . . ends                        its last acts are under way: it is open
+ *   host               |      reads nothing of them, begins n + 1
+ *   run n + 1                 begins . . . . . . . ends
+ *   streams   n n n n n n n n n n n n n n n|n+1 n+1 n+1 n+1 ...
+ *
+ * What is left of run n is as many acts as a flow holds, or fewer, in front of all others there. Nobody in run n waits
+ * for them, so their actors are not told when they are done: run n + 1 may be of the same plan, and has put these back
+ * to their start. Run n + 1 does not end before the last of them is done.
+ *
+ * Before its first work the streams of run n + 1 meet: one waits for all that others of the device have, and copies the
+ * run's numbers to where run n had its own; the others wait for that one. */
+#include "actors/act/actor.h"
+
+#include "runtime/arena.h"
+#include "runtime/clock.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "runtime/signals.h"
+#include "runtime/view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifndef FAULT /* t/faults.h compiles this file once more, with mistakes */
+#define FAULT(mistake) false
+#endif
+
+bool
+run_may_stay_open(const struct run *r)
+{
+    const struct plan *p = r->plan;
+    bool alone = p->ndevice == 1 && p->nthread == 1 && p->nchannel == 0 && r->actors->ncommunicator == 0;
+    return alone && device_kind(p->device[0].kind)->stream_new && !r->timed && !r->poison;
+}
+
+/* ---- what is left ---- */
+
+/* Where in the user's program: the next run of the plan may have other lines. */
+static void
+keep_lines(const struct worker *w, const struct flow *f)
+{
+    for (int64_t i = f->first; i < f->next; i++) {
+        struct under_way *u = &f->act[i % FLOW_ACTS];
+        int32_t node = u->act.task->blame_node;
+        u->at = node >= 0 ? w->run->line[node] : (struct line){0};
+    }
+}
+
+void
+worker_leave(struct worker *w)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        if (flow_empty(&w->flow[i])) continue;
+        keep_lines(w, &w->flow[i]);
+        stream_show(w->flow[i].stream);
+    }
+    w->nleft = w->nunder;
+}
+
+/* What is left counts for its own run as long as that is the last: a plan that has work left has one device. */
+void
+worker_follow(struct worker *w)
+{
+    if (w->nleft > 0) w->actors->busy_ns[0] += now_ns();
+}
+
+/* The run in progress reads what was not computed: it ends, and tells. Where there is none, or it has ended already,
+ * who waits next does. */
+static void
+keep_failure(struct worker *w, const struct under_way *u, int status)
+{
+    struct left *l = &w->left;
+    if (l->failed) return;
+    l->failed = true;
+    if (u->at.file && status != E_CANCEL)
+        snprintf(l->text, sizeof l->text, "%s:%d: %s", u->at.file, (int)u->at.line, err_text());
+    else
+        snprintf(l->text, sizeof l->text, "%s", err_text());
+    if (w->active && !w->stopped) {
+        w->status = status;
+        w->stopped = true;
+        memcpy(w->text, l->text, sizeof w->text);
+    } else {
+        l->status = status;
+    }
+}
+
+void
+left_finish(struct worker *w, struct flow *f)
+{
+    const struct under_way *u = flow_oldest(f);
+    int status = stream_trouble(f->stream, u->mark);
+    int64_t now = now_ns();
+    if (status) keep_failure(w, u, status);
+    f->first++;
+    f->until_ns = now;
+    w->nunder--;
+    if (--w->nleft > 0) return;
+    if (!w->active)
+        w->actors->busy_ns[0] += now;
+    else if (w->nunder > 0)
+        w->actors->busy_ns[0] -= now; /* only now the device works for this run */
+    worker_closed(w);
+}
+
+void
+left_look(struct worker *w, const struct flow *f)
+{
+    for (int64_t i = f->first; i < f->next; i++) {
+        const struct under_way *u = &f->act[i % FLOW_ACTS];
+        int status = is_left(w, u) ? stream_trouble(f->stream, u->mark) : 0;
+        if (status) keep_failure(w, u, status);
+    }
+}
+
+/* ---- what comes behind ---- */
+
+static int
+put(const struct stream_work *w, const struct stream *s)
+{
+    const struct put *p = w->of;
+    struct view_rows row = {.nrow = 1, .row = p->bytes, .to = p->bytes, .from = p->bytes};
+    bool begun = false;
+    if (s->kind->carry) TRY(s->kind->carry(s->device, p->to, p->from, &row, &begun));
+    return begun ? 0 : s->kind->copy(p->to, p->from, p->bytes);
+}
+
+/* Room for numbers that stay until a stream has copied them; pinned, where there are GPUs. */
+static int
+put_room(struct put *p, size_t bytes)
+{
+    const struct device_kind *host = device_kind(DEV_CPU);
+    if (bytes <= p->capacity) return 0;
+    host->give(0, p->from, p->capacity);
+    p->capacity = MAX(bytes, (size_t)PINNED);
+    p->from = host->take(0, p->capacity);
+    if (p->from) return 0;
+    p->capacity = 0;
+    return fail(E_MEMORY, "no memory for the %zu bytes of a run's numbers", bytes);
+}
+
+void
+puts_free(struct worker *w)
+{
+    for (size_t i = 0; i < countof(w->put); i++) device_kind(DEV_CPU)->give(0, w->put[i].from, w->put[i].capacity);
+}
+
+/* The numbers of the run before may be on their way yet, those of the one before that are not. */
+static int
+enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
+{
+    struct put *p = &w->put[w->nput++ % countof(w->put)];
+    p->bytes = run_numbers(r, 0, &p->to);
+    if (p->bytes == 0) return 0;
+    TRY(put_room(p, p->bytes));
+    memcpy(p->from, r->number, p->bytes);
+    struct stream_work work = {.run = put, .of = p, .launches = true};
+    return FAULT(EARLY_NUMBERS) ? s->kind->copy(p->to, p->from, p->bytes) : stream_enqueue(s, &work);
+}
+
+static void
+wait_for_left(const struct worker *w, struct stream *s)
+{
+    for (int i = 0; i < w->nflow; i++) {
+        const struct flow *f = &w->flow[i];
+        int64_t all = stream_mark(f->stream);
+        if (f->stream != s && !flow_empty(f) && !stream_passed(f->stream, all)) stream_wait(s, f->stream, all);
+    }
+}
+
+static int
+order_behind(struct worker *w, const struct run *r)
+{
+    struct stream *first = NULL;
+    for (int role = 0; role < NSTREAM; role++) {
+        const struct flow *f = w->flow_of[role];
+        if (!f) continue;
+        if (first) {
+            stream_wait(f->stream, first, stream_mark(first));
+            continue;
+        }
+        first = f->stream;
+        if (!FAULT(NO_ORDER)) wait_for_left(w, first);
+        TRY(enqueue_numbers(w, r, first));
+        stream_show(first);
+    }
+    return 0;
+}
+
+int
+worker_put_numbers(struct worker *w, const struct run *r)
+{
+    if (w->nleft > 0) return order_behind(w, r);
+    for (int32_t d = 0; d < r->plan->ndevice; d++) {
+        void *at;
+        size_t n = run_numbers(r, d, &at);
+        if (n) TRY(device_kind(r->plan->device[d].kind)->copy(at, r->number, n));
+    }
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+bool
+engine_is_open(const struct engine *e)
+{
+    return engine_first(e)->nleft > 0;
+}
+
+bool
+engine_follows(const struct engine *e, const struct run *r)
+{
+    const struct worker *w = engine_first(e);
+    const struct plan_device *d = &r->plan->device[0];
+    bool same = true;
+    for (int i = 0; i < w->nflow && w->nleft > 0; i++) {
+        const struct flow *f = &w->flow[i];
+        bool its = f->kind == d->kind && f->rank == d->rank;
+        same = same && (its ? r->actors->naddress <= f->naddress : flow_empty(f));
+    }
+    return w->nleft == 0 || (r->stays_open && same);
+}
+
+int
+engine_await(struct engine *e, bool must)
+{
+    struct worker *w = engine_first(e);
+    assert(!w->active);
+    atomic_store(engine_interrupts(e), 0);
+    while (w->nleft > 0) {
+        if (worker_complete(w) || worker_drive(w)) continue;
+        if (!must && atomic_load(engine_interrupts(e))) return fail(E_CANCEL, "interrupted");
+        signals_pass();
+        worker_rest(w, 0);
+    }
+    for (int i = 0; i < w->nflow; i++) {
+        int64_t all = stream_mark(w->flow[i].stream);
+        flow_await(w, &w->flow[i], all);
+        if (w->left.failed) stream_trouble(w->flow[i].stream, all);
+    }
+    return 0;
+}
+
+int
+engine_left(struct engine *e)
+{
+    struct left *l = &engine_first(e)->left;
+    int status = l->status;
+    l->status = 0;
+    return status ? fail((enum err_code)status, "%s", l->text) : 0;
+}
+
+bool
+engine_left_failed(struct engine *e)
+{
+    struct left *l = &engine_first(e)->left;
+    bool failed = l->failed;
+    l->failed = false;
+    return failed;
+}
