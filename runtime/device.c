@@ -218,7 +218,7 @@ is_open(const struct pool *p, uint64_t number)
 static void
 await_all(const struct pool *p, uint64_t number)
 {
-    if (is_open(p, number) && !FAULT(EARLY_GIVE)) p->order->await(p->order->of, true);
+    if (is_open(p, number) && !FAULT(EARLY_GIVE)) p->order->await(p->order->of, number, true);
 }
 
 static void
@@ -392,8 +392,9 @@ int
 buffer_await(const struct buffer *b, bool writes)
 {
     const struct work_order *o = b->pool->order;
-    if (!is_open(b->pool, writes ? b->touched : b->written)) return 0;
-    return FAULT(EARLY_WRITE) && writes ? 0 : FAULT(EARLY_LOOK) && !writes ? 0 : o->await(o->of, false);
+    uint64_t number = writes ? b->touched : b->written;
+    if (!is_open(b->pool, number) || (writes ? FAULT(EARLY_WRITE) : FAULT(EARLY_LOOK))) return 0;
+    return o->await(o->of, number, false);
 }
 
 bool

@@ -116,9 +116,9 @@ enum { PINNED = 128 << 10 };
 struct work_order {
     uint64_t begun;        /* the number of the last work */
     _Atomic uint64_t done; /* all up to this number is done */
-    /* Waits until `done` is `begun`. must: whatever happens, and what failed is told later; else it is told now, and
-     * E_CANCEL says that the work is not done. */
-    int (*await)(void *of, bool must);
+    /* Waits until work with this number is done. must: whatever happens, and what failed is told later; else it is told
+     * now, and E_CANCEL says that the work is not done. */
+    int (*await)(void *of, uint64_t number, bool must);
     void *of;
     uint64_t *failed; /* numbers of work that failed: what it wrote is no value */
     int32_t nfailed, failed_capacity;

@@ -355,6 +355,44 @@ cuda:0,cuda:1|{0, 1}
 cuda:0x2|{0, 1}
 PLACES
 
+# ---- steps that nobody waits for: the GPU is given the next one while it works
+
+unread=${again%  local before*}
+unread=${unread/nn.SiLU(),/nn.SiLU(), nn.Dropout(0.3),}'local losses, other, before = {}, x * 2, rille.counters()
+  for i = 1, 20 do
+    local l = step(i % 3 == 0 and other or x, labels)
+    losses[i] = WAITS and ("%a"):format(l:item()) or l
+  end
+  for i, l in ipairs(losses) do losses[i] = WAITS and l or ("%a"):format(l:item()) end
+  local now = rille.counters()
+  print(table.concat(losses, " ")) print(now.cuda_replays - before.cuda_replays)'
+runs() { # runs WRONG WAITS: the losses in $losses, how often graphs were launched in $counts, and what was waited for in $waits
+  rm -f "$dir/told"
+  FAKE_CUDA=$1 FAKE_CUDA_LOG=$dir/told timeout $hang "$rille" -d cuda:0 -e "KIND, RANKS, TYPE, WAITS = 'cuda', {0}, 'f32', $2 $unread" >"$dir/out" 2>"$dir/err"
+  losses=$(sed -n 1p "$dir/out") counts=$(sed -n 2p "$dir/out") waits=$(grep -c '^wait' "$dir/told")
+}
+runs "" true
+want=$losses often=$counts waited=$waits
+is "twenty steps have a loss each" "$(wc -w <<<"$want")" 20
+runs "" false
+is "which are the same where they are read at the end" "$losses" "${want:-nothing}"
+ok "graphs are launched as often, or nearly: $often, $counts" eval '[ "$counts" -gt $((often * 3 / 4)) ]'
+ok "and less is waited for: $waited, $waits" eval '[ "$waits" -lt "$waited" ]'
+runs nopin false
+is "so it is where no memory can be pinned" "$losses" "${want:-nothing}"
+runs nograph false
+is "and without graphs" "$losses" "${want:-nothing}"
+export ASAN_OPTIONS=$asan:detect_leaks=0
+unread_lost='local said = select(2, pcall(function() '${unread/WAITS and/false and}' end))
+  local one, two = tostring(said):match("^%(command line%):(%d+): .-invalid device context; this process cannot use devices of this kind any more(.*)$")
+  print(one and "told" or said, rille.ones({8}, {placement = rille.placement("cpu", {0})}):sum():item())'
+for at in 60 150 300 450; do
+  ok "a GPU that is lost at call $at is told with a line of the step" prints lost=$at $'told\t8.0' "KIND, RANKS, TYPE = 'cuda', {0}, 'f32' $unread_lost" cpu:1,cuda:0
+done
+ends_so() { FAKE_CUDA=lost=$1 timeout $hang "$rille" -d cuda:0 -e "KIND, RANKS, TYPE = 'cuda', {0}, 'f32' ${unread/%  for i, l in*/}" 2>"$dir/err"; local code=$?; cat "$dir/err"; [ $code = 1 ] && grep -q "invalid device context" "$dir/err"; }
+ok "also where nobody reads: the program ends with 1" ends_so 450
+ASAN_OPTIONS=$asan
+
 # ---- t/cuda-kernels gpu, which is for GPUs: here of one that is played
 
 mkdir -p "$dir/t/bin"

@@ -557,7 +557,7 @@ act_issue(struct worker *w, int task, struct flow *f)
     worker_bill(w, -1);
     u->begin_ns = now_ns();
     u->order = w->nissued++;
-    u->run = w->run_id;
+    u->run = w->number;
     u->counted = w->run->stays_open && !w->plan->task[task].looks;
     u->act = (struct act){.plan = w->plan, .task = &w->plan->task[task], .stream = f->stream, .piece = actor->begun++};
     act_address(w, &u->act, address);
@@ -646,10 +646,7 @@ worker_drain(struct worker *w)
     if (w->nsending) w->run->transport->stop(w->run->transport->of);
     w->nsending = 0;
     w->nunder = 0;
-    if (w->nleft) {
-        w->nleft = 0;
-        worker_closed(w);
-    }
+    w->nleft = 0;
 }
 
 void
@@ -728,6 +725,7 @@ void
 worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
 {
     worker_follow(w);
+    w->number = run->nth;
     w->run = run;
     w->plan = run->plan;
     w->actors = run->actors;

@@ -92,16 +92,17 @@ struct worker {
     int32_t device_capacity;
     int64_t nissued; /* acts on streams, so far */
     int64_t nunder;  /* acts whose work is under way: on streams, or sent and not yet taken */
-    int64_t nleft;   /* of these, those of the run before, which is open */
-    struct left {    /* of an open run whose work failed */
-        bool failed;
-        int status; /* why, where nobody was told yet; 0 */
+    int64_t nleft;   /* of these, those of runs before, which are open */
+    uint64_t number; /* of the run in progress, or the last one */
+    struct left {
+        uint64_t failed; /* the number of the first open run whose work failed; 0: of none */
+        int status;      /* why, where nobody was told yet; 0 */
         char text[2048];
     } left;
-    struct put { /* numbers on their way to the device, of this run and the one before */
+    struct put { /* numbers on their way to the device, of this run and of open ones */
         void *from, *to;
         size_t bytes, capacity; /* capacity: of from */
-    } put[2];
+    } put[OPEN_RUNS + 1];
     uint32_t nput;
     struct sending *sending;
     int32_t nsending, sending_capacity;
@@ -164,21 +165,23 @@ bool worker_drive(struct worker *w);
 void worker_drain(struct worker *w);
 
 /* ---- open_run.c: runs that end before their work is done (engine.h) ---- */
-/* Is nothing of the run left to wait for? Of one that stays open: but for work on streams. */
+/* The number of the first run that has work left of it; of the run in progress, or the last one, where none has. */
+uint64_t left_first(const struct worker *w);
+/* Is nothing of the run in progress left to wait for? Of one that stays open: but for its work on streams. */
 static inline bool
 worker_is_over(const struct worker *w)
 {
-    return w->todo == 0 && w->nleft == 0;
+    return w->todo == 0 && w->number - left_first(w) < OPEN_RUNS;
 }
 /* Is the act of a run that was left open? */
 static inline bool
 is_left(const struct worker *w, const struct under_way *u)
 {
-    return !w->active || u->run != w->run_id;
+    return !w->active || u->run != w->number;
 }
 /* The run in progress ends, and what it has under way is left. */
 void worker_leave(struct worker *w);
-/* A run begins: that whose work is left is not the last any more. */
+/* A run begins: those whose work is left are not the last any more. */
 void worker_follow(struct worker *w);
 /* The oldest act of a flow is of a run that was left: its work is done. */
 void left_finish(struct worker *w, struct flow *f);
@@ -188,9 +191,10 @@ void left_look(struct worker *w, const struct flow *f);
  * session's thread. E_KERNEL, E_MEMORY. */
 int worker_put_numbers(struct worker *w, const struct run *run);
 void puts_free(struct worker *w);
-/* In engine.c: all work of a run is done that was open; the session's thread as a device thread; the word that an
- * interrupt sets. */
-void worker_closed(struct worker *w);
+/* In engine.c: all work before the last run is done; so is its own; the session's thread as a device thread; the word
+ * that an interrupt sets. */
+void worker_alone(struct worker *w, int64_t now);
+void worker_closed(struct worker *w, int64_t now);
 struct worker *engine_first(const struct engine *e);
 atomic_int *engine_interrupts(struct engine *e);
 /* Sends from this worker to the one of another thread of the plan; in engine.c. */

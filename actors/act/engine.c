@@ -643,7 +643,7 @@ engine_begin(struct engine *e, struct run *r)
     e->nended = 0;
     e->status = 0;
     e->stopped = false;
-    e->runs++;
+    r->nth = (uint64_t)++e->runs;
     uint32_t id = e->run_id = r->id ? r->id : e->run_id + 1;
     e->begin_ns = now_ns();
     atomic_store(&e->interrupted, 0);
@@ -681,13 +681,21 @@ engine_run(struct engine *e, struct run *r)
 /* ---- open runs ---- */
 
 void
-worker_closed(struct worker *w)
+worker_alone(struct worker *w, int64_t now)
 {
-    struct engine *e = w->engine;
-    if (w->active)
-        e->begin_ns = now_ns();
-    else
-        e->elapsed_ns = now_ns() - e->begin_ns;
+    w->engine->begin_ns = now;
+}
+
+void
+worker_closed(struct worker *w, int64_t now)
+{
+    w->engine->elapsed_ns = now - w->engine->begin_ns;
+}
+
+uint64_t
+engine_last(const struct engine *e)
+{
+    return (uint64_t)e->runs;
 }
 
 struct worker *

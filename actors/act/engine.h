@@ -29,6 +29,7 @@ struct run {
     const struct lane_rows *rows;      /* of threads: for what they wait a little; NULL: for nothing */
     bool timed;                        /* record when each act began and ended */
     bool stays_open;                   /* it ends when all its work is on streams (see below) */
+    uint64_t nth;                      /* of all runs of the engine, which sets it, from 1 */
     bool poison;                       /* fill registers with NaN while they hold nothing (poison.h) */
     uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
     /* Tests: the worker calls it with `hook` before each act begins its work; an error fails the act. NULL: none.
@@ -114,20 +115,24 @@ void engine_abort(struct engine *e);
  * A run that stays open ends when all its acts have begun and all is known that they find in data: some of its work is
  * still on streams then. Until that is done its plan, and all that its bases name, must stay as they are; work of the
  * next run is ordered behind it, on all streams, and so are that run's numbers, so that this one may use the same
- * arena and write over what the first reads. One run is open at a time: the next one ends when the work of the first is
- * done. A failure of that work ends the run that is in progress when it is found, or is told by engine_left(); in both
- * cases the text is the failing act's. The session's thread. */
+ * arena and write over what the first reads. OPEN_RUNS are open at most: the last of them ends when the first is done.
+ * A failure of that work ends the run that is in progress when it is found, or is told by engine_left(); in both cases
+ * the text is the failing act's. The session's thread. */
 
 /* May it stay open: is its plan one device's of this process, that has streams, and does nobody want to know what its
  * acts did, or when? */
 bool run_may_stay_open(const struct run *r);
-bool engine_is_open(const struct engine *e);
-/* Can it be ordered behind the run that is open? (Where none is it can.) Else that is to be waited for before. */
+enum { OPEN_RUNS = 4 };
+/* Runs have numbers, from 1: that of the last one; up to which all are done. */
+uint64_t engine_last(const struct engine *e);
+uint64_t engine_done(const struct engine *e);
+/* Can it be ordered behind the runs that are open? (Where none is it can.) Else these are to be waited for before. */
 bool engine_follows(const struct engine *e, const struct run *r);
-/* Waits until no run is open. E_CANCEL after engine_interrupt, unless it must: it still is. */
-int engine_await(struct engine *e, bool must);
-/* Did work of a run that was open fail, since this was asked last? */
-bool engine_left_failed(struct engine *e);
+/* Waits until the run with this number is done. E_CANCEL after engine_interrupt, unless it must: it is not. */
+int engine_await(struct engine *e, uint64_t number, bool must);
+/* 0, or the number of the first run whose work failed when it was open, since this was asked last: all behind it, up to
+ * the last run, are no good either. */
+uint64_t engine_left_failed(struct engine *e);
 /* 0, or after fail() why, unless a run in progress told it; it is told once. */
 int engine_left(struct engine *e);
 

@@ -18,7 +18,7 @@ struct under_way {
     struct act act;
     int64_t mark, begin_ns;
     int64_t order;  /* among all acts of its thread */
-    uint32_t run;   /* of which run */
+    uint64_t run;   /* of which run */
     bool counted;   /* nobody of the run waits for it any more (open_run.c) */
     struct line at; /* of a run that was left: where in the user's program */
 };

@@ -7,7 +7,7 @@
  *
  * What is left of run n is as many acts as a flow holds, or fewer, in front of all others there. Nobody in run n waits
  * for them, so their actors are not told when they are done: run n + 1 may be of the same plan, and has put these back
- * to their start. Run n + 1 does not end before the last of them is done.
+ * to their start. No run ends before the last act is done of the OPEN_RUNS-th before it.
  *
  * Before its first work the streams of run n + 1 meet: one waits for all that others of the device have, and copies the
  * run's numbers to where run n had its own; the others wait for that one. */
@@ -20,6 +20,7 @@
 #include "runtime/signals.h"
 #include "runtime/view.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,11 +60,21 @@ worker_leave(struct worker *w)
     w->nleft = w->nunder;
 }
 
-/* What is left counts for its own run as long as that is the last: a plan that has work left has one device. */
+uint64_t
+left_first(const struct worker *w)
+{
+    uint64_t first = w->number;
+    for (int i = 0; i < w->nflow && w->nleft > 0; i++)
+        if (!flow_empty(&w->flow[i])) first = MIN(first, flow_oldest(&w->flow[i])->run);
+    return first;
+}
+
+/* The device's time is the last run's, from when all before it is done to when another run begins. What is under way
+ * has its beginning subtracted: below 0. */
 void
 worker_follow(struct worker *w)
 {
-    if (w->nleft > 0) w->actors->busy_ns[0] += now_ns();
+    if (w->nleft > 0 && w->actors->busy_ns[0] < 0) w->actors->busy_ns[0] += now_ns();
 }
 
 /* The run in progress reads what was not computed: it ends, and tells. Where there is none, or it has ended already,
@@ -72,8 +83,9 @@ static void
 keep_failure(struct worker *w, const struct under_way *u, int status)
 {
     struct left *l = &w->left;
-    if (l->failed) return;
-    l->failed = true;
+    bool first = l->failed == 0;
+    l->failed = first ? u->run : MIN(l->failed, u->run);
+    if (!first) return;
     if (u->at.file && status != E_CANCEL)
         snprintf(l->text, sizeof l->text, "%s:%d: %s", u->at.file, (int)u->at.line, err_text());
     else
@@ -93,16 +105,19 @@ left_finish(struct worker *w, struct flow *f)
     const struct under_way *u = flow_oldest(f);
     int status = stream_trouble(f->stream, u->mark);
     int64_t now = now_ns();
+    bool before = u->run < w->number;
     if (status) keep_failure(w, u, status);
     f->first++;
     f->until_ns = now;
     w->nunder--;
-    if (--w->nleft > 0) return;
-    if (!w->active)
+    w->nleft--;
+    if (before && left_first(w) == w->number) {
+        worker_alone(w, now);
+        if (w->nunder > 0) w->actors->busy_ns[0] -= now;
+    } else if (!before && w->nleft == 0) {
         w->actors->busy_ns[0] += now;
-    else if (w->nunder > 0)
-        w->actors->busy_ns[0] -= now; /* only now the device works for this run */
-    worker_closed(w);
+        worker_closed(w, now);
+    }
 }
 
 void
@@ -147,7 +162,7 @@ puts_free(struct worker *w)
     for (size_t i = 0; i < countof(w->put); i++) device_kind(DEV_CPU)->give(0, w->put[i].from, w->put[i].capacity);
 }
 
-/* The numbers of the run before may be on their way yet, those of the one before that are not. */
+/* The numbers of runs that are open may be on their way yet. */
 static int
 enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
 {
@@ -203,10 +218,11 @@ worker_put_numbers(struct worker *w, const struct run *r)
 
 /* ---- waiting ---- */
 
-bool
-engine_is_open(const struct engine *e)
+uint64_t
+engine_done(const struct engine *e)
 {
-    return engine_first(e)->nleft > 0;
+    const struct worker *w = engine_first(e);
+    return w->nleft > 0 ? left_first(w) - 1 : engine_last(e);
 }
 
 bool
@@ -223,19 +239,20 @@ engine_follows(const struct engine *e, const struct run *r)
     return w->nleft == 0 || (r->stays_open && same);
 }
 
+/* What comes behind failed work is waited for with it. */
 int
-engine_await(struct engine *e, bool must)
+engine_await(struct engine *e, uint64_t number, bool must)
 {
     struct worker *w = engine_first(e);
     assert(!w->active);
     atomic_store(engine_interrupts(e), 0);
-    while (w->nleft > 0) {
+    while (w->nleft > 0 && (engine_done(e) < number || w->left.failed)) {
         if (worker_complete(w) || worker_drive(w)) continue;
         if (!must && atomic_load(engine_interrupts(e))) return fail(E_CANCEL, "interrupted");
         signals_pass();
         worker_rest(w, 0);
     }
-    for (int i = 0; i < w->nflow; i++) {
+    for (int i = 0; i < w->nflow && w->nleft == 0; i++) {
         int64_t all = stream_mark(w->flow[i].stream);
         flow_await(w, &w->flow[i], all);
         if (w->left.failed) stream_trouble(w->flow[i].stream, all);
@@ -252,11 +269,11 @@ engine_left(struct engine *e)
     return status ? fail((enum err_code)status, "%s", l->text) : 0;
 }
 
-bool
+uint64_t
 engine_left_failed(struct engine *e)
 {
     struct left *l = &engine_first(e)->left;
-    bool failed = l->failed;
-    l->failed = false;
+    uint64_t failed = l->failed;
+    l->failed = 0;
     return failed;
 }

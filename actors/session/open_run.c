@@ -4,8 +4,8 @@
  * (actors/act/engine.h). The next run is ordered behind it; everybody else waits:
  * a run that cannot be, who touches bytes from the host (the pools ask, by the
  * numbers that buffers have), who frees the plan, who wants times, the close of the
- * session. Runs that may stay open are counted here; the one place that knows what
- * is open is the engine's. */
+ * session. The one place that knows what is open is the engine's: open_run_after()
+ * brings what pools know of it up to that. */
 #include "actors/session/face.h"
 #include "actors/session/session.h"
 
@@ -14,52 +14,37 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* What a failed run wrote is no value, nor is what the one behind it was about to write: that has ended too. */
-static void
-note_failure(struct rille_session *s, uint64_t last)
+void
+open_run_after(struct rille_session *s)
 {
     struct work_order *o = &s->work;
-    if (!engine_left_failed(s->engine)) return;
-    for (uint64_t number = s->open; number <= last; number++) {
+    uint64_t failed = s->cluster ? 0 : engine_left_failed(s->engine);
+    for (; failed && failed <= engine_last(s->engine); failed++) {
         GROW(o->failed, o->nfailed + 1, o->failed_capacity);
-        o->failed[o->nfailed++] = number;
+        o->failed[o->nfailed++] = failed;
     }
+    if (!s->cluster) atomic_store(&o->done, engine_done(s->engine));
 }
 
-/* Nothing is open any more. */
-static void
-note_end(struct rille_session *s)
+static int
+await(void *of, uint64_t number, bool must)
 {
-    if (!s->open) return;
-    note_failure(s, s->open);
-    s->open = 0;
-    atomic_store(&s->work.done, s->work.begun);
+    struct rille_session *s = of;
+    int status = engine_await(s->engine, number, must);
+    open_run_after(s);
+    return status || must ? status : engine_left(s->engine);
 }
 
 int
 session_settle(struct rille_session *s)
 {
-    if (s->cluster) return 0;
-    TRY(engine_await(s->engine, false));
-    note_end(s);
-    return engine_left(s->engine);
+    return s->cluster ? 0 : await(s, engine_last(s->engine), false);
 }
 
 void
 session_drain(struct rille_session *s)
 {
-    if (!s->engine || s->cluster) return;
-    engine_await(s->engine, true);
-    note_end(s);
-}
-
-static int
-await(void *of, bool must)
-{
-    struct rille_session *s = of;
-    if (!must) return session_settle(s);
-    session_drain(s);
-    return 0;
+    if (s->engine && !s->cluster) await(s, engine_last(s->engine), true);
 }
 
 void
@@ -74,8 +59,9 @@ work_order_begin(struct rille_session *s)
 int
 open_run_before(struct rille_session *s, struct runner *r)
 {
+    bool alone = !s->cluster && engine_done(s->engine) == engine_last(s->engine);
     r->run.stays_open = !s->cluster && run_may_stay_open(&r->run) && !kernel_checks();
-    return s->cluster || (s->open && engine_follows(s->engine, &r->run)) ? 0 : session_settle(s);
+    return s->cluster || (!alone && engine_follows(s->engine, &r->run)) ? 0 : session_settle(s);
 }
 
 static void
@@ -94,20 +80,10 @@ void
 open_run_bound(struct rille_session *s, struct runner *r)
 {
     const struct program *g = r->plan->program;
-    r->number = r->run.stays_open ? ++s->work.begun : 0;
-    if (!r->number) return;
-    note(r->leaf, g->nleaf, r->number, false);
-    note(r->root, g->nroot, r->number, true);
-}
-
-void
-open_run_after(struct rille_session *s, const struct runner *r, int status)
-{
-    if (!r->number) return;
-    bool open = !status && engine_is_open(s->engine);
-    if (s->open) note_failure(s, r->number);
-    s->open = open ? r->number : 0;
-    atomic_store(&s->work.done, open ? r->number - 1 : r->number);
+    if (!r->run.stays_open) return;
+    s->work.begun = engine_last(s->engine) + 1;
+    note(r->leaf, g->nleaf, s->work.begun, false);
+    note(r->root, g->nroot, s->work.begun, true);
 }
 
 int

@@ -86,7 +86,7 @@ runner_free(struct runner **rp)
 {
     struct runner *r = *rp;
     if (!r) return;
-    if (r->number > r->s->work.done) session_drain(r->s);
+    if (r->run.nth > r->s->work.done) session_drain(r->s);
     if (r->s->last == r) r->s->last = NULL;
     remote_free(r->s, r);
     actors_free(&r->actors);
@@ -245,7 +245,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
     open_run_bound(s, r);
     s->last = r;
     int status = s->cluster ? remote_run(s, r) : engine_run(s->engine, &r->run);
-    open_run_after(s, r, status);
+    open_run_after(s);
     if (status) drop_roots(r, g->nroot);
     return status;
 }

@@ -62,7 +62,6 @@ struct runner {
     struct arena arena;
     struct rille_session *s;
     struct remote *remote; /* in a cluster; NULL until it first runs */
-    uint64_t number;       /* of its last run, where that was to stay open */
 };
 
 /* ---- plan cache (cache.c) ---- */
@@ -150,8 +149,7 @@ struct rille_session {
     struct memo memo;
     struct cache cache;
     struct runner *last;    /* the latest to run; NULL: none, or it is gone */
-    struct work_order work; /* runs, by number; all pools know it */
-    uint64_t open;          /* the number of the run that is open, 0: none is */
+    struct work_order work; /* runs, by their numbers (engine.h); all pools know it */
     struct str looked;      /* texts of the actor that somebody looked at last */
     struct collection collection;
     struct pending_update *update;
@@ -352,15 +350,15 @@ int store_make(struct rille_session *s, const struct type *t, const struct layou
 /* ---- open_run.c: a run may return while some of its work is still on streams (engine.h) ---- */
 /* Before the first pool. */
 void work_order_begin(struct rille_session *s);
-/* Says whether the run will stay open, and waits for the one that is, where it cannot be ordered behind that. E_KERNEL,
+/* Says whether the run may stay open, and waits for those that are, where it cannot be ordered behind them. E_KERNEL,
  * E_CANCEL. */
 int open_run_before(struct rille_session *s, struct runner *r);
 /* Its buffers are bound: notes in them that it touches them. */
 void open_run_bound(struct rille_session *s, struct runner *r);
-/* It ended so: what is open now, and what failed of what was. */
-void open_run_after(struct rille_session *s, const struct runner *r, int status);
-/* Waits until no run is open. What failed is told now, as the failing act's; E_CANCEL: somebody interrupted, and it is
- * still open. Reading and writing of buffers does it by itself. */
+/* A run ended: what is open now, and what failed of what was. */
+void open_run_after(struct rille_session *s);
+/* Waits until no run is open. What failed is told now, as the failing act's; E_CANCEL: somebody interrupted, and one
+ * still is. Reading and writing of buffers does it by itself. */
 int session_settle(struct rille_session *s);
 /* The same whatever happens; what failed is told by the next session_settle(). */
 void session_drain(struct rille_session *s);

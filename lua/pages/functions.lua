@@ -61,7 +61,7 @@ gradient       yes]],
   },
   clock = {
     sign = "rille.clock()",
-    text = "seconds, from some start",
+    text = "seconds, from some start; a step on one GPU may return before its work is done: read a value of it first",
     shows = "rille.clock() > 0",
     gives = "true",
   },

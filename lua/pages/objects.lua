@@ -547,7 +547,7 @@ step(rille.ones(64)):item()]],
   ["graph.stats"] = {
     sign = "step:stats()",
     text = [[
-Of the last call: step_time bubble ideal, and devices[i] with device busy idle bytes_in bytes_out peak_memory tenants (the largest then)
+Of the last call, for whose end it waits: step_time bubble ideal, and devices[i] with device busy idle bytes_in bytes_out peak_memory tenants (the largest then)
 (seconds, bytes). ideal: if as many devices as can act at once always did, which bubble is the share above. hosts tells how many the step runs on; devices are those of all (of the first 64).]],
     code = [[
 step = rille.graph(function(x) return x:exp():sum() end)
