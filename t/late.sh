@@ -41,6 +41,12 @@ if "$rille" -d cpu:1,late:4 t/lib/panels.lua >"$folder/out" 2>&1; then echo "ok 
   sed 's/^/#   /' "$folder/out"
 fi
 n=$((n + 1))
+if "$rille" -d late:1 t/lib/unread.lua >"$folder/out" 2>&1; then echo "ok $n - steps that nobody waits for leave what those leave that are read"; else
+  echo "not ok $n - steps that nobody waits for leave what those leave that are read"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
+n=$((n + 1))
 if RILLE_THREADS=1 "$rille" -d late:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
   echo "not ok $n - kernels that sleep do so on their streams"
   failed=1

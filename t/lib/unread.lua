@@ -1,0 +1,49 @@
+-- unread.lua - steps on one device that nobody waits for leave what those leave that are read one by one: a network with
+-- dropout, an optimiser whose rate changes, batches from the host, a value of an earlier step read now and then, a file
+-- that is saved meanwhile. Its times are those of the device.
+--
+--   rille -d late:1 t/lib/unread.lua [KIND]        prints ok, or raises
+
+local rille = require "rille"
+local nn <const>, STEPS <const> = rille.nn, 25
+local at <const> = {placement = rille.placement(arg[1] or "late", {0}), sbp = "B"}
+
+local function train(waits, path)
+  rille.manual_seed(3)
+  local net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Dropout(0.3), nn.Linear(16, 5)):to_global(at)
+  local opt = rille.optim.AdamW(net:parameters(), {lr = 0.05})
+  local step = rille.graph(function(x, labels)
+    local loss = net(x):cross_entropy(labels)
+    loss:backward()
+    opt:step()
+    opt:zero_grad()
+    return loss
+  end)
+  local losses, said = {}, {}
+  for i = 1, STEPS do
+    opt.lr = 0.05 / i
+    local rows, labels = {}, {}
+    for r = 1, 12 do
+      rows[r], labels[r] = {}, (r * 7 + i) % 5
+      for c = 1, 6 do rows[r][c] = (r * c + i) % 11 - 5 end
+    end
+    losses[i] = step(rille.tensor(rows, {dtype = "f32"}):to_global(at), rille.tensor(labels, {dtype = "i64"}):to_global(at))
+    if waits then losses[i]:item() end
+    if i % 7 == 0 then said[#said + 1] = ("%a"):format(losses[i - 3]:item()) end
+    if i == 11 then rille.save(path, net) end
+  end
+  local stats = step:stats()
+  assert(stats.step_time > 0 and stats.devices[1].busy > 0 and stats.devices[1].busy <= stats.step_time,
+    ("busy for %g s of %g"):format(stats.devices[1].busy, stats.step_time))
+  for _, loss in ipairs(losses) do said[#said + 1] = ("%a"):format(loss:item()) end
+  for _, p in ipairs(net:parameters()) do said[#said + 1] = ("%a"):format(p:to("f64"):sum():item()) end
+  net:load(path)
+  for _, p in ipairs(net:parameters()) do said[#said + 1] = ("%a"):format(p:to("f64"):sum():item()) end
+  return table.concat(said, " ")
+end
+
+local path <const> = os.tmpname() .. ".safetensors"
+local waited, unread = train(true, path), train(false, path)
+os.remove(path)
+assert(waited == unread, waited .. "\n" .. unread)
+print("ok")
