@@ -468,23 +468,28 @@ static void
 test_interrupt(void)
 {
     struct steps x;
-    struct rille_tensor *loss;
+    struct rille_tensor *loss, *before, *none = NULL;
     pthread_t thread;
     float value, weights[WIDTH * HIDDEN];
     steps_open(&x, &(struct trial){.bus = "zmq", .threads = 1});
     warm(&x);
     int64_t n = work_of_a_step(&x);
+    must(step(&x, &before), "a step");
     x.done = 0;
     countdown = n;
     instead = linger;
     atomic_store(&released, false);
     must(step(&x, &loss), "a step");
     ok(is_open_now(&x), "a step returns whose last work takes long");
+    ok(!rille_tensor_read(before, &value), "meanwhile a value of the step before is read");
+    rille_tensor_free(&before);
+    before = train_tensor(&x.t, FEW, WIDTH, 0, "B", 1);
+    ok(before && is_open_now(&x), "and values come from the host");
+    rille_tensor_free(&before);
     must(pthread_create(&thread, NULL, interrupt, &x), "a thread");
     ok(rille_tensor_read(loss, &value) == E_CANCEL, "who waits for it is interrupted");
     ok(rille_wait(x.t.s) == E_CANCEL && is_open_now(&x), "and again: the work goes on");
     x.graph[0]->watched = true; /* a run that is timed waits before it begins */
-    struct rille_tensor *none = NULL;
     ok(step(&x, &none) == E_CANCEL && !none, "so is a run that waits for it");
     x.graph[0]->watched = false;
     atomic_store(&released, true);
@@ -504,6 +509,7 @@ test_interrupt(void)
 int
 main(void)
 {
+    alarm(HANG);
     test_threads();
     test_seeds();
     test_mistakes();

@@ -44,6 +44,7 @@ keep_lines(const struct worker *w, const struct flow *f)
 {
     for (int64_t i = f->first; i < f->next; i++) {
         struct under_way *u = &f->act[i % FLOW_ACTS];
+        if (u->run < w->number) continue; /* of another run: it knows them */
         int32_t node = u->act.task->blame_node;
         u->at = node >= 0 ? w->run->line[node] : (struct line){0};
     }
