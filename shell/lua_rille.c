@@ -477,6 +477,13 @@ shell_of(lua_State *L)
     return last.shell;
 }
 
+/* os.exit() may end the process without closing the state: what runs have begun ends before libraries do. */
+static void
+at_exit(void)
+{
+    if (last.registry && last.shell->session) rille_wait(last.shell->session);
+}
+
 static int
 shell_close(lua_State *L)
 {
@@ -570,6 +577,8 @@ shell_open(lua_State *L, const struct environment *e)
     lua_setfield(L, -2, "__gc");
     lua_setmetatable(L, -2);
     lua_pop(L, 1);
+    static bool told;
+    if (!told) told = !atexit(at_exit);
     int code = rille_open(&e->options, &sh->session);
     if (!code) coroutine_open(L);
     if (!code) open_module(L);

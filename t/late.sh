@@ -47,6 +47,15 @@ if "$rille" -d late:1 t/lib/unread.lua >"$folder/out" 2>&1; then echo "ok $n - s
   sed 's/^/#   /' "$folder/out"
 fi
 n=$((n + 1))
+"$rille" -d late:1 -e 'local x, step = rille.ones({8}), rille.graph(function(x) return x:sin() end)
+  for _ = 1, 3 do step(x) end
+  rille._slow_op("sin", 0.05) step(x) step(x) os.exit(3)' >"$folder/out" 2>&1
+if [ $? = 3 ]; then echo "ok $n - a program exits while steps go on"; else
+  echo "not ok $n - a program exits while steps go on"
+  failed=1
+  sed 's/^/#   /' "$folder/out"
+fi
+n=$((n + 1))
 if RILLE_THREADS=1 "$rille" -d late:4 t/lib/naps.lua >"$folder/out" 2>&1; then echo "ok $n - kernels that sleep do so on their streams"; else
   echo "not ok $n - kernels that sleep do so on their streams"
   failed=1

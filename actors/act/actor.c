@@ -557,6 +557,7 @@ act_issue(struct worker *w, int task, struct flow *f)
     worker_bill(w, -1);
     u->begin_ns = now_ns();
     u->order = w->nissued++;
+    u->of = w->run;
     u->run = w->number;
     u->counted = w->run->stays_open && !w->plan->task[task].looks;
     u->act = (struct act){.plan = w->plan, .task = &w->plan->task[task], .stream = f->stream, .piece = actor->begun++};
@@ -722,9 +723,8 @@ worker_free(struct worker *w)
 }
 
 void
-worker_begin(struct worker *w, const struct run *run, uint32_t run_id)
+worker_begin(struct worker *w, struct run *run, uint32_t run_id)
 {
-    worker_follow(w);
     w->number = run->nth;
     w->run = run;
     w->plan = run->plan;

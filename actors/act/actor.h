@@ -73,7 +73,7 @@ struct worker {
     uint32_t addr;           /* where messages reach it */
     int id;                  /* thread of the plan */
     _Atomic uint64_t *doing; /* engine_options.doing; NULL */
-    const struct run *run;
+    struct run *run;
     const struct plan *plan;
     struct actors *actors;
     uint32_t run_id;
@@ -136,7 +136,7 @@ int worker_capacity(struct worker *w, const struct run *run, bool driven);
 void worker_free(struct worker *w);
 /* Puts the worker's actors back to their start; those that need nothing are ready. All that follows: the worker's
  * thread. */
-void worker_begin(struct worker *w, const struct run *run, uint32_t run_id);
+void worker_begin(struct worker *w, struct run *run, uint32_t run_id);
 /* Takes a message of this run. */
 void worker_receive(struct worker *w, const struct msg *m);
 /* From now on the thread works for this device; -1: it has nothing to do. */
@@ -181,20 +181,15 @@ is_left(const struct worker *w, const struct under_way *u)
 }
 /* The run in progress ends, and what it has under way is left. */
 void worker_leave(struct worker *w);
-/* A run begins: those whose work is left are not the last any more. */
-void worker_follow(struct worker *w);
 /* The oldest act of a flow is of a run that was left: its work is done. */
 void left_finish(struct worker *w, struct flow *f);
-/* Before the flows are empty: does work fail that was left? Keeps why. */
+/* Before the flow is emptied: is what was left of it done, or does it fail? Keeps why. */
 void left_look(struct worker *w, const struct flow *f);
 /* Orders the run behind what was left, and its numbers; where nothing was, copies them. Before worker_begin, on the
  * session's thread. E_KERNEL, E_MEMORY. */
 int worker_put_numbers(struct worker *w, const struct run *run);
 void puts_free(struct worker *w);
-/* In engine.c: all work before the last run is done; so is its own; the session's thread as a device thread; the word
- * that an interrupt sets. */
-void worker_alone(struct worker *w, int64_t now);
-void worker_closed(struct worker *w, int64_t now);
+/* In engine.c: the session's thread as a device thread; the word that an interrupt sets. */
 struct worker *engine_first(const struct engine *e);
 atomic_int *engine_interrupts(struct engine *e);
 /* Sends from this worker to the one of another thread of the plan; in engine.c. */

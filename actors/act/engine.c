@@ -41,13 +41,13 @@ struct engine {
     int nstarted; /* threads beyond the session's that exist */
     pthread_t thread[MOST_THREADS];
     struct worker worker[MOST_THREADS];
-    const struct run *job; /* written before START is sent; NULL between runs */
-    int nthread;           /* of that run: workers here that take part */
+    struct run *job; /* written before START is sent; NULL between runs */
+    int nthread;     /* of that run: workers here that take part */
     uint32_t run_id;
     int nended;
     int status;   /* of the first failure that was told */
     bool stopped; /* all were told to stop */
-    int64_t begin_ns, elapsed_ns, runs;
+    int64_t runs;
     atomic_int interrupted;
     atomic_int cut; /* a kernel was told to stop: what it gave is no result, whatever it said */
     atomic_int aborted;
@@ -645,7 +645,7 @@ engine_begin(struct engine *e, struct run *r)
     e->stopped = false;
     r->nth = (uint64_t)++e->runs;
     uint32_t id = e->run_id = r->id ? r->id : e->run_id + 1;
-    e->begin_ns = now_ns();
+    r->begin_ns = now_ns();
     atomic_store(&e->interrupted, 0);
     atomic_store(&e->aborted, 0);
     atomic_store(&e->cut, 0);
@@ -664,8 +664,8 @@ engine_end(struct engine *e)
 {
     stop_ask(NULL, NULL);
     signals_pass();
+    if (e->job) e->job->elapsed_ns = now_ns() - e->job->begin_ns;
     e->job = NULL;
-    e->elapsed_ns = now_ns() - e->begin_ns;
     return outcome(e);
 }
 
@@ -679,18 +679,6 @@ engine_run(struct engine *e, struct run *r)
 }
 
 /* ---- open runs ---- */
-
-void
-worker_alone(struct worker *w, int64_t now)
-{
-    w->engine->begin_ns = now;
-}
-
-void
-worker_closed(struct worker *w, int64_t now)
-{
-    w->engine->elapsed_ns = now - w->engine->begin_ns;
-}
 
 uint64_t
 engine_last(const struct engine *e)
@@ -717,23 +705,11 @@ engine_acts(const struct engine *e, int thread, const struct act_time **acts)
     return e->worker[thread].nact;
 }
 
-int64_t
-engine_elapsed_ns(const struct engine *e)
-{
-    return e->elapsed_ns;
-}
-
 int32_t
 engine_blame(const struct engine *e)
 {
     const struct worker *w = failed(e);
     return w ? w->blame : -1;
-}
-
-int64_t
-engine_begin_ns(const struct engine *e)
-{
-    return e->begin_ns;
 }
 
 struct engine_count

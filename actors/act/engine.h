@@ -29,9 +29,12 @@ struct run {
     const struct lane_rows *rows;      /* of threads: for what they wait a little; NULL: for nothing */
     bool timed;                        /* record when each act began and ended */
     bool stays_open;                   /* it ends when all its work is on streams (see below) */
-    uint64_t nth;                      /* of all runs of the engine, which sets it, from 1 */
-    bool poison;                       /* fill registers with NaN while they hold nothing (poison.h) */
-    uint32_t id;                       /* its number, where a cluster counts them; 0: the engine does */
+    /* The engine sets these: which of its runs it is, from 1; when it began (CLOCK_MONOTONIC, as the times of acts), or
+     * the one before was done, if that was later; how long it took: of one that is open, until it was left. */
+    uint64_t nth;
+    int64_t begin_ns, elapsed_ns;
+    bool poison; /* fill registers with NaN while they hold nothing (poison.h) */
+    uint32_t id; /* its number, where a cluster counts them; 0: the engine does */
     /* Tests: the worker calls it with `hook` before each act begins its work; an error fails the act. NULL: none.
      * engine_run sets it. */
     int (*before_act)(void *hook, const struct act *a);
@@ -138,10 +141,7 @@ int engine_left(struct engine *e);
 
 /* Acts of the last timed run, by thread: count and array (valid until the next run). */
 int64_t engine_acts(const struct engine *e, int thread, const struct act_time **acts);
-/* Of the last run, from when the one before was done; of one that is open, until it was left. */
-int64_t engine_elapsed_ns(const struct engine *e);
-int32_t engine_blame(const struct engine *e);    /* the program node whose act failed in it, -1 */
-int64_t engine_begin_ns(const struct engine *e); /* when it began; act times are on the same clock (CLOCK_MONOTONIC) */
+int32_t engine_blame(const struct engine *e); /* the program node whose act failed in it, -1 */
 
 struct engine_count {
     int64_t runs, acts, messages, thread_messages, allocations;

@@ -18,7 +18,8 @@ struct under_way {
     struct act act;
     int64_t mark, begin_ns;
     int64_t order;  /* among all acts of its thread */
-    uint64_t run;   /* of which run */
+    struct run *of; /* of which run, */
+    uint64_t run;   /* and its number: it may be another one's by the time it is left */
     bool counted;   /* nobody of the run waits for it any more (open_run.c) */
     struct line at; /* of a run that was left: where in the user's program */
 };

@@ -61,21 +61,41 @@ worker_leave(struct worker *w)
     w->nleft = w->nunder;
 }
 
-uint64_t
-left_first(const struct worker *w)
+/* An act of the first run that has work left of it; NULL: none has. */
+static const struct under_way *
+first_left(const struct worker *w)
 {
-    uint64_t first = w->number;
-    for (int i = 0; i < w->nflow && w->nleft > 0; i++)
-        if (!flow_empty(&w->flow[i])) first = MIN(first, flow_oldest(&w->flow[i])->run);
+    const struct under_way *first = NULL;
+    for (int i = 0; i < w->nflow; i++) {
+        const struct under_way *u = flow_empty(&w->flow[i]) ? NULL : flow_oldest(&w->flow[i]);
+        if (u && is_left(w, u) && (!first || u->run < first->run)) first = u;
+    }
     return first;
 }
 
-/* The device's time is the last run's, from when all before it is done to when another run begins. What is under way
- * has its beginning subtracted: below 0. */
-void
-worker_follow(struct worker *w)
+uint64_t
+left_first(const struct worker *w)
 {
-    if (w->nleft > 0 && w->actors->busy_ns[0] < 0) w->actors->busy_ns[0] += now_ns();
+    const struct under_way *u = w->nleft > 0 ? first_left(w) : NULL;
+    return u ? u->run : w->number;
+}
+
+/* The device's time is one run's after the other: of the first that has work under way. What begins is subtracted from
+ * its plan's, what ends added: below 0 it is under way. A run that began again counts anew. */
+static void
+time_ends(struct run *r, uint64_t number, int64_t now)
+{
+    if (r->nth != number) return;
+    if (r->actors->busy_ns[0] < 0) r->actors->busy_ns[0] += now;
+    r->elapsed_ns = now - r->begin_ns;
+}
+
+static void
+time_begins(struct run *r, uint64_t number, int64_t now, bool works)
+{
+    if (r->nth != number) return;
+    if (works) r->actors->busy_ns[0] -= now;
+    r->begin_ns = now;
 }
 
 /* The run in progress reads what was not computed: it ends, and tells. Where there is none, or it has ended already,
@@ -103,22 +123,21 @@ keep_failure(struct worker *w, const struct under_way *u, int status)
 void
 left_finish(struct worker *w, struct flow *f)
 {
-    const struct under_way *u = flow_oldest(f);
-    int status = stream_trouble(f->stream, u->mark);
+    struct under_way u = *flow_oldest(f);
+    int status = stream_trouble(f->stream, u.mark);
     int64_t now = now_ns();
-    bool before = u->run < w->number;
-    if (status) keep_failure(w, u, status);
+    if (status) keep_failure(w, &u, status);
     f->first++;
     f->until_ns = now;
     w->nunder--;
     w->nleft--;
-    if (before && left_first(w) == w->number) {
-        worker_alone(w, now);
-        if (w->nunder > 0) w->actors->busy_ns[0] -= now;
-    } else if (!before && w->nleft == 0) {
-        w->actors->busy_ns[0] += now;
-        worker_closed(w, now);
-    }
+    const struct under_way *next = first_left(w);
+    if (next && next->run <= u.run) return; /* that run goes on, or one before it */
+    time_ends(u.of, u.run, now);
+    if (next)
+        time_begins(next->of, next->run, now, true);
+    else if (w->active)
+        time_begins(w->run, w->number, now, w->nunder > 0);
 }
 
 void
@@ -126,8 +145,10 @@ left_look(struct worker *w, const struct flow *f)
 {
     for (int64_t i = f->first; i < f->next; i++) {
         const struct under_way *u = &f->act[i % FLOW_ACTS];
-        int status = is_left(w, u) ? stream_trouble(f->stream, u->mark) : 0;
+        if (!is_left(w, u)) continue;
+        int status = stream_trouble(f->stream, u->mark);
         if (status) keep_failure(w, u, status);
+        time_ends(u->of, u->run, now_ns());
     }
 }
 

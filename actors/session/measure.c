@@ -147,7 +147,7 @@ measure_keep(struct rille_graph *g)
 {
     const struct plan *p = g->runner->plan;
     const struct act_time *acts;
-    int64_t elapsed_ns = g->s->cluster ? g->s->run_elapsed_ns : engine_elapsed_ns(g->s->engine);
+    int64_t elapsed_ns = g->s->cluster ? g->s->run_elapsed_ns : g->runner->run.elapsed_ns;
     g->stats.step_time = (double)elapsed_ns * 1e-9;
     if (!g->runner->run.timed) return;
     g->timed_call = g->ncall;
@@ -161,7 +161,7 @@ measure_keep(struct rille_graph *g)
         int64_t n = engine_acts(g->s->engine, t, &acts);
         keep_acts(g, acts, n);
     }
-    g->begin_ns = engine_begin_ns(g->s->engine);
+    g->begin_ns = g->runner->run.begin_ns;
 }
 
 /* Room for the devices of all parts, and how many can act at once. */
@@ -189,7 +189,7 @@ rille_graph_stats(const struct rille_graph *cg, struct rille_stats *out)
     struct rille_graph *g = (struct rille_graph *)cg;
     struct rille_stats *st = &g->stats;
     TRY(session_settle(g->s));
-    if (!g->s->cluster && g->s->last == g->runner) st->step_time = (double)engine_elapsed_ns(g->s->engine) * 1e-9;
+    if (!g->s->cluster) st->step_time = (double)g->runner->run.elapsed_ns * 1e-9;
     struct sight x;
     int npart = sight_count(g->runner), natonce;
     double busy = 0;
