@@ -1,4 +1,4 @@
-/* cuda_collective.c - communicators of GPUs: one for the same devices, made anew after a run that was cut. */
+/* cuda_collective.c - communicators of GPUs: one for the same devices and use, made anew after a run that was cut. */
 #include "runtime/arena.h"
 #include "runtime/communicator.h"
 #include "runtime/device.h"
@@ -24,17 +24,18 @@ static struct cuda_communicator *all;
 static atomic_bool cut; /* what is made is of no use any more */
 
 struct communicator *
-cuda_communicator_get(int32_t n, const int32_t *device)
+cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
 {
     pthread_mutex_lock(&lock);
     struct cuda_communicator *c = all;
-    while (c && (c->face.n != n || memcmp(c->face.device, device, sizeof *device * (size_t)n))) c = c->next;
+    while (c && (c->face.edge != edge || c->face.n != n || memcmp(c->face.device, device, sizeof *device * (size_t)n)))
+        c = c->next;
     if (!c) {
         int32_t *own = must_alloc(sizeof *own * (size_t)n);
         memcpy(own, device, sizeof *own * (size_t)n);
         c = must_alloc(sizeof *c);
-        *c =
-            (struct cuda_communicator){.face = {DEV_CUDA, n, own, communicator_name(DEV_CUDA, n, device)}, .next = all};
+        *c = (struct cuda_communicator){
+            .face = {DEV_CUDA, n, own, edge, communicator_name(DEV_CUDA, edge, n, device)}, .next = all};
         all = c;
     }
     pthread_mutex_unlock(&lock);
@@ -134,7 +135,8 @@ cuda_collect(struct communicator *c, int32_t seat, const struct collective_call 
     static const int verb[] = {[COLLECT_REDUCE] = CUDA_ALL_REDUCE,
                                [COLLECT_SCATTER] = CUDA_REDUCE_SCATTER,
                                [COLLECT_GATHER] = CUDA_ALL_GATHER,
-                               [COLLECT_EXCHANGE] = CUDA_ALL_TO_ALL};
+                               [COLLECT_EXCHANGE] = CUDA_ALL_TO_ALL,
+                               [COLLECT_PASS] = CUDA_PASS};
     static const int reduce[NREDUCE] = {
         [RED_SUM] = CUDA_SUM, [RED_MAX] = CUDA_MAX, [RED_MIN] = CUDA_MIN, [RED_PROD] = CUDA_PROD};
     const struct cuda_communicator *own = (const struct cuda_communicator *)c;

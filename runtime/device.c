@@ -140,7 +140,7 @@ device_carrier(int from, int to)
 const char *
 stream_role_text(int role)
 {
-    static const char *const text[NSTREAM] = {"compute", "in", "out", "move", "collect"};
+    static const char *const text[NSTREAM] = {"compute", "in", "out", "move", "collect", "send", "recv"};
     assert(role >= 0 && role < NSTREAM);
     return text[role];
 }

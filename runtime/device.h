@@ -81,14 +81,15 @@ struct device_kind {
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
     void *(*reach)(void *p); /* the address by which its work, in host code, touches p */
     /* ---- collectives; used only with COLLECTS, but for meet ---- */
-    /* The communicator of these devices, by seat; the kind's. It is made by meet. */
-    struct communicator *(*communicator)(int32_t n, const int32_t *device);
+    /* The communicator of these devices, by seat; the kind's. It is made by meet. edge: of that use. */
+    struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
     /* Before a run: what was cut is of use again, and those of n communicators are made that are not, one after the
      * other. Blocks until all processes that have seats have come. post: NULL: none of those that are still to be made
      * has seats in other processes. E_KERNEL; E_CANCEL: it was cut meanwhile.
      * NULL: the kind never has a library. */
     int (*meet)(int n, struct communicator *const *c, const struct communicator_post *post);
-    /* Of the work of a stream: begins the part of a seat. E_KERNEL, E_CANCEL: it was cut. STREAM_HELD. */
+    /* Of the work of a stream: begins the part of a seat. Who passes has no `out`, who is passed no `in`. E_KERNEL,
+     * E_CANCEL: it was cut. STREAM_HELD. */
     int (*collect)(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
                    const void *in, void *out);
     /* A run has failed, so that some seats will not begin theirs: the parts of others end, and who meets leaves, with

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 12 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 13 }; /* of the record: another means another build */
 
 enum { CUDA_UUID = 16 };
 struct cuda_gpu {
@@ -70,7 +70,13 @@ typedef const char *cuda_way_fn(int gpu, const void *way, const struct cuda_fact
 
 /* A seat's part in a collective (communicator.h): `in` and `out` lie dense, elsewhere. numel: of a block; of a part,
  * where all is reduced. */
-enum cuda_verb { CUDA_ALL_REDUCE, CUDA_REDUCE_SCATTER, CUDA_ALL_GATHER, CUDA_ALL_TO_ALL };
+enum cuda_verb {
+    CUDA_ALL_REDUCE,
+    CUDA_REDUCE_SCATTER,
+    CUDA_ALL_GATHER,
+    CUDA_ALL_TO_ALL,
+    CUDA_PASS, /* from seat 0 to seat 1 of two: `in` is the one's, `out` the other's */
+};
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
 enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* beside enum cuda_real */
 enum { CUDA_ID = 128 };                                           /* bytes of what makes one communicator of seats */
@@ -221,7 +227,7 @@ struct communicator;
 struct communicator_post;
 struct collective_call;
 struct stream;
-struct communicator *cuda_communicator_get(int32_t n, const int32_t *device);
+struct communicator *cuda_communicator_get(bool edge, int32_t n, const int32_t *device);
 int cuda_communicators_meet(int n, struct communicator *const *c, const struct communicator_post *post);
 int cuda_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
                  const void *in, void *out);

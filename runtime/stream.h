@@ -18,6 +18,8 @@ enum stream_role {
     STREAM_OUT,     /* what lies here is brought elsewhere */
     STREAM_MOVE,    /* from layout to layout, among devices that read each other's bytes */
     STREAM_COLLECT, /* parts in collectives of a library, which wait for other devices */
+    STREAM_SEND,    /* what a library brings to a device elsewhere, which waits for that: a stream for each edge */
+    STREAM_RECV,    /* what it brings from there */
     NSTREAM,
 };
 const char *stream_role_text(int role); /* "compute", "in" */

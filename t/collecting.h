@@ -19,17 +19,19 @@ static struct seats {
 static int ncollecting;
 static bool collecting_driven; /* streams are the simulator's: they do not block */
 static long ncollected[4];     /* by verb: parts that were asked for */
+static long npassed;           /* and those of edges */
 
 static struct communicator *
-collecting_communicator(int32_t n, const int32_t *device)
+collecting_communicator(bool edge, int32_t n, const int32_t *device)
 {
     for (int i = 0; i < ncollecting; i++)
-        if (collecting[i].face.n == n && !memcmp(collecting[i].device, device, sizeof *device * (size_t)n))
+        if (collecting[i].face.edge == edge && collecting[i].face.n == n &&
+            !memcmp(collecting[i].device, device, sizeof *device * (size_t)n))
             return &collecting[i].face;
     assert(ncollecting < COMMUNICATORS && n <= MEET_SEATS);
     struct seats *s = &collecting[ncollecting++];
     memcpy(s->device, device, sizeof *device * (size_t)n);
-    s->face = (struct communicator){DEV_LATE, n, s->device, communicator_name(DEV_LATE, n, device)};
+    s->face = (struct communicator){DEV_LATE, n, s->device, edge, communicator_name(DEV_LATE, edge, n, device)};
     meet_open(&s->meet, n, s->device);
     return &s->face;
 }
@@ -56,7 +58,7 @@ collecting_collect(struct communicator *c, int32_t seat, const struct collective
     m.out = out;
     m.add = collecting_add;
     UNUSED(s);
-    __atomic_fetch_add(&ncollected[call->verb], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(call->verb == COLLECT_PASS ? &npassed : &ncollected[call->verb], 1, __ATOMIC_RELAXED);
     const char *why = collecting_driven ? meet_try(&of->meet, seat, &m, &done) : meet_await(&of->meet, seat, &m);
     if (why) return fail(meet_is_cut(&of->meet) ? E_CANCEL : E_KERNEL, "%s", why);
     return done ? 0 : STREAM_HELD;

@@ -52,7 +52,8 @@ struct actors {
     int64_t *busy_ns;     /* by plan device: in the last run, from its first act to when it had nothing to do, again and
                              again; the thread's of the device */
     uint8_t *roles;       /* by plan device: of its tasks (token.h) */
-    int32_t *channel;     /* by channel: pieces that its task may send, or take, now; that task's thread's */
+    int32_t *channel;     /* by channel: pieces that its task may send, or take, now; edge.h: that a RECV was told of;
+                             that task's thread's */
     int32_t *peer, npeer; /* one channel to each other memory */
     struct communicator **communicator; /* in which the plan has seats, in the order in which they are made */
     int32_t ncommunicator;
@@ -90,6 +91,8 @@ struct worker {
     int32_t nflow;
     struct flow **flow_of; /* by plan device, then role: NULL when its work is done at once */
     int32_t device_capacity;
+    struct flow **edge_of; /* by channel: of a direct one whose task is this thread's; else NULL */
+    int32_t channel_capacity;
     int64_t nissued; /* acts on streams, so far */
     int64_t nunder;  /* acts whose work is under way: on streams, or sent and not yet taken */
     int64_t nleft;   /* of these, those of runs before, which are open */
@@ -127,7 +130,7 @@ struct worker {
 static inline struct flow *
 flow_of(const struct worker *w, const struct task *t)
 {
-    return w->flow_of[t->device * NSTREAM + t->stream];
+    return t->kind->flags & KIND_DIRECT ? w->edge_of[t->channel] : w->flow_of[t->device * NSTREAM + t->stream];
 }
 
 /* Makes room for a run of this plan, and streams for its devices; on the session thread, before START. driven: streams
@@ -147,6 +150,15 @@ void worker_act(struct worker *w, struct lane *l, int i);
 bool worker_may_update(struct worker *w);
 /* Lets whoever stops the run stop this thread's kernels too; in engine.c. */
 void worker_ask(struct worker *w);
+/* An act begins: it takes a register of each output and a token of each input. Its work is enqueued as the mark says;
+ * 0: it will be. Those who come behind it are told. */
+void worker_take_ports(struct worker *w, int task, int piece, int64_t mark);
+/* Enqueues the work of an act on its stream, which has room for it; its mark. -1: that failed, as w->status says. */
+int64_t worker_enqueue(struct worker *w, int task, int piece, struct flow *f);
+/* Nothing holds the actor up any more. */
+void worker_ready(struct worker *w, int task);
+/* The run has failed here, for the reason in err_text(): the worker acts no more. In engine.c. */
+void worker_fail(struct worker *w, int status);
 /* Finishes acts whose streams have done their work; false: there are none. */
 bool worker_complete(struct worker *w);
 /* Driven streams: one of them, by choice, does its oldest work; false: it has none that it can do. */

@@ -59,8 +59,7 @@ struct engine {
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
 };
 
-/* Fails the run for the reason in err_text(): the worker acts no more. */
-static void
+void
 worker_fail(struct worker *w, int status)
 {
     w->status = status;

@@ -30,11 +30,32 @@ flow_capacity(struct flow *f, int32_t naddress)
 }
 
 static struct flow *
-find_flow(const struct worker *w, const struct plan_device *d, int role)
+find_flow(const struct worker *w, const struct plan_device *d, int role, const struct communicator *edge)
 {
-    for (int i = 0; i < w->nflow; i++)
-        if (w->flow[i].kind == d->kind && w->flow[i].rank == d->rank && w->flow[i].role == role) return &w->flow[i];
+    for (int i = 0; i < w->nflow; i++) {
+        struct flow *f = &w->flow[i];
+        if (f->kind == d->kind && f->rank == d->rank && f->role == role && f->edge == edge) return f;
+    }
     return NULL;
+}
+
+/* A stream of this role, unless the worker has it. */
+static int
+add_flow(struct worker *w, const struct plan_device *d, int role, const struct communicator *edge, bool driven)
+{
+    if (find_flow(w, d, role, edge)) return 0;
+    w->flow = must_realloc(w->flow, sizeof *w->flow * (size_t)(w->nflow + 1));
+    TRY(flow_new(&w->flow[w->nflow], d->kind, d->rank, role, driven, w));
+    w->flow[w->nflow++].edge = edge;
+    return 0;
+}
+
+/* The edge of which the task of a channel is an end, on this thread; NULL. */
+static const struct communicator *
+edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
+{
+    const struct task *t = &p->task[c->task];
+    return c->direct && t->thread == w->id ? t->move.seat->in : NULL;
 }
 
 /* The streams of its devices that the plan has work for, those that it has already among them. */
@@ -45,14 +66,41 @@ make_flows(struct worker *w, const struct run *run, bool driven)
     for (int32_t i = 0; i < p->ndevice; i++) {
         const struct plan_device *d = &p->device[i];
         if (d->thread != w->id || !device_kind(d->kind)->stream_new) continue;
-        for (int role = 0; role < NSTREAM; role++) {
-            if (!(run->actors->roles[i] >> role & 1) || find_flow(w, d, role)) continue;
-            w->flow = must_realloc(w->flow, sizeof *w->flow * (size_t)(w->nflow + 1));
-            TRY(flow_new(&w->flow[w->nflow], d->kind, d->rank, role, driven, w));
-            w->nflow++;
-        }
+        for (int role = 0; role < STREAM_SEND; role++)
+            if (run->actors->roles[i] >> role & 1) TRY(add_flow(w, d, role, NULL, driven));
+    }
+    for (int32_t c = 0; c < p->nchannel; c++) {
+        const struct communicator *edge = edge_at(w, p, &p->channel[c]);
+        const struct task *t = &p->task[p->channel[c].task];
+        if (edge) TRY(add_flow(w, &p->device[t->device], t->stream, edge, driven));
     }
     return 0;
+}
+
+/* By channel; with room for all acts that ends may have been asked for. */
+static void
+find_edges(struct worker *w, const struct run *run)
+{
+    const struct plan *p = run->plan;
+    if (p->nchannel > w->channel_capacity) {
+        w->channel_capacity = p->nchannel;
+        w->edge_of = must_realloc(w->edge_of, sizeof *w->edge_of * (size_t)p->nchannel);
+    }
+    for (int i = 0; i < w->nflow; i++) w->flow[i].queue_capacity = w->flow[i].nqueue = w->flow[i].turn = 0;
+    for (int32_t c = 0; c < p->nchannel; c++) {
+        const struct communicator *edge = edge_at(w, p, &p->channel[c]);
+        const struct task *t = &p->task[p->channel[c].task];
+        struct flow *f = edge ? find_flow(w, &p->device[t->device], t->stream, edge) : NULL;
+        w->edge_of[c] = f;
+        if (!f) continue;
+        f->queue_capacity += p->channel[c].sends ? 1 : t->out[0].nreg;
+        flow_capacity(f, run->actors->naddress);
+    }
+    for (int i = 0; i < w->nflow; i++) {
+        struct flow *f = &w->flow[i];
+        if (f->edge) f->queue = must_realloc(f->queue, sizeof *f->queue * (size_t)(f->queue_capacity + 1));
+        f->first_queued = 0;
+    }
 }
 
 int
@@ -66,10 +114,11 @@ flows_make(struct worker *w, const struct run *run, bool driven)
     TRY(make_flows(w, run, driven));
     for (int32_t k = 0; k < p->ndevice * NSTREAM; k++) {
         const struct plan_device *d = &p->device[k / NSTREAM];
-        struct flow *f = d->thread == w->id && w->nflow ? find_flow(w, d, k % NSTREAM) : NULL;
+        struct flow *f = d->thread == w->id && w->nflow ? find_flow(w, d, k % NSTREAM, NULL) : NULL;
         w->flow_of[k] = f;
         if (f) flow_capacity(f, run->actors->naddress);
     }
+    find_edges(w, run);
     return 0;
 }
 
@@ -78,7 +127,7 @@ flows_cut(const struct worker *w)
 {
     for (int i = 0; i < w->nflow; i++) {
         const struct device_kind *kind = device_kind(w->flow[i].kind);
-        if (w->flow[i].role == STREAM_COLLECT) kind->cut();
+        if (w->flow[i].role == STREAM_COLLECT || w->flow[i].edge) kind->cut();
     }
 }
 
@@ -116,7 +165,9 @@ flows_free(struct worker *w)
         f->stream->kind->stream_free(&f->stream);
         free(f->act);
         free(f->address);
+        free(f->queue);
     }
+    free(w->edge_of);
     free(w->flow);
     free(w->flow_of);
 }

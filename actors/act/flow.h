@@ -9,6 +9,7 @@
 #include "runtime/graph.h"
 #include "runtime/stream.h"
 
+struct communicator;
 struct run;
 struct worker;
 
@@ -34,6 +35,10 @@ struct flow {
     int64_t wanted;        /* the mark for which another stream is about to wait, 0: none is */
     void **address;        /* FLOW_ACTS times naddress */
     int32_t naddress;
+    /* Of an edge (edge.h): what is to be put on the stream, in this order; a ring, with room for all that may be. */
+    const struct communicator *edge; /* NULL: it is none's */
+    int32_t *queue, nqueue, first_queued, queue_capacity;
+    uint16_t turn; /* of the next act that its ends agree about in this run */
 };
 
 /* Gives a worker the streams that a run's plan has work for on its devices, and room for acts on them; what it has from

@@ -116,8 +116,8 @@ make_lane(struct carrying *k, int32_t channel, const struct channel_far *far)
     struct carry_lane *l = &k->lane[channel];
     const struct channel *c = &k->plan->channel[channel];
     *l = (struct carry_lane){.of = k, .c = c, .far_addr = far->addr, .far_task = far->task};
+    if (c->bytes == 0 || c->direct) return;
     l->npiece = (int32_t)((c->bytes + PIECE - 1) / PIECE);
-    if (c->bytes == 0) return;
     if (!c->sends) {
         l->piece = must_alloc(sizeof *l->piece * (size_t)(c->nreg * l->npiece));
         for (int32_t i = 0; i < c->nreg * l->npiece; i++) zmq_msg_init(&l->piece[i]);

@@ -73,7 +73,7 @@ add_task(struct digest *h, const struct task *t)
     for (int32_t i = 0; i < t->nin; i++) add_in(h, &t->in[i]);
     for (int32_t k = 0; k < t->nout; k++) add_out(h, &t->out[k]);
     for (int32_t i = 0; i < t->narg; i++) add_arg(h, &t->arg[i]);
-    if (!(t->kind->flags & KIND_COLLECTS)) return;
+    if (!(t->kind->flags & (KIND_COLLECTS | KIND_DIRECT))) return;
     digest_add(h, t->move.seat->in->name);
     digest_add(h, (uint64_t)t->move.seat->seat);
 }

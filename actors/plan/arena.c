@@ -342,10 +342,24 @@ leave_room_for_moves(struct memory *m, int32_t device, const struct tenant *t, s
 {
     const struct draft *draft = m->l->draft;
     int32_t of = (int32_t)(t - m->tenant);
-    if (draft[t->task].task.kind->flags & KIND_MOVE) it->first = kernel_beside(m, device, t->task, 0);
+    if (draft[t->task].task.kind->flags & KIND_MOVE) 
+        it->first = MIN(it->first, kernel_beside(m, device, t->task, 0));
     for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++)
         if (draft[m->reader[i]].task.kind->flags & KIND_MOVE)
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
+}
+
+/* What a library brings may be sent as soon as the hop begins: its bytes are free by then (verify_channel.c). Of a
+ * tenant's own device. */
+static int32_t
+first_position(const struct memory *m, int32_t device, const struct tenant *t)
+{
+    const struct draft *draft = m->l->draft;
+    int32_t hop = t->task;
+    const struct task *own = &draft[t->task].task;
+    if ((own->kind->flags & (KIND_DIRECT | KIND_SENDS)) != KIND_DIRECT) return position_of(m, device, t->task);
+    while (hop > 0 && draft[hop - 1].task.kind->flags & KIND_MOVE && draft[hop - 1].task.move.of == own->move.of) hop--;
+    return MAX(0, position_of(m, device, hop));
 }
 
 /* A run is seen as its first piece and, a period later, its last one. What is made for each piece lives from the first
@@ -358,7 +372,7 @@ item_of(struct memory *m, int32_t device, const struct tenant *t)
     const struct out_port *o = &d->out[t->out];
     int32_t period = m->first_task[device + 1] - m->first_task[device];
     struct item it = {.bytes = where_stride(o->bytes),
-                      .first = position_of(m, device, t->task),
+                      .first = first_position(m, device, t),
                       .last = position_of(m, device, t->last),
                       .asked = o->nreg,
                       .nreg = o->nreg,

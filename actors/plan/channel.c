@@ -6,6 +6,7 @@
 #include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
 
+#include "runtime/communicator.h"
 #include "runtime/error.h"
 
 #include <string.h>
@@ -37,12 +38,31 @@ channel_print(const struct channel_name *name, struct str *s)
 
 /* ---- the contract ---- */
 
-enum { MAGIC = 0x4c484331, HEADER = 4 };
+enum { MAGIC = 0x4c484332, HEADER = 4 };
 
 /* What a channel says of itself, in a row: first its name, then what both ends must say alike, then its own. */
-enum { STEP, OPERAND, HOP, FROM_SIDE, FROM, TO_SIDE, TO, SENDS, NREG, NACT, LATE, BYTES, WHAT, TASK, THREAD, ROW };
+enum {
+    STEP,
+    OPERAND,
+    HOP,
+    FROM_SIDE,
+    FROM,
+    TO_SIDE,
+    TO,
+    SENDS,
+    NREG,
+    NACT,
+    LATE,
+    BYTES,
+    WHAT,
+    EDGE,
+    TASK,
+    THREAD,
+    ROW
+};
 static const char *const term[] = {
-    [NREG] = "registers", [NACT] = "acts a run", [LATE] = "late", [BYTES] = "bytes", [WHAT] = "content"};
+    [NREG] = "registers", [NACT] = "acts a run",  [LATE] = "late",
+    [BYTES] = "bytes",    [WHAT] = "content",     [EDGE] = "the edge of a library (0: none)"};
 
 static void
 row_of(const struct plan *p, const struct channel *c, uint64_t *row)
@@ -61,6 +81,7 @@ row_of(const struct plan *p, const struct channel *c, uint64_t *row)
     row[LATE] = c->late;
     row[BYTES] = (uint64_t)c->bytes;
     row[WHAT] = c->what;
+    row[EDGE] = c->direct ? p->task[c->task].move.seat->in->name : 0;
     row[TASK] = (uint64_t)c->task;
     row[THREAD] = (uint64_t)p->task[c->task].thread;
 }
@@ -166,7 +187,7 @@ check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there
     struct str text = {0};
     for (int k = 0; k < SENDS; k++)
         if (here[k] != there[k]) return lacks(&c->name, c->peer);
-    for (int k = NREG; k <= WHAT; k++)
+    for (int k = NREG; k <= EDGE; k++)
         if (here[k] != there[k]) return differs(&c->name, k, here[k], c->peer, there[k]);
     if (there[SENDS] == !here[SENDS] && there[TASK] <= INT32_MAX && there[THREAD] <= INT16_MAX) return 0;
     channel_print(&c->name, &text);

@@ -11,6 +11,9 @@
  * contract that the proofs of both parts rest on (verify_channel.c). Connecting also exchanges the numbers of tasks, by
  * which messages then name the other end.
  *
+ * Between devices that a library joins a channel is direct: the two ends are tasks of the devices themselves, and the
+ * bytes go by an edge (communicator.h), from device memory to device memory. All else of it is as ever.
+ *
  * Read-only with the plan; any thread. */
 #ifndef RILLE_PLAN_CHANNEL_H
 #define RILLE_PLAN_CHANNEL_H
@@ -45,14 +48,16 @@ struct channel {
     int32_t peer;  /* the memory of the other end */
     int32_t turn;  /* when it acts among those of its hop (cross_turn); gates: of its step (guard.c) */
     int32_t task;  /* of this end */
-    int32_t nreg;  /* acts of the SEND that may be ahead of the RECV: registers that the other end has room for */
+    int32_t nreg;  /* acts of the SEND that may be ahead of the RECV: registers that the other end has room for; direct:
+                      one is, when the RECV has said that it is ready to take it */
     int32_t nact;  /* acts a run */
     uint8_t dtype; /* of what it carries */
+    bool direct;   /* a library carries its bytes: its ends are KIND_DIRECT tasks of devices */
     bool late;     /* its only act comes after the last piece, and not before the first */
     int64_t bytes; /* an act; 0: order alone */
     uint64_t what; /* tells apart what it carries: a value, in the layouts of a hop, in these slices (cross.h) */
     int32_t nslice;
-    const struct channel_slice *slice; /* SEND: what it sends, one after the other, each row-major */
+    const struct channel_slice *slice; /* SEND: what it sends, one after the other, each row-major; direct: seat->pack */
 };
 
 /* The other end, as a run knows it. */

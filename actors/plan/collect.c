@@ -9,23 +9,17 @@
  * library makes it follows from what all parts know alike. */
 #include "actors/plan/lower.h"
 
+#include "actors/plan/seats.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
-
-/* What is launched needs kernels that pack: host code would have to wait in between. */
-static bool
-has_library(const struct device_kind *k)
-{
-    return k->flags & COLLECTS && (!k->settle || k->flags & COMPILES);
-}
 
 static bool
 may_collect(const struct lower *l, const struct pval *from, const struct layout *to, struct collective *c)
 {
     const struct prog_node *n = &l->program->node[l->at];
     bool once = !from->piece && !(n->again && n->piece);
-    return has_library(device_kind(to->place->kind)) && once && collective_of(&from->type, from->layout, to, c);
+    return seats_library(to->place->kind) && once && collective_of(&from->type, from->layout, to, c);
 }
 
 /* ---- seats ---- */
@@ -79,7 +73,7 @@ find_communicator(const struct seating *m, struct move_seat *s)
     int32_t first, *device = ARENA_ARRAY(&m->l->tmp, int32_t, move->by->size);
     s->seat = collective_seat(move->by, p, m->pos, &first);
     for (int32_t i = 0; i < move->by->size; i++) device[i] = p->rank[collective_pos(move->by, p, first, i)];
-    s->in = device_kind(p->kind)->communicator(move->by->size, device);
+    s->in = device_kind(p->kind)->communicator(false, move->by->size, device);
 }
 
 static int

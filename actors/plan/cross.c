@@ -2,6 +2,7 @@
 #include "actors/plan/cross.h"
 
 #include "actors/plan/legs.h"
+#include "actors/plan/seats.h"
 
 #include "runtime/device.h"
 
@@ -270,6 +271,14 @@ bool
 cross_is_all(const struct cross *x)
 {
     return x->from->all && x->to->all;
+}
+
+/* Stages lie where what they are of does. */
+bool
+cross_is_direct(const struct cross *x)
+{
+    int from = x->from->place->kind, to = x->to->place->kind;
+    return from == to && seats_library(from);
 }
 
 bool

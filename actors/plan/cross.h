@@ -60,6 +60,8 @@ int cross_of(struct crosses *s, const struct type *t, const struct layout *from,
 
 /* Does all of the move lie here? */
 bool cross_is_all(const struct cross *x);
+/* Does a library carry what the move's channels bring to other memories, from device memory to device memory? */
+bool cross_is_direct(const struct cross *x);
 /* Does this work read a source of a step in place: does that lie here, in the same space? */
 bool cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s);
 /* Does who holds a part aside fetch it from there: does it lie here, in the same space? */

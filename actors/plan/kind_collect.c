@@ -3,29 +3,9 @@
  * stream. */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
-#include "kernels/cuda/launch.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
-
-/* From one place to another, by the device or by host code. */
-static int
-rearrange(int32_t n, const struct seat_copy *copy, void *from, void *to, const struct stream *s)
-{
-    struct cuda_bundle b;
-    cuda_bundle_begin(&b, s->device);
-    for (int32_t i = 0; i < n; i++) {
-        const struct seat_copy *c = &copy[i];
-        struct view src = *c->from, dst = *c->to;
-        src.data = (char *)stream_reach(s, from) + c->from_skip;
-        dst.data = (char *)stream_reach(s, to) + c->to_skip;
-        if (c->launch)
-            TRY(cuda_bundle_add(&b, c->launch, &src.data, &dst.data));
-        else
-            box_reduce(RED_SUM, &dst, 1, &src);
-    }
-    return cuda_bundle_end(&b);
-}
 
 /* Groups may have nothing to move where others of the same move have. A stream that asks again packs again, the same.
  */
@@ -38,9 +18,9 @@ take_part(const struct stream_work *w, const struct stream *s)
     struct collective_call call = {c->verb, c->reduce, c->dtype, own->numel};
     void *in = own->npack ? w->out[1] : w->in[0], *out = own->nunpack ? w->out[seat_nresult(own) - 1] : w->out[0];
     if (own->numel == 0) return 0;
-    TRY(rearrange(own->npack, own->pack, w->in[0], in, s));
+    TRY(move_rearrange(own->npack, own->pack, w->in[0], in, s));
     int status = s->kind->collect(own->in, own->seat, &call, s, stream_reach(s, in), stream_reach(s, out));
-    return status ? status : rearrange(own->nunpack, own->unpack, out, w->out[0], s);
+    return status ? status : move_rearrange(own->nunpack, own->unpack, out, w->out[0], s);
 }
 
 static int

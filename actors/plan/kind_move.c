@@ -1,6 +1,7 @@
 /* kind_move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
 #include "actors/plan/kind_move.h"
 #include "kernels/cuda/launch.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/stream.h"
 #include "runtime/view.h"
@@ -104,9 +105,34 @@ move_begin(struct act *a)
     return kind_enqueue(a, carry_out, launches);
 }
 
+int
+move_rearrange(int32_t n, const struct seat_copy *copy, void *from, void *to, const struct stream *s)
+{
+    struct cuda_bundle b;
+    cuda_bundle_begin(&b, s->device);
+    for (int32_t i = 0; i < n; i++) {
+        const struct seat_copy *c = &copy[i];
+        struct view src = *c->from, dst = *c->to;
+        src.data = (char *)stream_reach(s, from) + c->from_skip;
+        dst.data = (char *)stream_reach(s, to) + c->to_skip;
+        if (c->launch)
+            TRY(cuda_bundle_add(&b, c->launch, &src.data, &dst.data));
+        else
+            box_reduce(RED_SUM, &dst, 1, &src);
+    }
+    return cuda_bundle_end(&b);
+}
+
 struct type
 move_row(const struct task *t, enum dtype dtype, int32_t out)
 {
     int64_t numel = t->out[out].bytes / (int64_t)dtype_bytes(dtype);
     return type_of(dtype, 1, &numel);
+}
+
+struct type
+move_far_row(const struct plan *p, int32_t task, int32_t out)
+{
+    const struct channel *c = task_channel(p, &p->task[task]);
+    return move_row(&p->task[task], c ? (enum dtype)c->dtype : DT_U8, out);
 }

@@ -12,19 +12,11 @@ begin(struct act *a)
     return t->take(t->of, a->task->channel, c, a->out[0]);
 }
 
-/* Also of a plan that is not proved. */
-static struct type
-result(const struct plan *p, int32_t task, int32_t out)
-{
-    const struct channel *c = task_channel(p, &p->task[task]);
-    return move_row(&p->task[task], c ? (enum dtype)c->dtype : DT_U8, out);
-}
-
 const struct task_kind kind_recv = {
     .name = "recv",
     .flags = KIND_MOVE | KIND_WRITES | KIND_FAR,
     .begin = begin,
     .check = value_recv,
-    .result = result,
+    .result = move_far_row,
     .print = kind_print_far,
 };

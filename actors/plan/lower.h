@@ -180,6 +180,15 @@ int share_parts(struct lower *l, const struct plan_move *move, const struct cros
 int collect_parts(struct lower *l, struct plan_move *move, const struct cross *x, struct pval *from, struct pval *to,
                   bool *done);
 
+/* send.c: an end of a channel of the move. */
+struct channel mover_channel(const struct mover *m, const struct cross_channel *c, bool sends);
+/* The window of slice `which` in what a channel comes from: as mover_window. */
+struct view mover_sent(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip);
+/* Where who reads what a channel brings lies. */
+const struct place *mover_reader(const struct mover *m, const struct cross_channel *c);
+/* direct.c: makes the tasks of both ends of a channel that a library carries. */
+int direct_send(struct mover *m, const struct cross_channel *c);
+int direct_recv(struct mover *m, int32_t channel);
 /* send.c: makes the tasks of a move, and what it sends to other memories and receives, from there or from another
  * space. */
 int move_across(struct lower *l, const struct plan_move *move, const struct cross *x, struct pval *from,

@@ -141,13 +141,15 @@ struct seat_copy {
     int64_t from_skip, to_skip;       /* bytes */
     const struct cuda_launch *launch; /* NULL: host code does it */
 };
-/* Where a task sits in its collective. What its blocks are packed into, and what comes before it is unpacked, are
- * results of it behind the first, in that order, which nobody reads. A part that has gaps is packed, too. */
+/* Where a task sits in its collective, or at its end of an edge. What its blocks are packed into, and what comes before it is unpacked, are
+ * results of it behind the first, in that order, which nobody reads. A part that has gaps is packed, too. Who sends on
+ * an edge has no others; of what it sends each slice is a block to pack, unless it is one that has no gaps. */
 struct move_seat {
     struct communicator *in;
     int32_t seat;
-    int64_t numel;          /* collective_numel */
-    int32_t npack, nunpack; /* by->nsent or ncame; 0: the library reads the argument, or writes the result */
+    uint8_t dtype;          /* of an edge: of what it carries */
+    int64_t numel;          /* collective_numel; on an edge all that it carries */
+    int32_t npack, nunpack; /* blocks; 0: the library reads the argument, or writes the result */
     struct seat_copy *pack, *unpack;
 };
 
@@ -158,7 +160,7 @@ struct task_move {
     int32_t nstep;
     struct box_move *step;
     int64_t received;             /* bytes it reads of other devices' memory, an act */
-    const struct move_seat *seat; /* KIND_COLLECTS; else NULL */
+    const struct move_seat *seat; /* KIND_COLLECTS, KIND_DIRECT; else NULL */
 };
 
 struct task {

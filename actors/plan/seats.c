@@ -1,17 +1,27 @@
 /* seats.c - partners, communicators, and what parts say of collectives to each other.
  *
- * The tasks of a hop stand side by side, in mesh order. A communicator is first needed by a hop; in the order of these,
- * and among those of one hop in the order of their first seats, all parts have those that they share in one order, so
- * that parts which make them one after the other never wait for each other crosswise. */
+ * The tasks of a collective hop stand side by side, in mesh order. A communicator is first needed by a hop; in the order
+ * of these, and among those of one hop in the order of their first seats, edges in that of their devices, all parts have
+ * those that they share in one order, so that parts which make them one after the other never wait for each other
+ * crosswise. */
 #include "actors/plan/seats.h"
 
 #include "actors/plan/contract.h"
 #include "actors/plan/outline.h"
+#include "runtime/communicator.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+bool
+seats_library(int kind)
+{
+    const struct device_kind *k = device_kind(kind);
+    return k->flags & COLLECTS && (!k->settle || k->flags & COMPILES);
+}
 
 /* ---- partners ---- */
 
@@ -49,30 +59,43 @@ seats_abroad(const struct plan *p, int32_t task)
 /* ---- communicators ---- */
 
 struct wish { /* of a task, for its communicator */
-    int32_t hop, first, task;
+    int32_t hop, first, second, task;
 };
 
 static int
 by_turn(const void *a, const void *b)
 {
-    const struct wish *x = a, *y = b;
-    if (x->hop != y->hop) return x->hop < y->hop ? -1 : 1;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return (x->task > y->task) - (x->task < y->task);
+    const struct wish *v = a, *w = b;
+    const int32_t x[] = {v->hop, v->first, v->second, v->task}, y[] = {w->hop, w->first, w->second, w->task};
+    for (size_t i = 0; i < countof(x); i++)
+        if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
+    return 0;
+}
+
+static struct wish
+wish_of(const struct task *t, int32_t task, int32_t hop)
+{
+    const struct communicator *in = t->move.seat->in;
+    struct wish w = {hop, in->device[0], in->device[1], task};
+    if (!(t->kind->flags & KIND_COLLECTS)) return w;
+    collective_seat(t->move.of->by, t->move.of->to->place, t->pos, &w.first);
+    w.second = 0;
+    return w;
 }
 
 static struct wish *
 list_wishes(const struct plan *p, struct arena *a, int32_t *n)
 {
     struct wish *wish = ARENA_ARRAY(a, struct wish, p->ntask + 1);
-    int32_t hop = -1;
+    const struct plan_move *last = NULL;
+    int32_t hop = 0;
     *n = 0;
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
-        if (!(t->kind->flags & KIND_COLLECTS)) continue;
-        if (i == 0 || !is_of(p, i - 1, t->move.of)) hop++;
-        wish[*n] = (struct wish){.hop = hop, .task = i};
-        collective_seat(t->move.of->by, t->move.of->to->place, t->pos, &wish[(*n)++].first);
+        if (!(t->kind->flags & (KIND_COLLECTS | KIND_DIRECT))) continue;
+        hop += last != t->move.of;
+        last = t->move.of;
+        wish[(*n)++] = wish_of(t, i, hop);
     }
     if (*n) qsort(wish, (size_t)*n, sizeof *wish, by_turn);
     return wish;

@@ -9,8 +9,9 @@
  * where it would be received), so that each SEND stands before its RECV wherever the two lists are put together
  * (verify_run.c needs that).
  *
- * Host code sends and receives. What it does not read is transferred to a cpu device's memory right before its SEND,
- * and from there right behind its RECV: both are work of a stream, and the edges between say when it is done. */
+ * Between devices that a library joins, the two ends are work of the devices (direct.c). Else host code sends and
+ * receives. What it does not read is transferred to a cpu device's memory right before its SEND, and from there right
+ * behind its RECV: both are work of a stream, and the edges between say when it is done. */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -58,8 +59,8 @@ lower_is_late(const struct lower *l, const struct pval *v)
     return l->program->pieces > 1 && v->node >= 0 && l->outline->late[v->node];
 }
 
-static struct channel
-channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
+struct channel
+mover_channel(const struct mover *m, const struct cross_channel *c, bool sends)
 {
     struct channel out = {.sends = sends, .peer = c->peer, .late = lower_is_late(m->l, m->from)};
     out.turn = cross_turn(m->cross, c, sends);
@@ -75,17 +76,15 @@ channel_of(const struct mover *m, const struct cross_channel *c, bool sends)
     return out;
 }
 
-/* The window of one of its slices in what it comes from. */
-static struct view
-window_of(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip)
+struct view
+mover_sent(struct mover *m, const struct cross_channel *c, int32_t which, struct part *part, int64_t *skip)
 {
     int32_t stage = c->from_side == SIDE_STAGE ? box_stage_at(m->b, c->from) : BOX_PART;
     return mover_window(m, stage, cross_from(m->cross, c), c->slice[which].slice, part, skip);
 }
 
-/* Where who reads it lies. */
-static const struct place *
-reader_place(const struct mover *m, const struct cross_channel *c)
+const struct place *
+mover_reader(const struct mover *m, const struct cross_channel *c)
 {
     return (c->to_side == SIDE_STAGE ? m->b->from : m->b->to)->place;
 }
@@ -149,7 +148,7 @@ carry_slices(struct mover *m, const struct cross_channel *c, struct end from, st
     struct box_move *step = m->l->draft[*id].task.move.step;
     for (int32_t i = 0; i < c->nslice; i++) {
         int64_t skip, at;
-        struct view src = window_of(m, c, i, &part, &skip), dst = mover_received(m, c, i, &at);
+        struct view src = mover_sent(m, c, i, &part, &skip), dst = mover_received(m, c, i, &at);
         step[i] = copy_step(m, &src, skip, &dst, at);
     }
     return draft_reads(m->l, *id, &part, 0, false);
@@ -170,7 +169,7 @@ static int
 transfer_task(struct mover *m, int32_t channel)
 {
     const struct cross_channel *c = &m->cross->in[channel];
-    const struct place *from = m->b->from->place, *to = reader_place(m, c);
+    const struct place *from = m->b->from->place, *to = mover_reader(m, c);
     return carry_slices(m, c, (struct end){from->kind, from->rank[cross_from(m->cross, c)]},
                         (struct end){to->kind, to->rank[cross_to(m->cross, c)]}, &m->recv[channel]);
 }
@@ -203,7 +202,7 @@ send_task(struct mover *m, const struct cross_channel *c)
     TRY(host_end(m, from, &host));
     bool there = host.kind == from.kind;
     if (!there) TRY(carry_slices(m, c, from, host, &part.index));
-    struct channel made = channel_of(m, c, true);
+    struct channel made = mover_channel(m, c, true);
     made.nslice = there ? c->nslice : 1;
     struct channel_slice *slice = ARENA_ARRAY(&l->plan->arena, struct channel_slice, made.nslice);
     int32_t id;
@@ -213,7 +212,7 @@ send_task(struct mover *m, const struct cross_channel *c)
     if (!there) slice[0] = (struct channel_slice){0, intern_view(l, &row)};
     for (int32_t i = 0; there && i < c->nslice; i++) {
         int64_t skip;
-        struct view v = window_of(m, c, i, &part, &skip);
+        struct view v = mover_sent(m, c, i, &part, &skip);
         slice[i] = (struct channel_slice){skip * (int64_t)dtype_bytes(v.dtype), intern_view(l, &v)};
     }
     made.slice = slice;
@@ -227,10 +226,10 @@ recv_task(struct mover *m, int32_t channel)
 {
     struct lower *l = m->l;
     const struct cross_channel *c = &m->cross->in[channel];
-    const struct place *place = reader_place(m, c);
+    const struct place *place = mover_reader(m, c);
     struct end to = {place->kind, place->rank[cross_to(m->cross, c)]}, host;
     TRY(host_end(m, to, &host));
-    struct channel made = channel_of(m, c, false);
+    struct channel made = mover_channel(m, c, false);
     int32_t id;
     struct draft *d = draft_new(l, &kind_recv, m->from->node, host.kind, host.rank, c->to, m->piece, &id);
     d->task.move.of = m->move;
@@ -247,15 +246,19 @@ recv_task(struct mover *m, int32_t channel)
 static int
 send_all(struct mover *m, int32_t first, int32_t end)
 {
-    for (int32_t i = first; i < end; i++) TRY(send_task(m, &m->cross->out[i]));
+    bool direct = cross_is_direct(m->cross);
+    for (int32_t i = first; i < end; i++) TRY((direct ? direct_send : send_task)(m, &m->cross->out[i]));
     return 0;
 }
 
 static int
 receive_all(struct mover *m, int32_t first, int32_t end)
 {
-    for (int32_t i = first; i < end; i++)
-        TRY(m->cross->in[i].peer == m->l->plan->memory ? transfer_task(m, i) : recv_task(m, i));
+    bool direct = cross_is_direct(m->cross);
+    for (int32_t i = first; i < end; i++) {
+        bool here = m->cross->in[i].peer == m->l->plan->memory;
+        TRY((here ? transfer_task : direct ? direct_recv : recv_task)(m, i));
+    }
     return 0;
 }
 

@@ -12,7 +12,9 @@
  * code, other threads, other kinds of devices - hears when the work is done. So do an
  * update, and a gate, of those who may refuse data: whether they did is known to the
  * host alone, and only then. And so do all who wait for a collective, but the next
- * one: the stream on which they stood could hold up what its other seats wait for.
+ * one: the stream on which they stood could hold up what its other seats wait for. What
+ * a library brings from device to device has streams of its own, one an edge; all wait
+ * until it is done, and what it fills is ready when the other end is told to send.
  *
  * From stage to stage of a step in pieces edges say done as well: a stage takes what
  * comes to it from both sides in the order in which it comes, and a move that waited
@@ -31,6 +33,7 @@ role_of(const struct plan *p, const struct task *t)
     if (!(t->kind->flags & KIND_MOVE) || !(device_kind(p->device[t->device].kind)->flags & ROLES))
         return STREAM_COMPUTE;
     if (t->kind->flags & KIND_COLLECTS) return STREAM_COLLECT;
+    if (t->kind->flags & KIND_DIRECT) return t->kind->flags & KIND_SENDS ? STREAM_SEND : STREAM_RECV;
     if (!(t->kind->flags & KIND_CARRIES) && !task_brings(p, t)) return STREAM_MOVE;
     return task_holder(t) == t->device ? STREAM_IN : STREAM_OUT;
 }
@@ -41,6 +44,13 @@ has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
+/* May the other end begin as soon as the task has what it waits for? What is then on its way waits for nothing else. */
+static bool
+is_offered(const struct task *t)
+{
+    return (t->kind->flags & (KIND_DIRECT | KIND_SENDS)) == KIND_DIRECT;
+}
+
 /* checks: by node, program_checks. */
 static enum token
 token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
@@ -48,6 +58,7 @@ token_of(const struct plan *p, const bool *checks, const struct task *from, int3
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
     if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return TOKEN_DONE;
+    if (from->kind->flags & KIND_DIRECT || is_offered(to)) return TOKEN_DONE;
     if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
     if (from->kind->flags & KIND_COLLECTS) return TOKEN_DONE;
     if (p->pieces > 1 && from->stage != to->stage) return TOKEN_DONE;

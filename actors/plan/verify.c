@@ -244,9 +244,24 @@ static bool
 is_move(const struct plan *p, int32_t i)
 {
     const struct plan_move *of = p->task[i].move.of;
-    bool known = i > 0 && p->task[i - 1].kind->flags & KIND_COLLECTS && p->task[i - 1].move.of == of;
+    bool known = i > 0 && p->task[i - 1].kind->flags & (KIND_COLLECTS | KIND_DIRECT) && p->task[i - 1].move.of == of;
     for (int32_t k = 0; k < p->nmove && !known; k++) known = p->move[k] == of;
     return known;
+}
+
+/* What an end of an edge needs to be looked at; whose it is is proved later (verify_send.c). */
+static int
+check_end(const struct proof *v, int32_t i)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[i];
+    const struct move_seat *own = t->move.seat;
+    if (!own || !own->in || own->in->n != 2 || !own->in->edge || own->seat != !(t->kind->flags & KIND_SENDS))
+        return proof_fail(v, i, "is at no end of an edge");
+    if (t->channel < 0 || !p->channel[t->channel].direct) return proof_fail(v, i, "has no channel of a library");
+    if (!proof_fits(own->npack, sizeof *own->pack, &p->arena) || own->nunpack)
+        return proof_fail(v, i, "npack is %d, nunpack %d", (int)own->npack, (int)own->nunpack);
+    return is_move(p, i) ? 0 : proof_fail(v, i, "is part of no move of the plan");
 }
 
 /* A collective's partners that lie here are there, and in order; what they do together is proved later (verify_run.c,
@@ -292,6 +307,9 @@ check_kind(const struct proof *v, int32_t i)
         (t->channel >= 0 && !(has & KIND_FAR)))
         return proof_fail(v, i, "channel is %d", (int)t->channel);
     if (t->phase > PHASE_BATCH) return proof_fail(v, i, "phase is %d", t->phase);
+    if (has & KIND_DIRECT) return check_end(v, i);
+    if (t->channel >= 0 && p->channel[t->channel].direct)
+        return proof_fail(v, i, "has a channel of a library, and is not at an end of its edge");
     return has & KIND_COLLECTS ? check_partners(v, i) : 0;
 }
 
@@ -304,6 +322,7 @@ check_counts(const struct proof *v, int32_t i)
     int32_t nresult = t->kind->flags & (KIND_ORDER | KIND_SENDS) ? 0 : 1;
     if (node) nresult = t->chain ? t->chain->nout : p->program->node[t->node].nout;
     if (t->kind->flags & KIND_COLLECTS) nresult = seat_nresult(t->move.seat);
+    if (t->kind->flags & KIND_DIRECT && t->kind->flags & KIND_SENDS) nresult = t->move.seat->npack > 0;
     TRY(proof_same(v, i, "nresult", t->nresult, nresult));
     if (t->nout < nresult || t->nout > nresult + MOST_BEYOND) return proof_fail(v, i, "nout is %d", (int)t->nout);
     if (t->nact != 1 && t->nact != p->pieces) return proof_fail(v, i, "nact is %d", (int)t->nact);

@@ -8,6 +8,9 @@
  *   - edges point forward in the lists, so what an act reads was made earlier in its round, or in a round before it;
  *   - a register, and a credit of a channel, that was filled in a round was given back in that round;
  *   - a RECV finds what its SEND sent earlier in the round;
+ *   - a SEND of a library finds that its RECV is ready: that waits for nothing but tasks before its hop, and for
+ *     registers that were given back in the round before. Nothing of the hop comes before what is before it in any
+ *     part, since channels of hops stand in one order;
  *   - the tasks of a collective stand side by side, those of all parts, and act together.
  *
  * Shown here of one part, in time that does not depend on how many others there are: its channels stand in its list in
@@ -151,6 +154,20 @@ check_round(const struct proof *v, const struct channel *c)
     return 0;
 }
 
+/* The other end sends when this one is ready: so it is, in each round, when its hop begins. */
+static int
+check_ready(const struct proof *v, const struct channel *c)
+{
+    const struct plan *p = v->plan;
+    const struct task *t = &p->task[c->task];
+    int32_t hop = c->task;
+    while (hop > 0 && task_hop(&p->task[hop - 1]) == t->move.of) hop--;
+    for (int32_t k = 0; k < t->nin; k++)
+        if (t->in[k].task >= hop)
+            return proof_fail(v, c->task, "is not ready for what a library brings when its hop begins");
+    return 0;
+}
+
 /* Of a seat whose partners are in other parts too: so is that of its collective, and it acts where it stands. */
 static int
 check_seat(const struct proof *v, int32_t i)
@@ -173,6 +190,8 @@ prove_channels(struct proof *v)
     TRY(check_order(v));
     TRY(check_gates(v));
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));
+    for (int32_t c = 0; c < p->nchannel; c++)
+        if (p->channel[c].direct && !p->channel[c].sends) TRY(check_ready(v, &p->channel[c]));
     for (int32_t i = 0; i < p->ntask; i++) TRY(check_seat(v, i));
     return v->no_round < 0 ? 0 : proof_fail(v, v->no_round, "acts for each piece, and waits for the last");
 }

@@ -2,10 +2,11 @@
  * else.
  *
  * Which channels a move has, and in which order their tasks stand, follows from its layouts and the map (cross.h); the
- * windows are worked out again. What a channel brings is what the part at its other end proves to send: both say the
+ * windows are worked out again; and so is which a library carries, between which devices. What a channel brings is what the part at its other end proves to send: both say the
  * same number for it (channel.what), or are not connected. */
 #include "actors/plan/verify_value.h"
 
+#include "runtime/communicator.h"
 #include "runtime/device.h"
 
 bool
@@ -79,6 +80,7 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
         return proof_fail(s->v, task, "its channel is that of another part");
     TRY(proof_same(s->v, task, "sends of its channel", c->sends, sends));
     TRY(proof_same(s->v, task, "peer of its channel", c->peer, x->peer));
+    TRY(proof_same(s->v, task, "whether a library carries its channel", c->direct, cross_is_direct(s->cross)));
     TRY(proof_same(s->v, task, "turn of its channel", c->turn, cross_turn(s->cross, x, sends)));
     TRY(proof_same(s->v, task, "dtype of its channel", c->dtype, cross_dtype(s->cross, x)));
     TRY(proof_same(s->v, task, "bytes of its channel", c->bytes,
@@ -87,30 +89,41 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
                       (int64_t)cross_what(s->cross, s->box_ref, x));
 }
 
-/* Slice i of what a channel carries, of which the window `got` lies so many bytes from the start of argument 0. */
+/* The window of slice i of what a channel carries: so many bytes from the start of what argument 0 reads. */
 static int
-check_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, const struct view *got,
-             int64_t bytes)
+find_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, struct view *view, int64_t *bytes)
 {
     const struct task *t = &s->v->plan->task[task];
     const struct box_plan *b = s->cross->own;
-    struct view part, view;
+    struct view part;
     int64_t skip = 0, more = 0;
     if (x->from_side == SIDE_STAGE) {
         struct content c;
         TRY(value_content(s, task, 0, &c));
         bool found = !c.layout && !c.received && c.box == t->move.of && b->stage[c.pos].work.pos == x->from &&
-                     value_stage_window(b, c.pos, x->slice[i].slice, &view, &more);
+                     value_stage_window(b, c.pos, x->slice[i].slice, view, &more);
         if (!found) return proof_fail(s->v, task, "does not send the stage of part %d", (int)x->from);
     } else {
         struct box box;
         TRY(value_read(s, task, 0, s->box_ref, b->from, x->from, &s->box_version, &part, &skip));
         layout_box(b->from, &b->type, x->from, &box);
-        view = value_window(&part, box.lo, x->slice[i].slice, &more);
+        *view = value_window(&part, box.lo, x->slice[i].slice, &more);
     }
+    *bytes = (skip + more) * (int64_t)dtype_bytes(view->dtype);
+    return 0;
+}
+
+/* Of slice i the window `got` lies so many bytes from the start of argument 0. */
+static int
+check_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, const struct view *got,
+             int64_t bytes)
+{
+    const struct task *t = &s->v->plan->task[task];
+    struct view view;
+    int64_t skip;
+    TRY(find_window(s, task, x, i, &view, &skip));
     if (!view_same(got, &view)) return proof_fail(s->v, task, "a window that it sends is not what its channel says");
-    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes,
-                      (skip + more) * (int64_t)dtype_bytes(view.dtype));
+    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes, skip);
 }
 
 /* The next task of a move. */
@@ -260,6 +273,94 @@ value_recv(struct values *s, int32_t task)
     TRY(proof_same(s->v, task, "slices of its channel", s->v->plan->channel[s->v->plan->task[task].channel].nslice, 0));
     if (elsewhere) return hold_turn(s, task);
     TRY(take_turn(s, task, false));
+    return has_come(s, task, which);
+}
+
+/* ---- by a library ---- */
+
+/* The seat of an end: on the edge between these devices. */
+static int
+check_seat(const struct values *s, int32_t task, const struct cross_channel *x)
+{
+    const struct move_seat *own = s->v->plan->task[task].move.seat;
+    struct end from = source_end(s, x), to = reader_end(s, x);
+    if (from.kind != own->in->kind || own->in->device[0] != from.rank || own->in->device[1] != to.rank)
+        return proof_fail(s->v, task, "sends on the edge of other devices");
+    TRY(value_on(s, task, own->in->kind, own->in->device[own->seat]));
+    TRY(proof_same(s->v, task, "dtype of what is carried", own->dtype, cross_dtype(s->cross, x)));
+    return proof_same(s->v, task, "elements that are carried", own->numel, x->numel);
+}
+
+/* Slice i is packed behind those before it. */
+static int
+check_packed(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
+{
+    const struct seat_copy *copy = &s->v->plan->task[task].move.seat->pack[i];
+    struct type type = s->cross->own->type;
+    type.dtype = (uint8_t)cross_dtype(s->cross, x);
+    for (int d = 0; d < type.ndim; d++) type.dim[d] = x->slice[i].slice->hi[d] - x->slice[i].slice->lo[d];
+    struct view dense = view_dense(&type, NULL);
+    if (!view_same(copy->to, &dense)) return proof_fail(s->v, task, "what it sends is not packed dense");
+    TRY(proof_same(s->v, task, "skip of what is packed", copy->to_skip,
+                   x->offset[i] * (int64_t)dtype_bytes(dense.dtype)));
+    if (!copy->launch && device_kind(s->cross->own->from->place->kind)->settle)
+        return proof_fail(s->v, task, "host code packs what a library sends");
+    return check_window(s, task, x, i, copy->from, copy->from_skip);
+}
+
+/* What is sent from where it lies is one window without gaps. */
+static int
+check_unpacked(struct values *s, int32_t task, const struct cross_channel *x)
+{
+    const struct task *t = &s->v->plan->task[task];
+    struct view view;
+    int64_t skip;
+    TRY(proof_same(s->v, task, "windows that are sent as they lie", x->nslice, 1));
+    TRY(find_window(s, task, x, 0, &view, &skip));
+    if (!view_is_dense(&view)) return proof_fail(s->v, task, "sends a window that has gaps as it lies");
+    return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip, skip);
+}
+
+int
+value_direct_send(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    const struct move_seat *own = t->move.seat;
+    int32_t which;
+    TRY(begin_turn(s, task, SEND_ALL, &which));
+    const struct cross_channel *x = &s->cross->out[which];
+    TRY(proof_same(s->v, task, "narg", t->narg, 1));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(take_turn(s, task, false));
+    TRY(check_channel(s, task, x, true));
+    TRY(check_seat(s, task, x));
+    if (!own->npack) {
+        TRY(check_unpacked(s, task, x));
+        return value_end_move(s, task);
+    }
+    TRY(proof_same(s->v, task, "slices that are packed", own->npack, x->nslice));
+    for (int32_t i = 0; i < own->npack; i++) TRY(check_packed(s, task, x, i));
+    TRY(check_room(s, task, x));
+    TRY(proof_same(s->v, task, "where of packed slices", t->out[0].where.kind, IN_ARENA));
+    TRY(proof_same(s->v, task, "readers of packed slices", t->out[0].nfan, 0));
+    *value_result(s, task, 0) = (struct content){.ref = s->box_ref, .pos = -1, .received = true, .box = t->move.of};
+    return value_end_move(s, task);
+}
+
+int
+value_direct_recv(struct values *s, int32_t task)
+{
+    const struct task *t = &s->v->plan->task[task];
+    int32_t which;
+    TRY(begin_turn(s, task, RECV_ALL, &which));
+    const struct cross_channel *x = &s->cross->in[which];
+    TRY(proof_same(s->v, task, "narg", t->narg, 0));
+    TRY(proof_same(s->v, task, "nstep", t->move.nstep, 0));
+    TRY(proof_same(s->v, task, "slices that are packed", t->move.seat->npack, 0));
+    TRY(take_turn(s, task, false));
+    TRY(check_room(s, task, x));
+    TRY(check_channel(s, task, x, false));
+    TRY(check_seat(s, task, x));
     return has_come(s, task, which);
 }
 

@@ -3,7 +3,9 @@
  *
  * All other proofs take an edge for "happens before"; this one shows that of each edge, whatever the streams. Order on
  * a stream is all that keeps two tasks apart that no edge orders: those of one device that use its scratch memory. On
- * streams nobody stands behind a collective but the next one: all else passes, so that its seats all come to be. */
+ * streams nobody stands behind a collective but the next one: all else passes, so that its seats all come to be.
+ * Behind what a library brings from device to device nobody does: each edge has streams of its own, and who receives
+ * waits for what is done. */
 #include "actors/plan/verify.h"
 
 #include "runtime/device.h"
@@ -13,6 +15,8 @@ static bool
 keeps(const struct plan *p, const struct task *from, const struct task *to, uint8_t token)
 {
     if (token == TOKEN_DONE) return true;
+    bool receives = (to->kind->flags & (KIND_DIRECT | KIND_SENDS)) == KIND_DIRECT;
+    if (from->kind->flags & KIND_DIRECT || receives) return false;
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     bool streams = device_kind(a->kind)->stream_new && device_kind(b->kind)->stream_new;
     switch (token) {
@@ -31,6 +35,9 @@ check_stream(const struct proof *v, int32_t task)
     if (t->stream >= (roles ? NSTREAM : 1)) return proof_fail(v, task, "stream %d of its device", (int)t->stream);
     if ((t->stream == STREAM_COLLECT) != !!(t->kind->flags & KIND_COLLECTS))
         return proof_fail(v, task, "stream %d, on which collectives alone wait for other devices", (int)t->stream);
+    bool sends = t->stream == STREAM_SEND, direct = sends || t->stream == STREAM_RECV;
+    if (direct != !!(t->kind->flags & KIND_DIRECT) || (sends && !(t->kind->flags & KIND_SENDS)))
+        return proof_fail(v, task, "stream %d, on which a library brings bytes to devices elsewhere", (int)t->stream);
     if (t->stream != STREAM_COMPUTE && t->exec && exec_scratch(t->exec))
         return proof_fail(v, task, "uses scratch memory of its device on another stream than others do");
     return 0;

@@ -106,6 +106,8 @@ int value_collect(struct values *s, int32_t task);
 
 int value_send(struct values *s, int32_t task);
 int value_recv(struct values *s, int32_t task);
+int value_direct_send(struct values *s, int32_t task);
+int value_direct_recv(struct values *s, int32_t task);
 int value_transfer(struct values *s, int32_t task);
 /* The tasks of a hop stand in turns (send.c). Returns whose turn it is now; *which: of what goes out, comes in, of the
  * stages or of the parts. */

@@ -1,4 +1,4 @@
-/* collectives.cu - collectives by NCCL, a library that is opened when there is one.
+/* collectives.cu - collectives, sends and receives by NCCL, a library that is opened when there is one.
  *
  * A communicator has seats of this process, each on a GPU of its own, and of others. Its calls do not block: a thread
  * that meets the others, or has launched its part, looks until NCCL has done with that, and leaves when the
@@ -182,13 +182,16 @@ exchange(int seats, size_t numel, ncclDataType_t type, size_t width, ncclComm_t 
 }
 
 static ncclResult_t
-launch(const struct cuda_collective *what, int seats, ncclComm_t comm, const void *in, void *out)
+launch(const struct cuda_collective *what, int seats, int seat, ncclComm_t comm, const void *in, void *out)
 {
     static const ncclRedOp_t reduce[] = {ncclSum, ncclProd, ncclMax, ncclMin};
     size_t numel = static_cast<size_t>(what->numel);
     ncclDataType_t type = type_of(what->element);
     ncclRedOp_t op = reduce[what->reduce];
     const nccl &n = the_nccl();
+    if (what->verb == CUDA_PASS)
+        return seat == 0 ? n.send(in, numel, type, 1, comm, cudaStreamPerThread)
+                         : n.receive(out, numel, type, 0, comm, cudaStreamPerThread);
     if (what->verb == CUDA_ALL_TO_ALL) return exchange(seats, numel, type, width_of(what->element), comm, in, out);
     if (what->verb == CUDA_ALL_GATHER) return n.gather(in, out, numel, type, comm, cudaStreamPerThread);
     return what->verb == CUDA_ALL_REDUCE ? n.reduce(in, out, numel, type, op, comm, cudaStreamPerThread)
@@ -204,7 +207,7 @@ collectives_collect(void *made, int i, const struct cuda_collective *what, const
     if (e != cudaSuccess) return text_of(e);
     std::lock_guard<std::mutex> guard(own->lock);
     if (!own->comm) return nullptr;
-    ncclResult_t r = await(c, own->comm, launch(what, c->n, own->comm, in, out), {nullptr, nullptr});
+    ncclResult_t r = await(c, own->comm, launch(what, c->n, i, own->comm, in, out), {nullptr, nullptr});
     return r == ncclSuccess || c->cut ? nullptr : the_nccl().text(r);
 }
 

@@ -1,7 +1,8 @@
 /* meet.h - collectives of a library, carried out on memory of the host: for kinds of devices that stand in for such as
  * have a library (t/collecting.h), within one process; t/host/board.h is that of NCCL's stand-in. It has what matters
  * of NCCL's meaning: the n-th call of each seat goes with the n-th of every other, and nobody's is done before all have
- * made theirs. What would be wrong there, or wait for ever, is said: seats that ask for different things, and devices
+ * made theirs; but who passes may go on before, if it is said that what he passes is kept (meet_keeps), or may not, as
+ * NCCL's send. What would be wrong there, or wait for ever, is said: seats that ask for different things, and devices
  * whose orders cross. Any thread. */
 #ifndef RILLE_T_HOST_MEET_H
 #define RILLE_T_HOST_MEET_H
@@ -13,7 +14,7 @@
 #include <string.h>
 
 enum { MEET_SEATS = 64 };
-enum meet_verb { MEET_REDUCE, MEET_SCATTER, MEET_GATHER, MEET_EXCHANGE };
+enum meet_verb { MEET_REDUCE, MEET_SCATTER, MEET_GATHER, MEET_EXCHANGE, MEET_PASS };
 
 struct meet_call {
     int verb, what; /* enum meet_verb; dtype and reduction, for `add` */
@@ -28,10 +29,12 @@ struct meet {
     struct meet_call call[MEET_SEATS]; /* the one that waits */
     int64_t begun[MEET_SEATS], done;   /* calls; done: by all */
     bool asked[MEET_SEATS];            /* a call was made and not yet told to be done */
+    void *kept;                    /* what was passed and has not been taken; malloc's */
     bool cut;
     const char *wrong;
 };
 
+static bool meet_keeps;
 static pthread_mutex_t meet_lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of every meet */
 static pthread_cond_t meet_news = PTHREAD_COND_INITIALIZER;
 static struct meet_place {
@@ -42,6 +45,7 @@ static struct meet_place {
 static inline void
 meet_open(struct meet *m, int n, const int *device)
 {
+    free(m->kept);
     *m = (struct meet){.n = n};
     for (int i = 0; i < n; i++) m->device[i] = device[i];
 }
@@ -53,7 +57,7 @@ meet_agrees(const struct meet *m)
     for (int i = 1; i < m->n; i++) {
         const struct meet_call *b = &m->call[i];
         if (a->verb != b->verb || a->numel != b->numel || a->width != b->width ||
-            (a->verb != MEET_GATHER && a->verb != MEET_EXCHANGE && a->what != b->what))
+            (a->verb != MEET_GATHER && a->verb != MEET_EXCHANGE && a->what != b->what) || (a->verb == MEET_PASS && m->n != 2))
             return false;
     }
     return true;
@@ -90,6 +94,12 @@ meet_carry_out(struct meet *m)
 {
     size_t block = (size_t)m->call[0].numel * m->call[0].width;
     int verb = m->call[0].verb;
+    if (verb == MEET_PASS) {
+        memcpy(m->call[1].out, m->call[0].in, block);
+        free(m->kept);
+        m->kept = NULL;
+        return;
+    }
     if (verb == MEET_EXCHANGE) {
         meet_exchange(m, block);
         return;
@@ -101,11 +111,22 @@ meet_carry_out(struct meet *m)
     free(all);
 }
 
+/* Is what a seat passes kept, so that it goes on at once? */
+static inline bool
+meet_goes_on(int seat, const struct meet_call *c)
+{
+    return meet_keeps && c->verb == MEET_PASS && seat == 0;
+}
+
 static inline void
 meet_begin(struct meet *m, int seat, const struct meet_call *c)
 {
     m->asked[seat] = true;
     m->call[seat] = *c;
+    if (meet_goes_on(seat, c)) {
+        size_t bytes = (size_t)c->numel * c->width;
+        m->call[seat].in = m->kept = memcpy(malloc(bytes + 1), c->in, bytes);
+    }
     m->begun[seat]++;
     for (int i = 0; i < m->n; i++)
         if (m->begun[i] == m->done) return;
@@ -135,9 +156,10 @@ static inline const char *
 meet_look(struct meet *m, int seat, const struct meet_call *c, bool *done)
 {
     *done = false;
+    if (m->kept && meet_goes_on(seat, c)) return m->cut ? "cut" : NULL; /* one is kept at a time */
     if (!m->asked[seat] && !m->cut) meet_begin(m, seat, c);
     if (m->cut || m->wrong) return m->cut ? "cut" : m->wrong;
-    *done = m->begun[seat] <= m->done;
+    *done = m->begun[seat] <= m->done || meet_goes_on(seat, c);
     m->asked[seat] = !*done;
     return NULL;
 }

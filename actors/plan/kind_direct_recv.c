@@ -1,0 +1,32 @@
+/* kind_direct_recv.c - a task that holds what a library brought from a device of another memory: a window, dense. */
+#include "actors/plan/kind_move.h"
+#include "actors/plan/verify_value.h"
+#include "runtime/communicator.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
+static int
+take_over(const struct stream_work *w, const struct stream *s)
+{
+    const struct task *t = w->of;
+    const struct move_seat *own = t->move.seat;
+    struct collective_call call = {COLLECT_PASS, RED_NONE, own->dtype, own->numel};
+    if (own->numel == 0) return 0;
+    return s->kind->collect(own->in, own->seat, &call, s, NULL, stream_reach(s, w->out[0]));
+}
+
+static int
+begin(struct act *a)
+{
+    a->received += a->plan->channel[a->task->channel].bytes;
+    return kind_enqueue(a, take_over, true);
+}
+
+const struct task_kind kind_direct_recv = {
+    .name = "recv by nccl",
+    .flags = KIND_MOVE | KIND_WRITES | KIND_FAR | KIND_DIRECT,
+    .begin = begin,
+    .check = value_direct_recv,
+    .result = move_far_row,
+    .print = kind_print_far,
+};
