@@ -1,5 +1,6 @@
-/* plan-seats.c - collectives of a library whose seats lie in several memories: parts give the bits of one memory that
- * has none, whatever the order of events; they say alike what they take part in, and mistakes in that are found.
+/* plan-seats.c - collectives of a library whose seats lie in several memories, and channels that it carries from device
+ * to device: parts give the bits of one memory that has none, whatever the order of events; they say alike what they
+ * take part in, and mistakes in that are found.
  *
  * Moves between all layouts, and random programs, on late devices, whose library is a stand-in (t/collecting.h). */
 #include "actors/plan/seats.h"
@@ -38,6 +39,33 @@ goes_alone(const struct plan *p)
     return true;
 }
 
+/* Channels that a library carries, by their SENDs. */
+static int
+count_edges(const struct parts *x)
+{
+    int n = 0;
+    for (int m = 0; m < x->n; m++)
+        for (int32_t c = 0; c < x->plan[m]->nchannel; c++)
+            n += x->plan[m]->channel[c].direct && x->plan[m]->channel[c].sends;
+    return n;
+}
+
+/* What is direct goes by no task but its two ends: of a hop between such devices none sends, receives or lifts to
+ * another kind of device's memory. */
+static bool
+goes_direct(const struct plan *p)
+{
+    for (int32_t i = 0; i < p->ntask; i++) {
+        const struct task *t = &p->task[i];
+        const struct plan_move *of = task_hop(t);
+        bool late = of && of->from->place->kind == DEV_LATE && of->to->place->kind == DEV_LATE;
+        if (late && (t->kind == &kind_send || t->kind == &kind_recv || p->device[t->device].kind != DEV_LATE))
+            return false;
+        if (late && p->device[task_holder(t)].kind != DEV_LATE) return false;
+    }
+    return true;
+}
+
 /* Do all parts say the same of their collectives? spoilt: what part `which` says instead; NULL: it says its own. */
 static int
 match(const struct parts *x, int which, const struct str *spoilt)
@@ -55,7 +83,8 @@ match(const struct parts *x, int which, const struct str *spoilt)
 }
 
 struct count {
-    int programs, refused, seats, same, alone, agreed, wrong;
+    int programs, refused, seats, edges, same, alone, indirect, agreed;
+    long passes;
 };
 
 /* The program in parts that have a library, beside one memory that has none. */
@@ -67,6 +96,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     int got[MOST_PARTS];
     parts_map(&x, c);
     collecting_begin(true);
+    meet_keeps = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
     if (!good && strstr(err_text(), "is known only after all")) { /* no order of pieces is one */
         n->refused++;
@@ -76,6 +106,9 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->programs++;
     for (int m = 0; good && m < x.n; m++) n->alone += goes_alone(x.plan[m]), n->seats += count_seats(x.plan[m]);
     for (int m = 0; m < x.n; m++) n->alone--;
+    for (int m = 0; good && m < x.n; m++) n->indirect += !goes_direct(x.plan[m]);
+    if (good) n->edges += count_edges(&x);
+    long passed = npassed;
     if (good && want >= 0 && count_all(&x) != want) {
         diag("%d seats, not %d", count_all(&x), want);
         good = false;
@@ -88,6 +121,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
         good = !got[m] == !status;
     }
     good = good && (status || parts_agree(&x, whole));
+    n->passes += npassed - passed;
     n->same += good;
     if (!good) diag("seed %llu, %d parts: %s", (unsigned long long)seed, x.n, err_text());
     parts_close(&x);
@@ -111,7 +145,9 @@ try_program(struct rille_session *s, struct plan *p, int want, uint64_t seed, st
 static void
 say(const struct count *n, const char *what)
 {
-    ok(n->programs > 0 && n->seats > 0, "%s: %d in parts, with %d seats", what, n->programs, n->seats);
+    ok(n->programs > 0 && n->seats + n->edges > 0, "%s: %d in parts, with %d seats and %d channels that a library carries",
+       what, n->programs, n->seats, n->edges);
+    ok(n->indirect == 0 && n->passes >= n->edges, "%s: those by no task but their ends (%ld passes)", what, n->passes);
     ok(n->alone == 0, "%s: no channel, transfer or box stands for a move that a library makes", what);
     ok(n->agreed == n->programs, "%s: parts agree (%d)", what, n->agreed);
     ok(n->same == n->programs, "%s: the bits of one memory without a library (%d)", what, n->same);
@@ -177,6 +213,40 @@ every_move(struct rille_session *s)
     wire_ns_per_byte = 0;
     ok(npair > 40, "%d pairs of layouts are collectives of one memory", npair);
     say(&n, "moves");
+}
+
+/* From one list of devices to another: a stage to the next, and what no library makes among the same. */
+static const struct layout *
+layout_of(struct rille_session *s, int32_t nrank, const int32_t *rank, const char *text)
+{
+    const struct place *p;
+    const struct layout *l;
+    assert(place_new(s->atlas, DEV_LATE, 1, &nrank, rank, &p) == 0);
+    assert(layout_parse(s->atlas, p, text, 2, &l) == 0);
+    return l;
+}
+
+static void
+every_stage(struct rille_session *s)
+{
+    static const int32_t rank[][4] = {{0, 1}, {2, 3}, {3}, {0}, {1, 2, 3}, {3, 2, 1, 0}, {0, 2}};
+    static const int32_t nrank[] = {2, 2, 1, 1, 3, 4, 2};
+    static const char *const text[] = {"S(0)", "S(1)", "B", "P"};
+    struct count n = {0};
+    int nlist = countof(nrank), nway = 4 * nlist;
+    for (int i = 0; i < nway * nway; i++) {
+        int a = i / nway, b = i % nway, want;
+        const struct layout *from = layout_of(s, nrank[a / 4], rank[a / 4], text[a % 4]),
+                            *to = layout_of(s, nrank[b / 4], rank[b / 4], text[b % 4]);
+        if (from == to) continue;
+        struct plan *p = plan_twice(s, from, to, &want);
+        wire_ns_per_byte = (double)(i / 3 % 2);
+        if (p && !want) try_program(s, p, want, (uint64_t)i, &n);
+        plan_free(&p);
+    }
+    wire_ns_per_byte = 0;
+    say(&n, "stages");
+    ok(n.edges > 500, "and there are many of them");
 }
 
 /* ---- programs ---- */
@@ -397,6 +467,7 @@ main(void)
     if (rille_open(&o, &s)) return 1;
     other_kind = DEV_LATE;
     every_move(s);
+    every_stage(s);
     random_programs(s, seed, getenv("RILLE_LONG") ? 20000 : 600);
     failures(s, seed + 1);
     mistakes(s, seed + 2);

@@ -4,8 +4,8 @@
  * seat goes with the n-th of every other, and nobody's is done before all have made theirs. A seat leaves what it sends
  * in a place of its own, and takes what it gets from those of the others; it does not leave more before all have taken
  * the last. What would be wrong, or wait for ever, is said: seats that ask for different things, and devices whose
- * orders cross. A process that ends leaves its seats empty: the others wait until they are told to give up. Any thread.
- */
+ * orders cross. What passes from seat 0 to seat 1 of two is left and taken by streams that wait for nothing else. A
+ * process that ends leaves its seats empty: the others wait until they are told to give up. Any thread. */
 #ifndef RILLE_T_HOST_BOARD_H
 #define RILLE_T_HOST_BOARD_H
 
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 enum { BOARD_SEATS = 16, BOARD_MEETS = 512, BOARD_GPUS = 256, BOARD_ROOM = 32 << 20, BOARD_ID = 16 };
-enum board_verb { BOARD_REDUCE, BOARD_SCATTER, BOARD_GATHER, BOARD_EXCHANGE };
+enum board_verb { BOARD_REDUCE, BOARD_SCATTER, BOARD_GATHER, BOARD_EXCHANGE, BOARD_PASS };
 
 struct board_call {
     int32_t verb, what; /* dtype and reduction */
@@ -226,6 +226,45 @@ board_begin(int meet, int seat, const struct board_call *c, const void *in, size
         why = m->wrong;
     }
     return why;
+}
+
+/* Until seat 1 of two has taken, or seat 0 has left, so many. NULL, or what is wrong. */
+static const char *
+board_until(const struct board_meet *m, const int64_t *count, int64_t least, const bool *cut)
+{
+    while (!*cut && !m->wrong[0] && *count < least) board_wait();
+    return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
+}
+
+/* Seat 0 leaves what it passes when seat 1 has taken what was there before; keeps: it goes on then, else when that is
+ * taken too. With the lock. */
+static const char *
+board_send(int meet, const struct board_call *c, const void *in, size_t bytes, bool keeps, const bool *cut)
+{
+    struct board_meet *m = &the_board->meet[meet];
+    const char *why = bytes > BOARD_ROOM ? "more than fits" : board_until(m, &m->done[1], m->begun[0], cut);
+    if (why) return why;
+    memcpy(board_place(meet, 0), in, bytes);
+    m->call[0] = *c;
+    m->begun[0]++;
+    board_tell();
+    return keeps ? NULL : board_until(m, &m->done[1], m->begun[0], cut);
+}
+
+static const char *
+board_receive(int meet, const struct board_call *c, void *out, size_t bytes, const bool *cut)
+{
+    struct board_meet *m = &the_board->meet[meet];
+    const char *why = board_until(m, &m->begun[0], m->done[1] + 1, cut);
+    if (!why && memcmp(&m->call[0], c, sizeof *c)) {
+        snprintf(m->wrong, sizeof m->wrong, "what is received is not what is sent");
+        why = m->wrong;
+    }
+    if (why) return why;
+    memcpy(out, board_place(meet, 0), bytes);
+    m->done[1]++;
+    board_tell();
+    return NULL;
 }
 
 static void

@@ -3,6 +3,9 @@
  * others. A part is put off as kernels are; a thread that waits for its stream then waits for the other seats. Calls
  * never block, what is begun takes a second look, and a communicator is made when all its seats are taken.
  *
+ * What is sent by itself waits for its receive, or, if the word buffers is said, is kept and waits for the receive of the
+ * one before it: of the real one nobody knows which. Streams of several edges wait at the same time.
+ *
  * FAKE_CUDA: nonccl (a communicator cannot be made), unmet (one is never made: seats do not reach each other), oldnccl.
  */
 #include "t/host/board.h"
@@ -220,7 +223,47 @@ ask(const char *name, int verb, const void *in, void *out, size_t numel, ncclDat
     return fake_put_off(take_part, &p, sizeof p) ? ncclUnhandledCudaError : ncclInProgress;
 }
 
-/* ---- sends and receives: of one group, to and from every seat, blocks in the order of the seats ---- */
+static int
+seats_of(ncclComm_t comm)
+{
+    struct board *b = board_lock();
+    int n = b->meet[comm->meet].n;
+    board_unlock();
+    return n;
+}
+
+/* ---- a send or a receive by itself: the n-th of one seat goes with the n-th of the other ---- */
+
+static cudaError_t
+pass(void *of)
+{
+    struct part *p = of;
+    board_lock();
+    const bool *cut = &here[p->meet].cut;
+    size_t bytes = (size_t)(p->call.numel * p->call.width);
+    const char *why = p->seat == 0 ? board_send(p->meet, &p->call, p->in, bytes, fake_is_said("buffers"), cut)
+                                   : board_receive(p->meet, &p->call, p->out, bytes, cut);
+    bool wrong = why && !*cut;
+    board_unlock();
+    if (wrong) fprintf(stderr, "fake nccl: %s\n", why);
+    return wrong ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+/* From seat 0 to seat 1 of two. */
+static ncclResult_t
+ask_to_pass(const void *in, void *out, size_t numel, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    struct part p = {.meet = comm->meet, .seat = comm->seat, .in = in, .out = out};
+    p.call = (struct board_call){BOARD_PASS, (int)t, (int64_t)width(t), (int64_t)numel};
+    bool seats = comm->seat == (in ? 0 : 1) && peer == 1 - comm->seat && seats_of(comm) == 2;
+    if (stream != cudaStreamPerThread || fake_current() != comm->gpu || numel == 0 || !seats)
+        return ncclInvalidArgument;
+    comm->looked = false;
+    fake_log("%s gpu %d type %d\n", in ? "send" : "recv", fake_current(), (int)t);
+    return fake_put_off(pass, &p, sizeof p) ? ncclUnhandledCudaError : ncclInProgress;
+}
+
+/* ---- sends and receives of one group, to and from every seat, blocks in the order of the seats ---- */
 
 static _Thread_local struct group {
     int depth, nsent, nreceived;
@@ -244,6 +287,7 @@ joins(ncclComm_t comm, size_t numel, ncclDataType_t t, cudaStream_t stream)
 ncclResult_t
 ncclSend(const void *in, size_t n, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
 {
+    if (group.depth == 0) return ask_to_pass(in, NULL, n, t, peer, comm, stream);
     if (!joins(comm, n, t, stream)) return ncclInvalidUsage;
     if (peer == 0) group.in = in;
     if (peer != group.nsent++ || in != group.in + (size_t)peer * n * width(t)) return ncclInvalidArgument;
@@ -253,19 +297,11 @@ ncclSend(const void *in, size_t n, ncclDataType_t t, int peer, ncclComm_t comm, 
 ncclResult_t
 ncclRecv(void *out, size_t n, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
 {
+    if (group.depth == 0) return ask_to_pass(NULL, out, n, t, peer, comm, stream);
     if (!joins(comm, n, t, stream)) return ncclInvalidUsage;
     if (peer == 0) group.out = out;
     if (peer != group.nreceived++ || out != group.out + (size_t)peer * n * width(t)) return ncclInvalidArgument;
     return ncclSuccess;
-}
-
-static int
-seats_of(ncclComm_t comm)
-{
-    struct board *b = board_lock();
-    int n = b->meet[comm->meet].n;
-    board_unlock();
-    return n;
 }
 
 ncclResult_t
