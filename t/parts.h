@@ -32,6 +32,7 @@ struct parts {
     struct ground ground[MOST_PARTS];
     int open; /* the only ground that is not locked; ALL_OPEN: none is */
     struct bus_kind guarded;
+    const struct bus_kind *playing; /* while parts run; NULL: bus_sim */
     struct turn {
         struct parts *parts;
         int memory;
@@ -267,7 +268,7 @@ parts_run(struct parts *x, int *status)
     guarding = x;
     x->bus->kind = &x->guarded;
     for (int m = 0; m < x->n; m++) engine_begin(x->engine[m], &x->bench[m].run);
-    x->bus->kind = &bus_sim;
+    x->bus->kind = x->playing ? x->playing : &bus_sim;
     for (int step = 1; more; step++) {
         more = false;
         if (step == x->stop) engine_interrupt(x->engine[0]);

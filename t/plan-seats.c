@@ -6,6 +6,9 @@
 #include "actors/plan/seats.h"
 #include "t/parts.h"
 
+#include "actors/act/message.h"
+#include "runtime/communicator.h"
+#include "runtime/stream.h"
 #include "t/collecting.h"
 
 #include <unistd.h>
@@ -145,8 +148,8 @@ try_program(struct rille_session *s, struct plan *p, int want, uint64_t seed, st
 static void
 say(const struct count *n, const char *what)
 {
-    ok(n->programs > 0 && n->seats + n->edges > 0, "%s: %d in parts, with %d seats and %d channels that a library carries",
-       what, n->programs, n->seats, n->edges);
+    ok(n->programs > 0 && n->seats + n->edges > 0,
+       "%s: %d in parts, with %d seats and %d channels that a library carries", what, n->programs, n->seats, n->edges);
     ok(n->indirect == 0 && n->passes >= n->edges, "%s: those by no task but their ends (%ld passes)", what, n->passes);
     ok(n->alone == 0, "%s: no channel, transfer or box stands for a move that a library makes", what);
     ok(n->agreed == n->programs, "%s: parts agree (%d)", what, n->agreed);
@@ -270,9 +273,9 @@ random_programs(struct rille_session *s, uint64_t seed, int most)
 
 /* ---- what goes wrong ---- */
 
-/* A random program in parts with seats, connected; false: this one has none that others partake in. */
+/* A random program in parts, connected; false: this one has none of what is counted. */
 static bool
-draw(struct rille_session *s, uint64_t seed, struct parts *x)
+draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
     uint64_t rng = seed;
     struct str bytes = {0};
@@ -283,7 +286,7 @@ draw(struct rille_session *s, uint64_t seed, struct parts *x)
     if (!p) return false;
     program_write(p->program, &bytes);
     parts_map(x, &cut[seed % countof(cut)]);
-    bool good = !parts_compile(x, &bytes, s->atlas) && count_all(x) > 0 && !parts_connect(x) && !match(x, 0, NULL);
+    bool good = !parts_compile(x, &bytes, s->atlas) && counted(x) > 0 && !parts_connect(x) && !match(x, 0, NULL);
     if (!good) parts_close(x);
     str_free(&bytes);
     plan_free(&p);
@@ -292,12 +295,13 @@ draw(struct rille_session *s, uint64_t seed, struct parts *x)
 
 /* An act fails, or somebody stops: all parts end, and the next run is whole. */
 static void
-failures(struct rille_session *s, uint64_t first)
+failures(struct rille_session *s, uint64_t first, int (*counted)(const struct parts *x))
 {
     int n = 0, ended = 0, again = 0, got[MOST_PARTS];
     for (uint64_t seed = first; n < (getenv("RILLE_LONG") ? 3000 : 300); seed++) {
         struct parts x;
-        if (!draw(s, seed, &x)) continue;
+        meet_keeps = seed / 3 % 2;
+        if (!draw(s, seed, counted, &x)) continue;
         if (!parts_open(&x, seed)) {
             bool stop = seed % 4 == 0;
             x.told = true;
@@ -378,7 +382,7 @@ mistakes(struct rille_session *s, uint64_t first)
     for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 20000 : 3000); seed++) {
         struct parts x;
         struct arena a = {0};
-        if (!draw(s, seed, &x)) continue;
+        if (!draw(s, seed, count_all, &x)) continue;
         int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % KINDS);
         int32_t i = seat_at(x.plan[m], seed / 5);
         if (i >= 0 && seats_abroad(x.plan[m], i)) {
@@ -404,7 +408,7 @@ other_lists(struct rille_session *s, uint64_t first)
         struct parts x;
         uint64_t rng = seed;
         struct str list = {0};
-        if (!draw(s, seed, &x)) continue;
+        if (!draw(s, seed, count_all, &x)) continue;
         int m = (int)(seed % (uint64_t)x.n);
         int32_t i = seat_at(x.plan[m], seed);
         bool abroad = false;
@@ -427,6 +431,223 @@ other_lists(struct rille_session *s, uint64_t first)
     ok(n > 20 && found == n, "a part that takes part in nothing is found (%d of %d)", found, n);
     ok(nfound > nlist / 2, "lists with a bit changed or cut off: %d of %d refused, no harm by the others", nfound,
        nlist);
+}
+
+/* ---- planted mistakes at ends of edges ---- */
+
+/* A task that is an end of an edge: of the part's, the first from `which` on; one that packs, if it has to. -1: there
+ * is none. */
+static int32_t
+end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
+{
+    for (int32_t k = 0; k < p->ntask; k++) {
+        int32_t i = (int32_t)((which + (uint64_t)k) % (uint64_t)p->ntask);
+        const struct task *t = &p->task[i];
+        if (t->kind == (sends ? &kind_direct_send : &kind_direct_recv) && (!packs || t->move.seat->npack)) return i;
+    }
+    return -1;
+}
+
+static int32_t
+first_of_hop(const struct plan *p, int32_t task)
+{
+    while (task > 0 && task_hop(&p->task[task - 1]) == p->task[task].move.of) task--;
+    return task;
+}
+
+/* An edge into the task from the hop's own first one, in the place of another; false: it has none to change. */
+static bool
+follow_hop(struct plan *p, int32_t i)
+{
+    struct task *t = &p->task[i];
+    if (t->nin == 0 || first_of_hop(p, i) == i) return false;
+    t->in[0].task = first_of_hop(p, i);
+    return true;
+}
+
+static bool
+show_early(const struct plan *p, int32_t i)
+{
+    struct out_port *o = &p->task[i].out[0];
+    const struct reader *r = &o->fan[0].reader[0];
+    if (o->nfan == 0 || p->task[r->task].thread != p->task[i].thread) return false;
+    p->task[r->task].in[r->port].token = TOKEN_EVENT;
+    o->fan[0].nissued = 1;
+    return true;
+}
+
+static const char *const end_mistake[] = {
+    "another direction",    "the edge of other devices",  "a group's communicator",
+    "no library's channel", "another number of elements", "another dtype",
+    "another stream",       "a reader told early",        "a slice from elsewhere",
+    "a slice too few",      "an edge from its own hop",   "a kind that host code carries out",
+};
+enum { END_KINDS = countof(end_mistake) };
+
+/* False: nothing is planted, there is no place for it. */
+static bool
+plant_end(struct plan *p, int32_t i, int kind, struct arena *a)
+{
+    struct task *t = &p->task[i];
+    struct move_seat *seat = arena_dup(a, t->move.seat, sizeof *seat);
+    struct communicator *in = arena_dup(a, seat->in, sizeof *in);
+    const int32_t other[] = {in->device[1], in->device[0]};
+    bool packs = seat->npack > 0;
+    struct seat_copy *pack = packs ? arena_dup(a, seat->pack, sizeof *pack * (size_t)seat->npack) : NULL;
+    seat->in = in;
+    seat->pack = pack;
+    t->move.seat = seat;
+    switch (kind) {
+    case 0: return seat->seat = !seat->seat, true;
+    case 1: return in->device = arena_dup(a, other, sizeof other), true;
+    case 2: return in->edge = false, true;
+    case 3: return p->channel[t->channel].direct = false, true;
+    case 4: return seat->numel++, true;
+    case 5: return seat->dtype = seat->dtype == DT_F32 ? DT_I32 : DT_F32, true;
+    case 6: return t->stream = STREAM_MOVE, true;
+    case 7: return t->kind == &kind_direct_recv && show_early(p, i);
+    case 8: return packs && (pack[0].from_skip += 4, true);
+    case 9: return packs && (seat->npack--, true);
+    case 10: return t->kind == &kind_direct_recv && follow_hop(p, i);
+    default: return t->kind = t->kind == &kind_direct_send ? &kind_send : &kind_recv, true;
+    }
+}
+
+static void
+edge_mistakes(struct rille_session *s, uint64_t first)
+{
+    int planted[END_KINDS] = {0}, found[END_KINDS] = {0};
+    for (uint64_t seed = first; seed < first + (getenv("RILLE_LONG") ? 20000 : 3000); seed++) {
+        struct parts x;
+        struct arena a = {0};
+        if (!draw(s, seed, count_edges, &x)) continue;
+        int m = (int)(seed % (uint64_t)x.n), kind = (int)(seed / 4 % END_KINDS);
+        bool packs = kind == 8 || kind == 9;
+        int32_t i = end_at(x.plan[m], packs || seed / 3 % 2, packs, seed / 5);
+        if (i >= 0 && plant_end(x.plan[m], i, kind, &a)) {
+            bool is = plan_verify(x.plan[m]) || parts_connect(&x);
+            planted[kind]++;
+            found[kind] += is;
+            if (!is) diag("seed %llu: %s in part %d", (unsigned long long)seed, end_mistake[kind], m);
+        }
+        parts_close(&x);
+        arena_fini(&a);
+    }
+    for (int k = 0; k < END_KINDS; k++)
+        ok(planted[k] > 0 && found[k] == planted[k], "%s is found (%d of %d)", end_mistake[k], found[k], planted[k]);
+}
+
+/* A part that was made without a library, beside others that have one. */
+static void
+one_without(struct rille_session *s, uint64_t first)
+{
+    int n = 0, found = 0, named = 0;
+    for (uint64_t seed = first; n < 30; seed++) {
+        struct parts x;
+        if (!draw(s, seed, count_edges, &x)) continue;
+        int m = 0;
+        while (m < x.n && end_at(x.plan[m], true, false, 0) < 0) m++;
+        struct str bytes = {0};
+        struct program *g;
+        program_write(x.plan[m]->program, &bytes);
+        plan_free(&x.plan[m]);
+        collecting_end();
+        if (!program_read(str_text(&bytes), bytes.len, s->atlas, &g)) {
+            g->map = &x.map[m];
+            g->cost.wire_ns = 0;
+            g->cost.wire_ns_per_byte = wire_ns_per_byte;
+            if (!plan_compile(g, s->atlas, &x.plan[m])) {
+                free(x.far[m]);
+                x.far[m] = calloc((size_t)x.plan[m]->nchannel + 1, sizeof *x.far[m]);
+                n++;
+                found += parts_connect(&x) == E_PLAN;
+                named += strstr(err_text(), "the edge of a library (0: none)") != NULL;
+            }
+        }
+        collecting_begin(true);
+        str_free(&bytes);
+        parts_close(&x);
+    }
+    ok(found == n && named > 0, "channels that only one end thinks are a library's are found (%d of %d, %d by name)",
+       found, n, named);
+}
+
+/* ---- one end in another order ---- */
+
+static struct held {
+    const struct parts *parts;
+    bool holds, over;
+    struct msg m;
+    int choices; /* since it is held */
+    bool swapped;
+} held;
+
+/* Does it tell the receiver of an edge that the other end has sent? */
+static bool
+tells_edge(const struct msg *m)
+{
+    if (m->kind != MSG_FULL || m->out != MSG_FAR) return false;
+    return held.parts->plan[addr_process(m->to)]->task[m->task].kind == &kind_direct_recv;
+}
+
+/* The first of two that go one way comes behind the second. */
+static int
+send_swapped(struct bus *b, const struct msg *m)
+{
+    if (held.over || !tells_edge(m)) return bus_sim.send(b, m);
+    if (!held.holds) {
+        held.m = *m;
+        held.holds = true;
+        return 0;
+    }
+    if (held.m.from != m->from || held.m.to != m->to) return bus_sim.send(b, m);
+    held.swapped = held.over = true;
+    TRY(bus_sim.send(b, m));
+    return bus_sim.send(b, &held.m);
+}
+
+/* Where no second comes for so long, the first does. */
+static uint64_t
+choose_swapped(struct bus *b, uint64_t n)
+{
+    enum { PATIENCE = 3000 };
+    if (held.holds && !held.over && ++held.choices == PATIENCE) {
+        held.over = true;
+        bus_sim.send(b, &held.m);
+    }
+    return bus_sim.choose(b, n);
+}
+
+/* Two that go one way are of one edge, where each device has a thread of its own, or of two, which wait for nothing of
+ * each other: the run fails, saying so, or gives what it should. */
+static void
+other_orders(struct rille_session *s, uint64_t first)
+{
+    static struct bus_kind swapping;
+    int n = 0, told = 0, said = 0, got[MOST_PARTS];
+    swapping = bus_sim;
+    swapping.send = send_swapped;
+    swapping.choose = choose_swapped;
+    for (uint64_t seed = first; n < 40; seed++) {
+        struct parts x;
+        if (!draw(s, seed, count_edges, &x)) continue;
+        if (!parts_open(&x, seed)) {
+            held = (struct held){.parts = &x};
+            x.playing = &swapping;
+            x.told = true;
+            parts_run(&x, got);
+            if (held.swapped) {
+                int turn = 0, whole = 1;
+                for (int m = 0; m < x.n; m++) turn |= got[m] == E_BUS, whole &= !got[m];
+                n++;
+                said += turn;
+                told += turn || whole;
+            }
+        }
+        parts_close(&x);
+    }
+    ok(told == n && said > 0,
+       "of %d runs in which one end of an edge hears in another order none goes wrong unsaid (%d say so)", n, said);
 }
 
 /* What is said, word by word. */
@@ -469,9 +690,13 @@ main(void)
     every_move(s);
     every_stage(s);
     random_programs(s, seed, getenv("RILLE_LONG") ? 20000 : 600);
-    failures(s, seed + 1);
+    failures(s, seed + 1, count_all);
+    failures(s, seed + 10000, count_edges);
     mistakes(s, seed + 2);
     other_lists(s, seed + 3);
+    edge_mistakes(s, seed + 4);
+    one_without(s, seed + 5);
+    other_orders(s, seed + 6);
     words();
     rille_close(&s);
     return done();
