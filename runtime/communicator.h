@@ -9,7 +9,8 @@
  * same devices and keeps it for the process; any thread reads this face of it. The library's is made when a run first
  * needs it (device.h, meet), by all processes that have seats, in one order: where one waits, the others come.
  *
- * A group is for collectives of all its seats. An edge has two seats, and goes one way: seat 0 sends, seat 1 receives. */
+ * A group is for collectives of all its seats. An edge has two seats, and goes one way: seat 0 sends, seat 1 receives.
+ */
 #ifndef RILLE_RUNTIME_COMMUNICATOR_H
 #define RILLE_RUNTIME_COMMUNICATOR_H
 

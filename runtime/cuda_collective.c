@@ -34,8 +34,8 @@ cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
         int32_t *own = must_alloc(sizeof *own * (size_t)n);
         memcpy(own, device, sizeof *own * (size_t)n);
         c = must_alloc(sizeof *c);
-        *c = (struct cuda_communicator){
-            .face = {DEV_CUDA, n, own, edge, communicator_name(DEV_CUDA, edge, n, device)}, .next = all};
+        *c = (struct cuda_communicator){.face = {DEV_CUDA, n, own, edge, communicator_name(DEV_CUDA, edge, n, device)},
+                                        .next = all};
         all = c;
     }
     pthread_mutex_unlock(&lock);

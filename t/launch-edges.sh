@@ -17,7 +17,7 @@ count() { grep -c "^$1" "$dir/told"; }
 
 # ---- schedules: the bits of one device, whatever the stages, the schedule, and how sends go
 
-sed 's/^local function cpu(d) return rille.placement("cpu"/local function cpu(d) return rille.placement("cuda"/; s/places >= 10/places >= 1/; s/stage on cpu\[/stage on cuda[/' t/schedules-bits.lua >"$dir/schedules-bits.lua"
+sed 's/^local function cpu(d) return rille.placement("cpu"/local function cpu(d) return rille.placement("cuda"/; s/places >= 10/places >= 1/; s/stage on cpu\[/stage on cuda[/; s,t/schedules-bits.lua:,schedules-bits.lua:,' t/schedules-bits.lua >"$dir/schedules-bits.lua"
 for shape in "4 cuda:0 " "2 cuda:0,cuda:1 ,buffers"; do
   read -r workers devices word <<<"$shape"
   FAKE_CUDA=$FAKE_CUDA$word nccl -n "$workers" -d "$devices,cpu:6" "$dir/schedules-bits.lua"
@@ -84,6 +84,23 @@ is "by sends and receives that the plan names, and no transfers" "$stderr" "4 4 
 is "as many as the plan says, in three steps" "$(count send) $(count recv)" "48 48"
 is "none of it through host memory" "$(count carry)" 0
 is "on an edge each way" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 2
+
+# ---- more at a time than a stream takes, both ways
+
+many='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
+  local a, b = {}, {}
+  for i = 1, 100 do a[i], b[i] = rille.ones({3}, {placement = first}) * i, rille.ones({3}, {placement = second}) * i end
+  local step = rille.graph(function()
+    local there, back = 0, 0
+    for i = 1, 100 do there, back = there + a[i]:to_global{placement = second} * i, back + b[i]:to_global{placement = first} * i end
+    return there:sum(), back:sum()
+  end)
+  for i = 1, 3 do local x, y = step() print(x:item(), y:item()) end'
+for word in "" ,buffers; do
+  FAKE_CUDA=$FAKE_CUDA$word nccl -n 2 -d cuda:0,cpu:1 -e "$many"
+  is "a hundred values each way${word:+, that are kept,} arrive" "$code $stdout" "0 $(printf '1015050.0\t1015050.0\n%.0s' 1 2 3)"
+  is "each by a send of its own" "$(count send) $(count recv)" "600 600"
+done
 
 # ---- what fails
 

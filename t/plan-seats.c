@@ -465,6 +465,7 @@ follow_hop(struct plan *p, int32_t i)
     return true;
 }
 
+/* Of one of its thread: a reader of a RECV, a SEND of who made what it reads. */
 static bool
 show_early(const struct plan *p, int32_t i)
 {

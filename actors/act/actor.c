@@ -742,7 +742,8 @@ worker_capacity(struct worker *w, const struct run *run, bool driven)
         w->act = must_realloc(w->act, sizeof *w->act * (size_t)nact);
     }
     int32_t sending = 0;
-    for (int32_t c = 0; c < p->nchannel; c++) sending += p->channel[c].sends && !p->channel[c].direct ? p->channel[c].nreg : 0;
+    for (int32_t c = 0; c < p->nchannel; c++)
+        sending += p->channel[c].sends && !p->channel[c].direct ? p->channel[c].nreg : 0;
     if (sending > w->sending_capacity) {
         w->sending_capacity = sending;
         w->sending = must_realloc(w->sending, sizeof *w->sending * (size_t)sending);

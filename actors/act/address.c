@@ -76,7 +76,8 @@ act_address(const struct worker *w, struct act *a, void **address)
     for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, a, &t->arg[i]);
     bool direct = t->kind->flags & KIND_DIRECT; /* it has taken its register before */
     for (int k = 0; k < t->nresult; k++)
-        out[k] = reg_address(w->run, &t->out[k].where, direct ? a->piece % t->out[k].nreg : actor->out[k].write, a->piece);
+        out[k] =
+            reg_address(w->run, &t->out[k].where, direct ? a->piece % t->out[k].nreg : actor->out[k].write, a->piece);
     a->in = in;
     a->out = out;
     a->scratch = (char *)w->run->arena[t->device] + w->plan->device[t->device].scratch;

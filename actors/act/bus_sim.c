@@ -50,7 +50,7 @@ next(uint64_t *state)
 static uint64_t
 choose_sim(struct bus *b, uint64_t n)
 {
-    assert(b->kind->send && !b->kind->threaded && n > 0);
+    assert(!b->kind->threaded && n > 0);
     struct sim_bus *s = (struct sim_bus *)b;
     uint64_t uneven = -n % n; /* 2^64 mod n: the lowest values, drawn again, would favour the first choices */
     uint64_t r;

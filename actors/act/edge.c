@@ -8,12 +8,10 @@ static void
 tell_end(struct worker *w, int task, enum msg_kind kind, uint16_t turn, int piece)
 {
     const struct channel_far *far = &w->run->far[w->plan->task[task].channel];
-    worker_send_to(w, far->addr,
-                   (struct msg){.kind = (uint8_t)kind,
-                                .task = (uint32_t)far->task,
-                                .out = MSG_FAR,
-                                .reg = turn,
-                                .piece = (uint32_t)piece});
+    worker_send_to(
+        w, far->addr,
+        (struct msg){
+            .kind = (uint8_t)kind, .task = (uint32_t)far->task, .out = MSG_FAR, .reg = turn, .piece = (uint32_t)piece});
 }
 
 static void

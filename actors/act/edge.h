@@ -7,8 +7,8 @@
  * with the n-th of the other. So the sender decides the order, and does not send before the receiver is ready for that
  * very act: it has taken its ports, and nothing of it is left but to enqueue its work. FULLs of an edge arrive in the
  * order in which they left, and the work of each is enqueued when it comes, behind those before it: no act waits on a
- * stream for one that waits for anything else. Each edge has a stream of its own at either end. Where that is full, what
- * is to follow stands in a queue, and the thread goes on.
+ * stream for one that waits for anything else. Each edge has a stream of its own at either end. Where that is full,
+ * what is to follow stands in a queue, and the thread goes on.
  *
  * The worker's thread. */
 #ifndef RILLE_ACT_EDGE_H

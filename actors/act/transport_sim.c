@@ -138,7 +138,8 @@ sim_wire_new(const struct plan *const *part, const struct channel_far *const *fa
         struct end *e = &w->end[i];
         *e = (struct end){.transport = {.of = e, .put = put, .taken = taken, .take = take, .stop = stop}, .wire = w};
         e->lane = must_alloc(sizeof(*e->lane) * (size_t)(part[i]->nchannel + 1));
-        for (int32_t c = 0; c < part[i]->nchannel; c++) nlane += part[i]->channel[c].sends && !part[i]->channel[c].direct;
+        for (int32_t c = 0; c < part[i]->nchannel; c++)
+            nlane += part[i]->channel[c].sends && !part[i]->channel[c].direct;
     }
     w->lane = must_alloc(sizeof *w->lane * (size_t)(nlane + 1));
     for (int i = 0; i < n; i++)

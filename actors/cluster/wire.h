@@ -17,7 +17,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52,          /* "RL" */
-    WIRE_VERSION = 11,            /* of the packets; the coordinator refuses a worker of another one */
+    WIRE_VERSION = 12,            /* of the packets; the coordinator refuses a worker of another one */
     WIRE_HEAD = 24,               /* bytes */
     WIRE_TEXT = 2048,             /* a text has at most so many bytes */
     WIRE_PIECE = 1 << 20,         /* programs and reports of acts travel in pieces of at most so many bytes */

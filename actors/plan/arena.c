@@ -342,8 +342,7 @@ leave_room_for_moves(struct memory *m, int32_t device, const struct tenant *t, s
 {
     const struct draft *draft = m->l->draft;
     int32_t of = (int32_t)(t - m->tenant);
-    if (draft[t->task].task.kind->flags & KIND_MOVE) 
-        it->first = MIN(it->first, kernel_beside(m, device, t->task, 0));
+    if (draft[t->task].task.kind->flags & KIND_MOVE) it->first = MIN(it->first, kernel_beside(m, device, t->task, 0));
     for (int32_t i = m->first_reader[of]; i < m->first_reader[of + 1]; i++)
         if (draft[m->reader[i]].task.kind->flags & KIND_MOVE)
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));

@@ -61,8 +61,8 @@ enum {
     ROW
 };
 static const char *const term[] = {
-    [NREG] = "registers", [NACT] = "acts a run",  [LATE] = "late",
-    [BYTES] = "bytes",    [WHAT] = "content",     [EDGE] = "the edge of a library (0: none)"};
+    [NREG] = "registers", [NACT] = "acts a run", [LATE] = "late",
+    [BYTES] = "bytes",    [WHAT] = "content",    [EDGE] = "the edge of a library (0: none)"};
 
 static void
 row_of(const struct plan *p, const struct channel *c, uint64_t *row)

@@ -57,7 +57,8 @@ struct channel {
     int64_t bytes; /* an act; 0: order alone */
     uint64_t what; /* tells apart what it carries: a value, in the layouts of a hop, in these slices (cross.h) */
     int32_t nslice;
-    const struct channel_slice *slice; /* SEND: what it sends, one after the other, each row-major; direct: seat->pack */
+    const struct channel_slice
+        *slice; /* SEND: what it sends, one after the other, each row-major; direct: seat->pack */
 };
 
 /* The other end, as a run knows it. */

@@ -29,8 +29,7 @@ static struct draft *
 add_end(struct mover *m, const struct cross_channel *c, const struct task_kind *kind, const struct move_seat *s,
         int32_t *id)
 {
-    struct draft *d =
-        draft_new(m->l, kind, m->from->node, s->in->kind, s->in->device[s->seat], c->to, m->piece, id);
+    struct draft *d = draft_new(m->l, kind, m->from->node, s->in->kind, s->in->device[s->seat], c->to, m->piece, id);
     d->task.move = (struct task_move){.of = m->move, .seat = s};
     d->task.name = kind->name;
     return d;
@@ -44,8 +43,7 @@ pack_slice(struct mover *m, const struct cross_channel *c, int32_t i, struct par
     struct view src = mover_sent(m, c, i, part, &skip), dst = mover_received(m, c, i, &at);
     const struct device_kind *kind = device_kind(m->b->from->place->kind);
     struct cuda_launch *made = NULL;
-    if (kind->flags & COMPILES)
-        TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, &src, &dst, true, &made));
+    if (kind->flags & COMPILES) TRY(cuda_launch_combine(&m->l->plan->arena, RED_SUM, 1, &src, &dst, true, &made));
     *out = (struct seat_copy){intern_view(m->l, &src), intern_view(m->l, &dst), skip * width, at * width, made};
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs what a library sends");
 }

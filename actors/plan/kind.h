@@ -45,7 +45,7 @@ enum kind_flags {
     KIND_FAR = 256,        /* it may be an end of a channel */
     KIND_CARRIES = 512,    /* it reads what lies in another space than its results */
     KIND_COLLECTS = 1024,  /* its work waits for that of its partners: task.move.seat */
-    KIND_DIRECT = 2048,    /* an end of a channel that a library carries, as work that waits for the other's: task.move.seat */
+    KIND_DIRECT = 2048,    /* an end of a direct channel: its work waits for the other's: task.move.seat */
 };
 
 struct task_kind {

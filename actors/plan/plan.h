@@ -141,9 +141,10 @@ struct seat_copy {
     int64_t from_skip, to_skip;       /* bytes */
     const struct cuda_launch *launch; /* NULL: host code does it */
 };
-/* Where a task sits in its collective, or at its end of an edge. What its blocks are packed into, and what comes before it is unpacked, are
- * results of it behind the first, in that order, which nobody reads. A part that has gaps is packed, too. Who sends on
- * an edge has no others; of what it sends each slice is a block to pack, unless it is one that has no gaps. */
+/* Where a task sits in its collective, or at its end of an edge. What its blocks are packed into, and what comes before
+ * it is unpacked, are results of it behind the first, in that order, which nobody reads. A part that has gaps is
+ * packed, too. Who sends on an edge has no others; of what it sends each slice is a block to pack, unless it is one
+ * that has no gaps. */
 struct move_seat {
     struct communicator *in;
     int32_t seat;

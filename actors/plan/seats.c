@@ -1,9 +1,9 @@
 /* seats.c - partners, communicators, and what parts say of collectives to each other.
  *
- * The tasks of a collective hop stand side by side, in mesh order. A communicator is first needed by a hop; in the order
- * of these, and among those of one hop in the order of their first seats, edges in that of their devices, all parts have
- * those that they share in one order, so that parts which make them one after the other never wait for each other
- * crosswise. */
+ * The tasks of a collective hop stand side by side, in mesh order. A communicator is first needed by a hop; in the
+ * order of these, and among those of one hop in the order of their first seats, edges in that of their devices, all
+ * parts have those that they share in one order, so that parts which make them one after the other never wait for each
+ * other crosswise. */
 #include "actors/plan/seats.h"
 
 #include "actors/plan/contract.h"

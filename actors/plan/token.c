@@ -13,8 +13,8 @@
  * update, and a gate, of those who may refuse data: whether they did is known to the
  * host alone, and only then. And so do all who wait for a collective, but the next
  * one: the stream on which they stood could hold up what its other seats wait for. What
- * a library brings from device to device has streams of its own, one an edge; all wait
- * until it is done, and what it fills is ready when the other end is told to send.
+ * a library brings from device to device has streams of its own, one an edge; it begins
+ * when all that it waits for is done, but for the other end, and all wait until it is.
  *
  * From stage to stage of a step in pieces edges say done as well: a stage takes what
  * comes to it from both sides in the order in which it comes, and a move that waited
@@ -44,13 +44,6 @@ has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-/* May the other end begin as soon as the task has what it waits for? What is then on its way waits for nothing else. */
-static bool
-is_offered(const struct task *t)
-{
-    return (t->kind->flags & (KIND_DIRECT | KIND_SENDS)) == KIND_DIRECT;
-}
-
 /* checks: by node, program_checks. */
 static enum token
 token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
@@ -58,7 +51,7 @@ token_of(const struct plan *p, const bool *checks, const struct task *from, int3
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     if (!has_streams(a) || !has_streams(b)) return TOKEN_DONE;
     if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return TOKEN_DONE;
-    if (from->kind->flags & KIND_DIRECT || is_offered(to)) return TOKEN_DONE;
+    if ((from->kind->flags | to->kind->flags) & KIND_DIRECT) return TOKEN_DONE;
     if (from->device == to->device && from->stream == to->stream) return TOKEN_ISSUED;
     if (from->kind->flags & KIND_COLLECTS) return TOKEN_DONE;
     if (p->pieces > 1 && from->stage != to->stage) return TOKEN_DONE;

@@ -1,4 +1,5 @@
-/* transport.h - carries the bytes of channels, but for direct ones, from the memory of their SEND to that of their RECV.
+/* transport.h - carries the bytes of channels, but for direct ones, from the memory of their SEND to that of their
+ * RECV.
  *
  * A record of functions, one for a connected plan, whose owner has it. Messages go by the bus; this is what they speak
  * of. A transport promises three things: the bytes of a channel arrive in the order of their puts; what a thread put is

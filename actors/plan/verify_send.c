@@ -2,8 +2,8 @@
  * else.
  *
  * Which channels a move has, and in which order their tasks stand, follows from its layouts and the map (cross.h); the
- * windows are worked out again; and so is which a library carries, between which devices. What a channel brings is what the part at its other end proves to send: both say the
- * same number for it (channel.what), or are not connected. */
+ * windows are worked out again; and so is which a library carries, between which devices. What a channel brings is what
+ * the part at its other end proves to send: both say the same number for it (channel.what), or are not connected. */
 #include "actors/plan/verify_value.h"
 
 #include "runtime/communicator.h"

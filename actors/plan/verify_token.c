@@ -4,8 +4,8 @@
  * All other proofs take an edge for "happens before"; this one shows that of each edge, whatever the streams. Order on
  * a stream is all that keeps two tasks apart that no edge orders: those of one device that use its scratch memory. On
  * streams nobody stands behind a collective but the next one: all else passes, so that its seats all come to be.
- * Behind what a library brings from device to device nobody does: each edge has streams of its own, and who receives
- * waits for what is done. */
+ * Behind what a library brings from device to device nobody does, and that waits on its stream for nothing but the
+ * other end. */
 #include "actors/plan/verify.h"
 
 #include "runtime/device.h"
@@ -15,8 +15,7 @@ static bool
 keeps(const struct plan *p, const struct task *from, const struct task *to, uint8_t token)
 {
     if (token == TOKEN_DONE) return true;
-    bool receives = (to->kind->flags & (KIND_DIRECT | KIND_SENDS)) == KIND_DIRECT;
-    if (from->kind->flags & KIND_DIRECT || receives) return false;
+    if ((from->kind->flags | to->kind->flags) & KIND_DIRECT) return false;
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
     bool streams = device_kind(a->kind)->stream_new && device_kind(b->kind)->stream_new;
     switch (token) {

@@ -29,7 +29,7 @@ struct meet {
     struct meet_call call[MEET_SEATS]; /* the one that waits */
     int64_t begun[MEET_SEATS], done;   /* calls; done: by all */
     bool asked[MEET_SEATS];            /* a call was made and not yet told to be done */
-    void *kept;                    /* what was passed and has not been taken; malloc's */
+    void *kept;                        /* what was passed and has not been taken; malloc's */
     bool cut;
     const char *wrong;
 };
@@ -57,7 +57,8 @@ meet_agrees(const struct meet *m)
     for (int i = 1; i < m->n; i++) {
         const struct meet_call *b = &m->call[i];
         if (a->verb != b->verb || a->numel != b->numel || a->width != b->width ||
-            (a->verb != MEET_GATHER && a->verb != MEET_EXCHANGE && a->what != b->what) || (a->verb == MEET_PASS && m->n != 2))
+            (a->verb != MEET_GATHER && a->verb != MEET_EXCHANGE && a->what != b->what) ||
+            (a->verb == MEET_PASS && m->n != 2))
             return false;
     }
     return true;

@@ -3,8 +3,8 @@
  * others. A part is put off as kernels are; a thread that waits for its stream then waits for the other seats. Calls
  * never block, what is begun takes a second look, and a communicator is made when all its seats are taken.
  *
- * What is sent by itself waits for its receive, or, if the word buffers is said, is kept and waits for the receive of the
- * one before it: of the real one nobody knows which. Streams of several edges wait at the same time.
+ * What is sent by itself waits for its receive, or, if the word buffers is said, is kept and waits for the receive of
+ * the one before it: of the real one nobody knows which. Streams of several edges wait at the same time.
  *
  * FAKE_CUDA: nonccl (a communicator cannot be made), unmet (one is never made: seats do not reach each other), oldnccl.
  */
