@@ -14,9 +14,10 @@
 
 enum msg_kind {
     MSG_FULL = 1, /* producer -> a thread of readers: register `reg` of result (task, out) holds `piece`; `fan` says for
-                     which of its readers. out MSG_FAR: SEND -> RECV, `task`; a piece is there to take */
+                     which of its readers. out MSG_FAR: SEND -> RECV, `task`; a piece is there to take; of a
+                     direct channel: it is being sent, as act `reg` of its edge, from 0 on (edge.h) */
     MSG_FREE, /* that thread -> producer: nobody there reads register `reg` of result (task, out) any more. out MSG_FAR:
-                 RECV -> SEND, `task`; it took a piece */
+                 RECV -> SEND, `task`; it took a piece; of a direct channel: it is ready for one */
     MSG_START, /* session -> thread: begin run `run` */
     MSG_STOP,  /* session -> thread: act no more, answer END */
     MSG_END,   /* thread -> session: nothing of `run` happens here any more; status: 0, or the error that ended it */
