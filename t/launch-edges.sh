@@ -17,7 +17,8 @@ count() { grep -c "^$1" "$dir/told"; }
 
 # ---- schedules: the bits of one device, whatever the stages, the schedule, and how sends go
 
-sed 's/^local function cpu(d) return rille.placement("cpu"/local function cpu(d) return rille.placement("cuda"/; s/places >= 10/places >= 1/; s/stage on cpu\[/stage on cuda[/; s,t/schedules-bits.lua:,schedules-bits.lua:,' t/schedules-bits.lua >"$dir/schedules-bits.lua"
+sed -e 's/^local function cpu(d) return rille.placement("cpu"/local function cpu(d) return rille.placement("cuda"/; s/places >= 10/places >= 1/' \
+  -e "s/stage on cpu\[/stage on cuda[/; s,t/schedules-bits.lua:,$dir/schedules-bits.lua:,g" t/schedules-bits.lua >"$dir/schedules-bits.lua"
 for shape in "4 cuda:0 " "2 cuda:0,cuda:1 ,buffers"; do
   read -r workers devices word <<<"$shape"
   FAKE_CUDA=$FAKE_CUDA$word nccl -n "$workers" -d "$devices,cpu:6" "$dir/schedules-bits.lua"

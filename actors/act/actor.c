@@ -598,7 +598,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
 }
 
 /* A mistake of tests: the newest act has the addresses of the one after it. */
-static inline void
+static void
 readdress(const struct worker *w, const struct flow *f)
 {
     struct under_way *u = &f->act[(f->next - 1) % FLOW_ACTS];
@@ -722,7 +722,7 @@ actor_reset(struct worker *w, int task)
     if (t->channel >= 0) {
         const struct channel *c = &w->plan->channel[t->channel];
         w->actors->channel[t->channel] = c->sends && !c->direct ? c->nreg : 0;
-        a->waits += c->sends == c->direct;
+        a->waits += c->sends ? c->direct : !c->direct; /* for a RECV that is ready; for a piece that has come */
     }
     if (a->waits == 0) worker_ready(w, task);
 }
