@@ -9,10 +9,7 @@ if [ ! -f "$headers/nccl.h" ]; then
   skip "stages joined by NCCL" "its header is not installed"
   finish
 fi
-alone=gpus=4,memory=2000000000
-export FAKE_CUDA=$alone,each FAKE_CUDA_LOG=$dir/told FAKE_NCCL_BOARD=$dir/board
-anew() { rm -f "$dir"/told "$dir"/board*; }
-nccl() { anew; go launch --collectives nccl "$@"; }
+. "${0%/*}/lib/nccl.sh"
 count() { grep -c "^$1" "$dir/told"; }
 
 # ---- schedules: the bits of one device, whatever the stages, the schedule, and how sends go

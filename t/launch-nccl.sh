@@ -8,10 +8,7 @@ if [ ! -f "$headers/nccl.h" ]; then
   skip "collectives by NCCL among workers" "its header is not installed"
   finish
 fi
-alone=gpus=4,memory=2000000000
-export FAKE_CUDA=$alone,each FAKE_CUDA_LOG=$dir/told FAKE_NCCL_BOARD=$dir/board
-anew() { rm -f "$dir"/told "$dir"/board*; }
-nccl() { anew; go launch --collectives nccl "$@"; }
+. "${0%/*}/lib/nccl.sh"
 collectives() { grep -oE '^(all-reduce|reduce-scatter|all-gather|all-to-all)' "$dir/told" | sort | uniq -c | awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " }'; }
 near() { paste "$1" "$2" | awk -F'\t' '{ n = split($2, a, " "); split($4, b, " "); for (i = 1; i <= n; i++) { d = a[i] - b[i]; if (d < 0) d = -d; if (d > 0.0001 * b[i]) exit 1 } if (n == 0 || $1 != $3) exit 1 }'; }
 
