@@ -60,15 +60,7 @@ local step = rille.graph(function(x)
 end, {micro_batches = 4})
 local losses = {}
 for i = 1, steps do
-  if dies and i == 4 then
-    rille.snapshot{i = 3}
-    os.execute("{ sleep 0.3; kill -9 " .. rille.workers()[2].pid .. "; } &")
-    local ok, e
-    repeat ok, e = pcall(function() return step(x):item() end) until not ok
-    assert(rille.is_lost(e), e)
-    io.stderr:write("lost\n")
-    assert(rille.recover().i == 3)
-  end
+  if dies and i == 4 then dofile("t/lib/killed.lua")(3, function() return step(x):item() end) end
   losses[i] = ("%a"):format(step(x):item())
 end
 local text, n = tostring(step:plan()), {}

@@ -100,15 +100,7 @@ local step = rille.graph(function(x)
 end)
 local losses = {}
 for i = 1, 3 do losses[i] = ("%.6f"):format(step(x):item()) end
-if arg[1] == "dies" then
-  rille.snapshot{i = 3}
-  os.execute("{ sleep 0.3; kill -9 " .. rille.workers()[2].pid .. "; } &")
-  local ok, e
-  repeat ok, e = pcall(function() return step(x):item() end) until not ok
-  assert(rille.is_lost(e), e)
-  io.stderr:write("lost\n")
-  assert(rille.recover().i == 3)
-end
+if arg[1] == "dies" then dofile("t/lib/killed.lua")(3, function() return step(x):item() end) end
 for i = 4, 6 do losses[i] = ("%.6f"):format(step(x):item()) end
 print(table.concat(losses, " "))
 LUA
