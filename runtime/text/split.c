@@ -35,6 +35,7 @@ struct step {
     struct split_step how; /* its pattern is not kept */
     pcre2_code *code;      /* NULL: it cuts nothing */
     pcre2_match_data *match;
+    bool empty; /* matches of nothing are looked for, and cut, too */
 };
 struct splitter {
     int n;
@@ -183,6 +184,9 @@ compile(struct splitter *s, const char *name, const struct split_step *step, str
                               &code, &at, NULL);
     str_free(&spelled);
     if (!out->code) return does_not_compile(name, code, at);
+    uint32_t empty;
+    pcre2_pattern_info(out->code, PCRE2_INFO_MATCHEMPTY, &empty);
+    out->empty = empty && step->lines;
     s->jit = pcre2_jit_compile(out->code, PCRE2_JIT_COMPLETE) == 0 && s->jit;
     out->match = pcre2_match_data_create(1, NULL);
     return 0;
@@ -207,20 +211,43 @@ struct cut { /* where pieces go */
     void *arg;
 };
 
+/* Where the search for matches of a step is. */
+struct search {
+    size_t at;   /* where it goes on */
+    size_t last; /* where the last match ends */
+    bool found;  /* there was one */
+};
+
 /* The next match of step k in text from `at` on, [n, n) where there is none. */
 static int
-match(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
+match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {
     const struct step *step = &s->step[k];
-    int status =
-        s->jit ? pcre2_jit_match(step->code, text, n, at, PCRE2_NOTEMPTY, step->match, s->context)
-               : pcre2_match(step->code, text, n, at, PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, step->match, s->context);
+    uint32_t flags = step->empty ? 0 : PCRE2_NOTEMPTY;
+    int status = s->jit ? pcre2_jit_match(step->code, text, n, at, flags, step->match, s->context)
+                        : pcre2_match(step->code, text, n, at, flags | PCRE2_NO_UTF_CHECK, step->match, s->context);
     if (status < 0 && status != PCRE2_ERROR_NOMATCH)
         return fail(E_STATE, "tokenizer: its pattern takes too much work on this text (PCRE2 error %d)", status);
     const size_t *span = pcre2_get_ovector_pointer(step->match);
     *from = status < 0 ? n : span[0];
     *to = status < 0 ? n : span[1];
-    return stop_caller_after(&s->since, (int64_t)(*to - at));
+    return stop_caller_after(&s->since, (int64_t)(*to - at) + 1);
+}
+
+/* The same, as the peers go on behind a match: nothing, where the last one ended, is none, and the search goes on a
+ * character further. At the end of the text nothing is found. */
+static int
+match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct search *at, size_t *from, size_t *to)
+{
+    for (;;) {
+        *from = *to = n;
+        if (at->at < n) TRY(match_from(s, k, text, n, at->at, from, to));
+        if (*from == n || *to > *from || !at->found || *to != at->last) break;
+        do at->at++;
+        while (at->at < n && (text[at->at] & 0xc0) == 0x80);
+    }
+    *at = (struct search){*to, *to, true};
+    return 0;
 }
 
 static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n);
@@ -228,8 +255,9 @@ static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n);
 static int
 cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n)
 {
+    struct search search = {0};
     for (size_t at = 0, from, to; at < n; at = to) {
-        TRY(match(c->s, k, text, n, at, &from, &to));
+        TRY(match_next(c->s, k, text, n, &search, &from, &to));
         if (from > at) TRY(cut_by(c, k + 1, text + at, from - at));
         if (to > from) TRY(cut_by(c, k + 1, text + from, to - from));
     }
@@ -238,7 +266,7 @@ cut_isolated(const struct cut *c, int k, const uint8_t *text, size_t n)
 
 struct span {
     size_t from, to;
-    bool hit; /* a match; inverted: what lies between */
+    bool hit; /* a match, which may be of nothing; inverted: what lies between */
 };
 struct spans {
     struct span *list;
@@ -248,7 +276,6 @@ struct spans {
 static void
 spans_add(struct spans *s, size_t from, size_t to, bool hit)
 {
-    if (from == to) return;
     GROW(s->list, s->n + 1, s->capacity);
     s->list[s->n++] = (struct span){from, to, hit};
 }
@@ -272,8 +299,9 @@ cut_spans(const struct cut *c, int k, const uint8_t *text, const struct spans *s
     enum split_manner manner = c->s->step[k].how.manner;
     for (size_t i = 0, end; i < s->n; i = end) {
         for (end = i + 1; end < s->n && joins(s, manner, end);) end++;
-        if (manner == SPLIT_REMOVED && s->list[i].hit) continue;
-        TRY(cut_by(c, k + 1, text + s->list[i].from, s->list[end - 1].to - s->list[i].from));
+        size_t from = s->list[i].from, to = s->list[end - 1].to;
+        if (from == to || (manner == SPLIT_REMOVED && s->list[i].hit)) continue;
+        TRY(cut_by(c, k + 1, text + from, to - from));
     }
     return 0;
 }
@@ -282,12 +310,13 @@ static int
 cut_in_a_manner(const struct cut *c, int k, const uint8_t *text, size_t n)
 {
     struct spans s = {0};
+    struct search search = {0};
     bool invert = c->s->step[k].how.invert;
     int status = 0;
     for (size_t at = 0, from, to; !status && at < n; at = to) {
-        status = match(c->s, k, text, n, at, &from, &to);
-        spans_add(&s, at, from, invert);
-        spans_add(&s, from, to, !invert);
+        status = match_next(c->s, k, text, n, &search, &from, &to);
+        if (from > at) spans_add(&s, at, from, invert);
+        if (!status && from < n) spans_add(&s, from, to, !invert);
     }
     if (!status) status = cut_spans(c, k, text, &s);
     free(s.list);

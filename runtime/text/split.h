@@ -20,7 +20,7 @@ struct split_step {
     const char *pattern; /* NULL: it cuts nothing */
     enum split_manner manner;
     bool invert; /* what lies between matches counts as a match */
-    bool lines;  /* ^ and $ are also at lines' ends, as Oniguruma has them */
+    bool lines;  /* as Oniguruma: ^ and $ are also at lines' ends, and what matches nothing cuts there */
     bool space;  /* a piece that does not begin with a space gets one, as if a word came before */
 };
 

@@ -78,6 +78,11 @@ CASES = {
     "marks": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Contiguous"}, split(r"\p{L}|_", "Removed", invert=True), byte_level(True))},
     "inverted": {"pre_tokenizer": steps({"type": "Punctuation", "behavior": "Isolated"}, split(r"[\p{L}\p{M}]+", "MergedWithNext", invert=True),
                                         split(r"\w+|[^\s\w]|\W\W", "Contiguous"), byte_level())},
+    # Matches of nothing cut, too: before groups of three digits, or between all that is none of what matches.
+    "thousands": {"pre_tokenizer": steps(split(r"(?=(\d{3})+(?!\d))"), byte_level(True, True))},
+    "nothing": {"pre_tokenizer": steps(split(r"(?=\p{Lu})|l*|o", "Contiguous"), split(r"$|(?=[\p{N}\p{M}])", "MergedWithPrevious", invert=True), byte_level())},
+    "beside": {"pre_tokenizer": steps(split(r"|e", "MergedWithNext"), byte_level(True))},
+    "before": {"pre_tokenizer": steps(split(r"[\p{P}\s]*", "MergedWithPrevious"), split(r"(?<=\p{Ll})", "Removed"), byte_level(False, True))},
     # Added tokens that white space goes along with, which have it themselves or are words alone.
     "spaces": {"pre_tokenizer": byte_level(True), "added": [*END, added(" <mask> ", 601, lstrip=True, rstrip=True), added("   ", 602, rstrip=True),
                                                             added(" the", 603, lstrip=True), added("\n\n\n", 604)]},
