@@ -217,8 +217,24 @@ tap.group("files", function()
   refused(with_cutter(sequence(level, '{"type":"Digits"}')), {"behind ByteLevel", "Digits"}, "what cuts the spelling of bytes")
   refused(with_cutter(sequence('{"type":"Digits"}')), {"without ByteLevel"}, "what does not spell bytes")
   refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"Sideways"}, "a manner that is none")
-  for pattern, word in pairs{["[\\p{L}&&[^a]]"] = "intersection", ["[a[b]]"] = "set within a set", ["\\p{N}{1,3}+"] = "possessive"} do
-    refused(with_cutter(split_by(pattern)), {word, "pattern"}, "a pattern with " .. word .. ", which others take otherwise")
+  local others = {{"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
+    {"[a\\W]", "within a set", "within a set"}, {"[\\h]", "within a set", "within a set"}, {"[\\v]", "within a set", "within a set"},
+    {"a{,3}", "{,n}", "{,n}"}, {"\\v", "\\v", "\\v"}, {"\\h+", "\\h", "\\h"}, {"\\Qa.\\E", "\\Q", "\\Q"}, {"a\\K", "\\K", "\\K"},
+    {"[a-z--b]", nil, "difference"}, {"[\\p{L}~~a]", nil, "difference"}, {"(?i:x\\p{Lu})", nil, "property"}, {"a(?i)b[\\p{L}]", nil, "property"},
+    {"(?i:a)\\p{Lu}"}, {"((?i)a)\\p{Lu}"}, {"(?i:'s|'t|'re)"}, {"(?-i:ss)"}, {"\\{,3}"}, {"a{2}|a{1,2}?"}, {"\\(?ms"},
+    {"\\p{N}{1,3}+", "possessive"}, {"a{2}?", "{n}?"}, {"(?m:.)", "(?m"}, {"(?is)a", "(?m"}, {"\\pL", "\\p without"}, {"[\\PL]", "\\p without"},
+    {"(a)\\g{1}", "\\g without"}, {"(?i:ss)", "(?i"}, {"a(?i)xSt", "(?i"}, {"(?i:\u{df})", "(?i"}, {"(?i:\u{fb01})", "(?i"}, {"(?i:\u{2019}s)"}}
+  for _, case in ipairs(others) do
+    local pattern, of_json, of_tiktoken = case[1], case[2], case[3]
+    local function opened(make, part, where)
+      if part then
+        tap.fails(make, {"pattern has", part}, ("%s, %s: others take it otherwise"):format(where, pattern))
+      else
+        tap.ok(pcall(make), ("%s: %s is read"):format(where, pattern))
+      end
+    end
+    opened(function() return rille.tokenizer(write("bad.json", with_cutter(split_by(pattern)))) end, of_json, "tokenizer.json")
+    opened(function() return rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = pattern}) end, of_tiktoken, "tiktoken")
   end
   refused(with_cutter('{"type":"Metaspace"}'), {"Metaspace"}, "so is another way to cut")
   refused(with_cutter("null"), {"pre_tokenizer"}, "and none")
@@ -242,6 +258,8 @@ tap.group("files", function()
   tap.fails(function() tok:decode{5, -1} end, {"-1"}, "an id that is none")
   tap.fails(function() tok:decode{5, 601} end, {"601"}, "one beyond the end")
   local possessive = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = patterns["cl100k-possessive"]})
+  local words = rille.tokenizer("t/golden/tokenizer.tiktoken", {pattern = "[\\w]+|\\W"})
+  tap.fails(function() words:save(dir .. "/p.json") end, {"p.json", "\\w"}, "nor one whose words are others there")
   tap.fails(function() possessive:save(dir .. "/p.json") end, {"p.json", "possessive"}, "a pattern that readers of the file would take otherwise is not saved")
   tap.is(tok:decode({600, 72, 600}, {skip_special_tokens = true}), tok:decode{72}, "special tokens are left out when that is wanted")
   tap.is(tok:encode("", {}), {}, "no options")

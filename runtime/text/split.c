@@ -35,7 +35,6 @@ struct step {
     struct split_step how; /* its pattern is not kept */
     pcre2_code *code;      /* NULL: it cuts nothing */
     pcre2_match_data *match;
-    bool empty; /* matches of nothing are looked for, and cut, too */
 };
 struct splitter {
     int n;
@@ -72,99 +71,12 @@ splitter_free(struct splitter **sp)
     free(s);
 }
 
-/* Classes as the peers have them, by the letter behind the backslash: PCRE2's white space also has U+180E, its words
- * have no marks. within: in a set; NULL: that cannot be spelled. */
-static const struct {
-    char letter;
-    const char *alone, *within;
-} classes[] = {
-    {'s', "\\p{White_Space}", "\\p{White_Space}"},
-    {'S', "\\P{White_Space}", "\\P{White_Space}"},
-    {'w', "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]",
-     "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"},
-    {'W', "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]", NULL},
-};
-
-/* Behind an escape: \s, \p{L}, \x{20}. */
-static const char *
-skip_escape(const char *p)
-{
-    if (!p[1]) return p + 1;
-    const char *end = strchr("pPx", p[1]) && p[2] == '{' ? strchr(p, '}') : NULL;
-    return end ? end + 1 : p + 2;
-}
-
-static const char *
-spell_escape(const char *p, bool within, struct str *out)
-{
-    for (size_t i = 0; i < countof(classes); i++) {
-        const char *spelled = within ? classes[i].within : classes[i].alone;
-        if (p[1] != classes[i].letter || !spelled) continue;
-        str_add(out, spelled);
-        return p + 2;
-    }
-    const char *end = skip_escape(p);
-    str_addn(out, p, (size_t)(end - p));
-    return end;
-}
-
-/* The "[", "[^", and a "]" right behind, which is one of the set. */
-static size_t
-set_begin(const char *p)
-{
-    size_t n = p[1] == '^' ? 2 : 1;
-    return p[n] == ']' ? n + 1 : n;
-}
-
-static void
-spell_classes(const char *pattern, struct str *out)
-{
-    bool within = false;
-    for (const char *p = pattern; *p;) {
-        if (*p == '\\') {
-            p = spell_escape(p, within, out);
-            continue;
-        }
-        size_t n = *p == '[' && !within ? set_begin(p) : 1;
-        if (*p == '[') within = true;
-        if (n == 1 && *p == ']') within = false;
-        str_addn(out, p, n);
-        p += n;
-    }
-}
-
 static int
 does_not_compile(const char *name, int code, size_t at)
 {
     PCRE2_UCHAR text[128];
     pcre2_get_error_message(code, text, sizeof text);
     return fail(E_ARG, "%s: the pattern does not compile: %s, at %zu", name, (const char *)text, at);
-}
-
-/* Behind a set. part: what it holds that is another thing to Oniguruma. */
-static const char *
-skip_set(const char *p, const char **part)
-{
-    for (p += set_begin(p); *p && *p != ']' && !*part;) {
-        if (!strncmp(p, "&&", 2)) *part = "an intersection of sets, &&";
-        if (*p == '[') *part = "a set within a set";
-        if (!strncmp(p, "\\W", 2)) *part = "\\W within a set";
-        p = *p == '\\' ? skip_escape(p) : p + 1;
-    }
-    return *p ? p + 1 : p;
-}
-
-const char *
-split_foreign(const char *pattern, bool anchors)
-{
-    const char *part = NULL;
-    for (const char *p = pattern; *p && !part;) {
-        if (!strncmp(p, "}+", 2)) part = "a possessive interval, }+";
-        if (*p == '\\' && p[1] && strchr("bBGhHKRXyY", p[1])) part = "one of \\b \\B \\G \\h \\H \\K \\R \\X \\y \\Y";
-        if (anchors && (*p == '^' || *p == '$')) part = "an end of lines, ^ or $";
-        p = *p == '\\' ? skip_escape(p) : *p == '[' ? skip_set(p, &part) : p + 1;
-    }
-    return part;
 }
 
 static int
@@ -175,18 +87,15 @@ compile(struct splitter *s, const char *name, const struct split_step *step, str
     size_t at;
     if (strlen(step->pattern) > MAX_PATTERN)
         return fail(E_ARG, "%s: the pattern is longer than %d bytes", name, MAX_PATTERN);
-    const char *part = step->lines ? split_foreign(step->pattern, false) : NULL;
+    const char *part = pattern_foreign(step->pattern, step->dialect);
     if (part) return fail(E_ARG, "%s: the pattern has %s, which is not read: %.200s", name, part, step->pattern);
-    spell_classes(step->pattern, &spelled);
+    pattern_spell(step->pattern, step->dialect, &spelled);
     out->code = pcre2_compile((PCRE2_SPTR)str_text(&spelled), spelled.len,
                               PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C |
-                                  (step->lines ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY),
+                                  (step->dialect == DIALECT_ONIGURUMA ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY),
                               &code, &at, NULL);
     str_free(&spelled);
     if (!out->code) return does_not_compile(name, code, at);
-    uint32_t empty;
-    pcre2_pattern_info(out->code, PCRE2_INFO_MATCHEMPTY, &empty);
-    out->empty = empty && step->lines;
     s->jit = pcre2_jit_compile(out->code, PCRE2_JIT_COMPLETE) == 0 && s->jit;
     out->match = pcre2_match_data_create(1, NULL);
     return 0;
@@ -223,9 +132,8 @@ static int
 match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {
     const struct step *step = &s->step[k];
-    uint32_t flags = step->empty ? 0 : PCRE2_NOTEMPTY;
-    int status = s->jit ? pcre2_jit_match(step->code, text, n, at, flags, step->match, s->context)
-                        : pcre2_match(step->code, text, n, at, flags | PCRE2_NO_UTF_CHECK, step->match, s->context);
+    int status = s->jit ? pcre2_jit_match(step->code, text, n, at, 0, step->match, s->context)
+                        : pcre2_match(step->code, text, n, at, PCRE2_NO_UTF_CHECK, step->match, s->context);
     if (status < 0 && status != PCRE2_ERROR_NOMATCH)
         return fail(E_STATE, "tokenizer: its pattern takes too much work on this text (PCRE2 error %d)", status);
     const size_t *span = pcre2_get_ovector_pointer(step->match);

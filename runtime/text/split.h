@@ -1,13 +1,14 @@
 /* split.h - patterns cut text into pieces; tokens join within each alone. The library is PCRE2.
  *
  * Steps cut one after the other, each the pieces of the one before it. What a
- * pattern matches is a piece, and so is what lies between two matches; the
- * step's manner says what becomes of them. Bytes that are no UTF-8 are a piece
- * by themselves. White space is what Unicode calls so. One thread. */
+ * pattern matches is a piece, and so is what lies between two matches, of which
+ * each may be of nothing; the step's manner says what becomes of them. Bytes that
+ * are no UTF-8 are a piece by themselves. One thread. */
 #ifndef RILLE_RUNTIME_TEXT_SPLIT_H
 #define RILLE_RUNTIME_TEXT_SPLIT_H
 
 #include "runtime/base.h"
+#include "runtime/text/pattern.h"
 
 extern const char split_gpt2[], split_cl100k[];
 
@@ -19,14 +20,10 @@ int split_manner(const char *name);
 struct split_step {
     const char *pattern; /* NULL: it cuts nothing */
     enum split_manner manner;
-    bool invert; /* what lies between matches counts as a match */
-    bool lines;  /* as Oniguruma: ^ and $ are also at lines' ends, and what matches nothing cuts there */
-    bool space;  /* a piece that does not begin with a space gets one, as if a word came before */
+    enum dialect dialect; /* of the pattern */
+    bool invert;          /* what lies between matches counts as a match */
+    bool space;           /* a piece that does not begin with a space gets one, as if a word came before */
 };
-
-/* What of a pattern means another thing to Oniguruma, by which others read tokenizer.json, than here; NULL: nothing.
- * anchors: ^ and $ too, which are at lines' ends there. */
-const char *split_foreign(const char *pattern, bool anchors);
 
 struct splitter;
 struct splitter *splitter_new(void);

@@ -94,7 +94,7 @@ tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *patte
     if (status) return status;
     t->bpe.whole_piece = true;
     bpe_join_by_id(&t->bpe);
-    TRY(tokenizer_cut(t, path, pattern ? pattern : split_cl100k));
+    TRY(tokenizer_cut(t, path, pattern ? pattern : split_cl100k, DIALECT_RUST));
     TRY(tokenizer_check_specials(path, nspecial, special));
     for (int i = 0; i < nspecial; i++) TRY(add_special(t, path, special[i], ids ? ids[i] : t->bpe.ntoken));
     return 0;

@@ -56,10 +56,12 @@ tokenizer_open(const char *path, const char *pattern, int nspecial, const char *
 /* ---- what readers add ---- */
 
 int
-tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern)
+tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect)
 {
+    t->dialect = dialect;
     t->pattern = pattern ? arena_strdup(&t->bpe.arena, pattern) : NULL;
-    return splitter_add(t->splitter, name, &(struct split_step){.pattern = pattern ? pattern : split_gpt2});
+    return splitter_add(t->splitter, name,
+                        &(struct split_step){.pattern = pattern ? pattern : split_gpt2, .dialect = dialect});
 }
 
 /* Puts text, valid UTF-8, into out in the tokenizer's normal form; clears what out had. */

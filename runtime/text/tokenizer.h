@@ -33,6 +33,7 @@ struct tokenizer {
     struct splitter *splitter;
     struct splitter *word; /* removes characters of words; NULL: no special token asks what these are */
     const char *pattern;   /* of a tokenizer that is not from tokenizer.json; NULL: GPT-2's */
+    enum dialect dialect;  /* of that pattern */
     enum normal_form form[MAX_FORMS];
     int nform;
     struct special *special; /* the longest first */
@@ -75,7 +76,7 @@ int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 /* ---- for readers ---- */
 
 /* Sets the one pattern of a tokenizer that is not from tokenizer.json; NULL: GPT-2's. */
-int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern);
+int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);
 int tokenizer_special(struct tokenizer *t, const char *name, const struct special *s); /* copies its text */
 /* E_ARG unless the id of a token is neither below zero nor far beyond what ntoken tokens need. */
 int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t ntoken);

@@ -103,7 +103,7 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
     const char *regex = json_string_value(json_object_get(pattern, "Regex"));
     const char *text = json_string_value(json_object_get(pattern, "String"));
     struct str spelled = {0};
-    struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .lines = true};
+    struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .dialect = DIALECT_ONIGURUMA};
     if (!regex && (!text || !*text)) return refuse(path, "a Split", "without a pattern");
     TRY(read_manner(path, part, &step.manner));
     if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false; /* the same pieces */

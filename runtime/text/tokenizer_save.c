@@ -178,7 +178,7 @@ int
 tokenizer_save(struct tokenizer *t, const char *path)
 {
     if (text_ends(path, ".tiktoken")) return fail(E_ARG, "%s: a tokenizer is saved as tokenizer.json, not so", path);
-    const char *part = t->pattern ? split_foreign(t->pattern, true) : NULL;
+    const char *part = t->pattern ? pattern_moved(t->pattern, t->dialect) : NULL;
     if (part)
         return fail(E_ARG, "%s: the pattern has %s, which readers of tokenizer.json take otherwise: %.200s", path, part,
                     t->pattern);

@@ -473,7 +473,7 @@ trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out)
     struct tokenizer *t = tokenizer_new();
     for (int i = 0; i < 256; i++) bpe_add(&t->bpe, (uint32_t)i, &(uint8_t){(uint8_t)i}, 1, true);
     int status = r->status = learn(r, t, size - (uint32_t)r->nspecial);
-    if (!status) status = tokenizer_cut(t, who, r->pattern);
+    if (!status) status = tokenizer_cut(t, who, r->pattern, DIALECT_OWN);
     if (!status) status = reserve(r, t, size - (uint32_t)r->nspecial);
     for (int i = 0; !status && i < r->nspecial; i++)
         status = tokenizer_special(

@@ -25,6 +25,7 @@ PATTERNS = {
     "cl100k": r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
     "o200k": r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
     "cl100k-possessive": r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s""",
+    "scripts": r"""[\p{Han}]+|\p{Greek}+|[^\r\n\p{L}\p{N}]?\w+|\W|\s+""",
     "qwen2": r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
 }
 
@@ -83,6 +84,7 @@ CASES = {
     "nothing": {"pre_tokenizer": steps(split(r"(?=\p{Lu})|l*|o", "Contiguous"), split(r"$|(?=[\p{N}\p{M}])", "MergedWithPrevious", invert=True), byte_level())},
     "beside": {"pre_tokenizer": steps(split(r"|e", "MergedWithNext"), byte_level(True))},
     "before": {"pre_tokenizer": steps(split(r"[\p{P}\s]*", "MergedWithPrevious"), split(r"(?<=\p{Ll})", "Removed"), byte_level(False, True))},
+    "scripts": {"pre_tokenizer": steps(split(r"[\p{Han}\p{Arabic}]+|\p{^Greek}+"), split(r"\P{Latin}", "Contiguous"), byte_level(True))},
     # Added tokens that white space goes along with, which have it themselves or are words alone.
     "spaces": {"pre_tokenizer": byte_level(True), "added": [*END, added(" <mask> ", 601, lstrip=True, rstrip=True), added("   ", 602, rstrip=True),
                                                             added(" the", 603, lstrip=True), added("\n\n\n", 604)]},

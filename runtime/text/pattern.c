@@ -1,0 +1,236 @@
+/* pattern.c - patterns that were written for other libraries, in PCRE2's spelling. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "runtime/text/pattern.h"
+
+#include <ctype.h>
+#include <pcre2.h>
+#include <string.h>
+
+/* ---- spelling ---- */
+
+#define WORDS           "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+#define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
+
+/* Classes as the peers have them, by the letter behind the backslash: PCRE2's white space also has U+180E, its words
+ * have no marks. within: in a set; NULL: that cannot be spelled. */
+enum { RUST = 1, OTHERS = 2 };
+static const struct {
+    char letter;
+    int of; /* dialects */
+    const char *alone, *within;
+} classes[] = {
+    {'s', RUST | OTHERS, "\\p{White_Space}", "\\p{White_Space}"},
+    {'S', RUST | OTHERS, "\\P{White_Space}", "\\P{White_Space}"},
+    {'w', RUST, "[" RUST_WORDS "]", RUST_WORDS},
+    {'w', OTHERS, "[" ONIGURUMA_WORDS "]", ONIGURUMA_WORDS},
+    {'W', RUST, "[^" RUST_WORDS "]", NULL},
+    {'W', OTHERS, "[^" ONIGURUMA_WORDS "]", NULL},
+};
+
+/* Behind an escape: \s, \p{L}, \x{20}. */
+static const char *
+skip_escape(const char *p)
+{
+    if (!p[1]) return p + 1;
+    const char *end = strchr("pPx", p[1]) && p[2] == '{' ? strchr(p, '}') : NULL;
+    return end ? end + 1 : p + 2;
+}
+
+/* Is it the name of a script? PCRE2 takes \p{Han} for all that is written with it, others for what is of it alone. */
+static bool
+is_script(const char *name, size_t n)
+{
+    char pattern[64] = "\\p{sc:";
+    size_t begin = strlen(pattern), at;
+    int code;
+    if (n > sizeof pattern - begin - 2) return false;
+    memcpy(pattern + begin, name, n);
+    memcpy(pattern + begin + n, "}", 2);
+    pcre2_code *script = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &at, NULL);
+    pcre2_code_free(script);
+    return script != NULL;
+}
+
+static const char *
+spell_property(const char *p, const char *end, struct str *out)
+{
+    const char *name = p[3] == '^' ? p + 4 : p + 3;
+    str_addn(out, p, (size_t)(name - p));
+    if (is_script(name, (size_t)(end - name) - 1)) str_add(out, "sc:");
+    str_addn(out, name, (size_t)(end - name));
+    return end;
+}
+
+static const char *
+spell_escape(const char *p, bool within, enum dialect dialect, struct str *out)
+{
+    int of = dialect == DIALECT_RUST ? RUST : OTHERS;
+    for (size_t i = 0; i < countof(classes); i++) {
+        const char *spelled = within ? classes[i].within : classes[i].alone;
+        if (p[1] != classes[i].letter || !(classes[i].of & of) || !spelled) continue;
+        str_add(out, spelled);
+        return p + 2;
+    }
+    const char *end = skip_escape(p);
+    if (end > p + 4 && (p[1] == 'p' || p[1] == 'P')) return spell_property(p, end, out);
+    str_addn(out, p, (size_t)(end - p));
+    return end;
+}
+
+/* The "[", "[^", and a "]" right behind, which is one of the set. */
+static size_t
+set_begin(const char *p)
+{
+    size_t n = p[1] == '^' ? 2 : 1;
+    return p[n] == ']' ? n + 1 : n;
+}
+
+void
+pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
+{
+    bool within = false;
+    for (const char *p = pattern; *p;) {
+        if (*p == '\\') {
+            p = spell_escape(p, within, dialect, out);
+            continue;
+        }
+        size_t n = *p == '[' && !within ? set_begin(p) : 1;
+        if (*p == '[') within = true;
+        if (n == 1 && *p == ']') within = false;
+        str_addn(out, p, n);
+        p += n;
+    }
+}
+
+/* ---- what means something else ---- */
+
+/* Letters behind a backslash, alone and in a set, by dialect. */
+static const struct {
+    const char *alone, *set, *alone_told, *set_told;
+} letters[] = {
+    [DIALECT_OWN] = {"", "", NULL, NULL},
+    [DIALECT_ONIGURUMA] = {"bBEGhHKQRvVXyY", "EhHQvVW",
+                           "one of \\b \\B \\E \\G \\h \\H \\K \\Q \\R \\v \\V \\X \\y \\Y",
+                           "one of \\E \\h \\H \\Q \\v \\V \\W within a set"},
+    [DIALECT_RUST] = {"EhHKQvVX", "EhHQvVW", "one of \\E \\h \\H \\K \\Q \\v \\V \\X",
+                      "one of \\E \\h \\H \\Q \\v \\V \\W within a set"},
+};
+
+static const char *
+foreign_escape(const char *p, enum dialect dialect)
+{
+    if (!p[1]) return NULL;
+    if (strchr(letters[dialect].alone, p[1])) return letters[dialect].alone_told;
+    if (dialect != DIALECT_ONIGURUMA) return NULL;
+    if ((p[1] == 'p' || p[1] == 'P') && p[2] != '{') return "\\p without { }";
+    return p[1] == 'g' && p[2] != '<' ? "\\g without < >" : NULL;
+}
+
+static const char *
+foreign_in_set(const char *p, enum dialect dialect)
+{
+    if (!strncmp(p, "&&", 2)) return "an intersection of sets, &&";
+    if (*p == '[') return "a set within a set";
+    if (dialect == DIALECT_RUST && (!strncmp(p, "--", 2) || !strncmp(p, "~~", 2)))
+        return "a difference of sets, -- or ~~";
+    if (*p != '\\' || !p[1]) return NULL;
+    if (strchr(letters[dialect].set, p[1])) return letters[dialect].set_told;
+    bool braced = (p[1] != 'p' && p[1] != 'P') || p[2] == '{';
+    return dialect == DIALECT_ONIGURUMA && !braced ? "\\p without { }" : NULL;
+}
+
+/* Behind a set. part: what it holds that means something else. */
+static const char *
+skip_set(const char *p, enum dialect dialect, const char **part)
+{
+    for (p += set_begin(p); *p && *p != ']' && !*part;) {
+        if (dialect != DIALECT_OWN) *part = foreign_in_set(p, dialect);
+        p = *p == '\\' ? skip_escape(p) : p + 1;
+    }
+    return *p ? p + 1 : p;
+}
+
+/* {,3} and {2}?; }+ is met where the interval ends. */
+static const char *
+foreign_interval(const char *p, enum dialect dialect)
+{
+    if (p[1] == ',' && isdigit((unsigned char)p[2])) return "an interval without its least number, {,n}";
+    size_t digits = strspn(p + 1, "0123456789");
+    return dialect == DIALECT_ONIGURUMA && digits && !strncmp(p + 1 + digits, "}?", 2)
+               ? "an interval that is optional, {n}?"
+               : NULL;
+}
+
+/* Letters of which several are one, or one is several, when case does not matter: ss is a form of U+00DF. */
+static bool
+folds_to_several(const unsigned char *p)
+{
+    static const char *const joined[] = {"ss", "st", "ff", "fi", "fl"};
+    if ((*p >= 0xc2 && *p <= 0xdf) || *p == 0xe1 || (*p == 0xef && p[1] == 0xac)) return true;
+    for (size_t i = 0; i < countof(joined); i++)
+        if (tolower(p[0]) == joined[i][0] && tolower(p[1]) == joined[i][1]) return true;
+    return false;
+}
+
+/* Of what follows the options of a group up to its end, where case does not matter. */
+static const char *
+foreign_caseless(const char *p, enum dialect dialect)
+{
+    for (int depth = 0; *p && depth >= 0; p = *p == '\\' ? skip_escape(p) : p + 1) {
+        if (*p == '(') depth++;
+        if (*p == ')') depth--;
+        if (dialect == DIALECT_RUST && *p == '\\' && (p[1] == 'p' || p[1] == 'P'))
+            return "a property where case does not matter, (?i";
+        if (dialect == DIALECT_ONIGURUMA && folds_to_several((const unsigned char *)p))
+            return "letters that are several in another case, after (?i";
+    }
+    return NULL;
+}
+
+static const char *
+foreign_options(const char *p, enum dialect dialect)
+{
+    size_t n = strspn(p + 2, "abcdefghijklmnopqrstuvwxyz-");
+    const char *end = p + 2 + n, *off = memchr(p + 2, '-', n);
+    if (!n || (*end != ':' && *end != ')')) return NULL;
+    if (dialect == DIALECT_ONIGURUMA && (memchr(p + 2, 'm', n) || memchr(p + 2, 's', n)))
+        return "an option m or s, (?m";
+    return memchr(p + 2, 'i', (size_t)((off ? off : end) - p - 2)) ? foreign_caseless(end + 1, dialect) : NULL;
+}
+
+static const char *
+foreign(const char *pattern, enum dialect dialect, bool anchors)
+{
+    const char *part = NULL;
+    for (const char *p = pattern; *p && !part;) {
+        if (dialect == DIALECT_ONIGURUMA && !strncmp(p, "}+", 2)) part = "a possessive interval, }+";
+        if (dialect != DIALECT_OWN && *p == '{') part = foreign_interval(p, dialect);
+        if (dialect != DIALECT_OWN && !strncmp(p, "(?", 2)) part = foreign_options(p, dialect);
+        if (*p == '\\') part = foreign_escape(p, dialect);
+        if (anchors && (*p == '^' || *p == '$')) part = "an end of lines, ^ or $";
+        p = *p == '\\' ? skip_escape(p) : *p == '[' ? skip_set(p, dialect, &part) : p + 1;
+    }
+    return part;
+}
+
+const char *
+pattern_foreign(const char *pattern, enum dialect dialect)
+{
+    return foreign(pattern, dialect, false);
+}
+
+static bool
+has_words(const char *p)
+{
+    for (; *p; p = *p == '\\' ? skip_escape(p) : p + 1)
+        if (*p == '\\' && (p[1] == 'w' || p[1] == 'W')) return true;
+    return false;
+}
+
+const char *
+pattern_moved(const char *pattern, enum dialect dialect)
+{
+    if (dialect == DIALECT_RUST && has_words(pattern)) return "words, \\w or \\W";
+    return dialect == DIALECT_ONIGURUMA ? NULL : foreign(pattern, DIALECT_ONIGURUMA, true);
+}
