@@ -76,7 +76,9 @@ os.execute(("mkdir '%s'"):format(bare))
 for _, kind in ipairs{"gpt2", "llama", "moe"} do
   local load, path = rille.models[kind].load, bare .. "/config.json"
   for text, why in pairs{none = ": No such file or directory", [""] = ": line 1 is not JSON: unexpected token near end of file",
-    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = " is of a 'nil' model"} do
+    ["{]"] = ": line 1 is not JSON: string or '}' expected near ']'", ["[1]"] = ": an object is wanted",
+    ["{}"] = (': model_type is "%s", not nil'):format(kind), ['{"model_type":{"a":1}}'] = (': model_type is "%s", not a table'):format(kind),
+    ['{"model_type":null}'] = (': model_type is "%s", not nil'):format(kind)} do
     os.remove(path)
     if text ~= "none" then write("bare/config.json", text) end
     refused(function() load(bare) end, ("models.%s.load: %s%s"):format(kind, path, why), "no config")

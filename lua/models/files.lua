@@ -130,9 +130,11 @@ local function read_folder(kind, path, complete)
   local one = dir .. "/model.safetensors"
   if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
   local theirs = json.load(dir .. "/config.json", ("models.%s.load"):format(kind.name))
-  check.that(type(theirs) == "table" and theirs.model_type == kind.name,
-    "models.%s.load: %s/config.json is of a '%s' model", kind.name, dir, type(theirs) == "table" and tostring(theirs.model_type) or "?")
+  check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "models.%s.load: %s/config.json: an object is wanted",
+    kind.name, dir)
   without_nulls(theirs)
+  check.that(theirs.model_type == kind.name, "models.%s.load: %s/config.json: model_type is \"%s\", not %s", kind.name, dir,
+    kind.name, check.quoted(theirs.model_type))
   check_words(kind, theirs, dir .. "/config.json")
   local config = of_file(kind, dir .. "/config.json", function() return complete(kind.from_config(theirs)) end)
   config.eos_token_id = theirs.eos_token_id -- what ends a text, an id or a list of them, as the file has it
