@@ -74,7 +74,7 @@ local function characters()
     local ids = {}
     if not utf8.len(s, 1, -1, true) then error("--prompt is no UTF-8; with --bpe 512 any bytes will do", 0) end
     for _, code in utf8.codes(s, true) do
-      ids[#ids + 1] = id_of[utf8.char(code)] or error("the text has no '" .. utf8.char(code) .. "'", 0)
+      ids[#ids + 1] = id_of[utf8.char(code)] or error("--prompt: the text has no '" .. utf8.char(code) .. "'", 0)
     end
     return ids
   end

@@ -8,6 +8,9 @@ local rille = require "rille"
 local optim = rille.optim
 
 local o = rille.args(arg, {recipe = "single", steps = 200, batch = 64, width = 8, lr = 0.05, seed = 3})
+for _, name in ipairs{"steps", "batch", "width"} do
+  if o[name] < 1 then error(("--%s is at least 1, not %d"):format(name, o[name]), 0) end
+end
 rille.manual_seed(o.seed)
 local recipes = {single = {{0}, {}}, dp = {{0, 1, 2, 3}, {data = 0}}, zero = {{0, 1, 2, 3}, {data = 0, zero = 3}}}
 local recipe = recipes[o.recipe] or error("no recipe is called '" .. o.recipe .. "'; there are: dp, single, zero", 0)
@@ -35,7 +38,9 @@ end)
 local line = rille.train.progress{total = o.steps, step = step}
 for t = 1, o.steps do
   opt.lr = lr(t - 1)
-  line:update(t, step(batches:next()):item(), o.batch)
+  local loss = step(batches:next()):item()
+  if not (math.abs(loss) < math.huge) then error(("step %d: the loss is %g; a lower --lr may do"):format(t, loss), 0) end
+  line:update(t, loss, o.batch)
 end
 line:finish()
 

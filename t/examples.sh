@@ -107,6 +107,7 @@ ok "finetune.lua: two texts are one too many" told finetune "$dir/new $dir/x --i
 ok "and none is too few" told finetune "$dir/new $dir/x" "--text, --ids or --tokens"
 ok "finetune.lua: recipes that are there are told" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
 ok "finetune.lua: a number of steps that is none is told" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps is at least 1, not -1"
+ok "resnet.lua: so it is" told resnet "--steps -1" "--steps is at least 1, not -1"
 for recipe in sp 2d 2.5d 3d pp pp-tp; do
   ok "finetune.lua: --recipe $recipe learns as one device does" alike "$recipe"
 done
@@ -118,7 +119,7 @@ refuses() { # options, words of the complaint; nothing is learned before
   out=$("$rille" -d cpu:1 examples/gpt.lua --steps 1 --layers 1 --width 16 --write 1 $1 2>&1) && return 1
   grep -qF -- "$2" <<<"$out" && ! grep -q loss <<<"$out"
 }
-ok "gpt.lua: what it cannot begin with is told before it learns" refuses "--prompt 日" "the text has no '日'"
+ok "gpt.lua: what it cannot begin with is told before it learns" refuses "--prompt 日" "--prompt: the text has no '日'"
 ok "gpt.lua: so is a prompt of other bytes" refuses "--prompt $(printf '\xff')" "--prompt is no UTF-8"
 ok "gpt.lua: so is a text that is none" refuses "--text $dir/bytes" "no UTF-8"
 ok "gpt.lua: and an empty one" refuses "--text $dir/empty" "the text is empty"
@@ -171,6 +172,7 @@ diverges() {
 }
 ok "finetune.lua: what diverges is not saved" diverges finetune "$dir/new $dir/lost --ids $dir/ids --steps 5 --warmup 0 --lr 1e38" "$dir/lost"
 ok "gpt.lua: nor is it put in place of checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
+ok "resnet.lua: nor is it tried on images" diverges resnet "--steps 20 --lr 1e30" "$dir/lost"
 mkdir -p "$dir/other"
 for config in '{"model_type": "bert"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
