@@ -78,7 +78,7 @@ change_steps(struct outline *o, int32_t i, struct count *c)
     TELL(o->fusion.group[i], o->fusion.group[i] + 1);
     TELL(o->stages.stage[i], o->stages.stage[i] + 1);
     TELL(o->stages.phase[i], (uint8_t)(o->stages.phase[i] ^ 1));
-    TELL(o->late[i], !o->late[i]);
+    TELL(o->stages.late[i], !o->stages.late[i]);
 }
 
 static void

@@ -271,6 +271,23 @@ random_programs(struct rille_session *s, uint64_t seed, int most)
     diag("%d refused", n.refused);
 }
 
+/* Where a call that reads no piece could be one task with one that reads a sum over them (t/plan-late.c). */
+static void
+found_once(struct rille_session *s)
+{
+    static const uint64_t seed[] = {2687, 16475};
+    struct count n = {0};
+    for (int i = 0; i < (int)countof(seed); i++) {
+        uint64_t rng = seed[i];
+        collecting_end();
+        struct plan *p = random_plan(s, &rng, true);
+        assert(p);
+        try_program(s, p, -1, seed[i], &n);
+        plan_free(&p);
+    }
+    is_int(n.same, (int)countof(seed), "what is known before the last piece is not kept until after it");
+}
+
 /* ---- what goes wrong ---- */
 
 /* A random program in parts, connected; false: this one has none of what is counted. */
@@ -690,6 +707,7 @@ main(void)
     other_kind = DEV_LATE;
     every_move(s);
     every_stage(s);
+    found_once(s);
     random_programs(s, seed, getenv("RILLE_LONG") ? 20000 : 600);
     failures(s, seed + 1, count_all);
     failures(s, seed + 10000, count_edges);

@@ -4,7 +4,8 @@
  * same shape, same layout, same virtual stage and phase. A member may have other readers, if all
  * of them come after the chain's last node: the chain then shows that result
  * too. Since every reader of what is inside comes later than the end, nothing
- * that the chain reads can depend on it. What is computed beside another
+ * that the chain reads can depend on it. None of them waits for the last piece
+ * because a member does. What is computed beside another
  * (struct eltwise) is a member too: both read one value.
  *
  * What a chain reads stays until its end. Where that would keep more bytes than
@@ -258,6 +259,19 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     return nlead <= 1;
 }
 
+/* Would what is read elsewhere too, and is known before the last piece, come after it, if these members of a's chain
+ * were computed with b? */
+static bool
+holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_t b)
+{
+    const bool *late = l->stages->late;
+    if (late[a] == late[b]) return false;
+    for (int i = 0; i < n; i++)
+        for (int32_t r = l->reader_first[member[i]]; r < l->reader_first[member[i] + 1]; r++)
+            if (l->group[l->reader[r]] != a && l->group[l->reader[r]] != b) return true;
+    return late[a];
+}
+
 /* Do all members lie as others of them read them? One may read another twice, and once as it has moved. */
 static bool
 lie_as_read(const struct fusion *l, const int32_t *member, int n)
@@ -315,6 +329,7 @@ try_join(struct fusion *l, int32_t a, int32_t b)
     int n = fuse_members(l, a, member);
     for (int i = 0; i < n; i++)
         if (!readers_follow(l, member[i], b)) return;
+    if (holds_up(l, member, n, a, b)) return;
     int64_t waiting = work_between(l, a, b) ? bytes_for(l, member, n) : 0;
     if (waiting > MAX(WAITS_FREELY, type_bytes(&l->program->node[a].type[0]))) return;
     for (int i = 0; i < n; i++) l->group[member[i]] = b;
@@ -378,7 +393,8 @@ alike(const struct fusion *l, int32_t a, int32_t b)
         if (number || absent) continue;
         if (ref_type(l->program, x->in[k]).dtype != ref_type(l->program, y->in[k]).dtype) return false;
     }
-    return same_moment(l->stages, a, b) && op_attr_same(x->op, x->attr, y->attr);
+    return same_moment(l->stages, a, b) && l->stages->late[a] == l->stages->late[b] &&
+           op_attr_same(x->op, x->attr, y->attr);
 }
 
 /* The value whose bytes these may be. */

@@ -68,7 +68,7 @@ static void
 add_step(const struct outline *o, int32_t i, struct digest *d)
 {
     const struct prog_node *n = &o->program->node[i];
-    digest_add(d, (uint64_t)o->fusion.group[i] << 1 | o->late[i]);
+    digest_add(d, (uint64_t)o->fusion.group[i] << 1 | o->stages.late[i]);
     digest_add(d, (uint64_t)(uint32_t)o->fusion.sum[i]);
     digest_add(d, (uint64_t)o->stages.stage[i] << 8 | o->stages.phase[i]);
     for (int32_t k = 0; k < n->nin && o->program->pieces > 1; k++)
@@ -92,23 +92,6 @@ outline_digest(const struct outline *o, unsigned char out[16])
     arena_fini(&layouts.arena);
     memcpy(out, &d.a, 8);
     memcpy(out + 8, &d.b, 8);
-}
-
-/* ---- what comes after the last piece ---- */
-
-/* Sums over the pieces, updates (what they replace is read for each piece), and what is computed from either. */
-static void
-find_late(struct outline *o)
-{
-    const struct program *p = o->program;
-    const bool *update = program_updates(p, &o->arena);
-    o->late = ARENA_ARRAY(&o->arena, bool, p->nnode + 1);
-    for (int32_t i = 0; i < p->nnode && p->pieces > 1; i++) {
-        const struct prog_node *n = &p->node[i];
-        o->late[i] = n->accumulate || update[i];
-        for (int32_t k = 0; k < n->nin; k++)
-            if (n->in[k].kind == REF_NODE) o->late[i] = o->late[i] || o->late[n->in[k].index];
-    }
 }
 
 /* ---- all of it ---- */
@@ -138,7 +121,6 @@ outline_new(const struct program *p, struct atlas *at, struct outline **out)
     int status = stages_find(&o->stages, p, &o->arena);
     o->fusion = (struct fusion){.program = p, .stages = &o->stages, .arena = &o->arena};
     fuse_nodes(&o->fusion);
-    find_late(o);
     o->nshare = find_share(p);
     if (!status && at) status = hops_find(o, at);
     if (status)

@@ -58,7 +58,6 @@ struct outline {
     const struct program *program; /* borrowed */
     struct stages stages;
     struct fusion fusion;
-    bool *late;      /* by node: its result may come only after the last piece */
     struct hop *hop; /* in the order of steps, their operands, and the way: a value goes to a layout once */
     int32_t nhop, hop_capacity;
     int32_t nmove;            /* hops that have a number: 0 to nmove - 1 */

@@ -56,7 +56,7 @@ channel_list(struct lower *l)
 bool
 lower_is_late(const struct lower *l, const struct pval *v)
 {
-    return l->program->pieces > 1 && v->node >= 0 && l->outline->late[v->node];
+    return l->program->pieces > 1 && v->node >= 0 && l->outline->stages.late[v->node];
 }
 
 struct channel

@@ -68,6 +68,21 @@ find_phases(struct stages *s, const struct program *p, struct arena *a)
     }
 }
 
+/* ---- what comes after the last piece ---- */
+
+/* Sums over the pieces, updates (what they replace is read for each piece), and what is computed from either. */
+static void
+find_late(struct stages *s, const struct program *p, struct arena *a)
+{
+    const bool *update = program_updates(p, a);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        const struct prog_node *n = &p->node[i];
+        s->late[i] = n->accumulate || update[i];
+        for (int32_t k = 0; k < n->nin; k++)
+            if (n->in[k].kind == REF_NODE) s->late[i] = s->late[i] || s->late[n->in[k].index];
+    }
+}
+
 /* ---- stages ---- */
 
 /* As early as data allows. A node floats when nothing that it needs was on other devices before. */
@@ -291,7 +306,9 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
     s->at = ARENA_ARRAY(a, const struct place *, n);
     for (int32_t i = 0; i < p->nnode; i++) s->at[i] = p->node[i].layout[0]->place;
     find_phases(s, p, a);
+    s->late = ARENA_ARRAY(a, bool, n);
     if (p->pieces > 1) {
+        find_late(s, p, a);
         bool *floats = ARENA_ARRAY(a, bool, n), *loose = ARENA_ARRAY(a, bool, n);
         forward_early(s, p, floats);
         forward_late(s, p, floats, loose, ARENA_ARRAY(a, int32_t, n));

@@ -16,6 +16,7 @@ struct stages {
     int32_t n;                    /* at least 1 */
     int32_t *stage;               /* by node: 0 to n - 1 */
     uint8_t *phase;               /* by node: enum node_phase */
+    bool *late;                   /* by node: its result may come only after the last piece */
     const struct place **at;      /* by node: where it is */
     const struct prog_pool *pool; /* by stage */
     const struct place **place;   /* by stage: where forward is; NULL: it has none */
