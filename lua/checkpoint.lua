@@ -373,6 +373,7 @@ local function groups_differ(path, here, saved)
   end
 end
 
+-- Is an optimiser the one that was saved? What is not is reported.
 local function check_optimizer(one, name_of, report)
   local saved, why = one.saved, nil
   if saved == nil then
@@ -385,6 +386,7 @@ local function check_optimizer(one, name_of, report)
     why = groups_differ(one.path, optimizer_numbers(one.opt, name_of).groups, saved.groups)
   end
   if why then report("numbers", "other", why) end
+  return not why
 end
 
 -- Pairs each optimiser with what was saved of it, in its field saved; complains where one is on one side alone.
@@ -430,6 +432,23 @@ local function name_by_places(one, contents, name_of, report)
       name_of[p] = names[k] or name_of[p]
     end
   end
+end
+
+-- Gives an optimiser the state that it had when it was saved: what the file has, and what its options wanted. Gives what puts
+-- back the state that was there.
+local function reslot(one, contents, name_of)
+  local has, wants, n = {}, {}, 0
+  for _, entry in ipairs(contents) do has[entry.name] = true end
+  for _, group in ipairs(one.saved.groups) do
+    local options, names = setmetatable({}, {__index = one.saved.options}), {}
+    for name, value in pairs(group.own) do options[name] = value end
+    for _, name in ipairs(one.opt.kind.slots(options)) do names[name] = true end
+    for _ = 1, #group.params do
+      n = n + 1
+      wants[n] = names
+    end
+  end
+  return one.opt:__reslot(function(i, p, name) return wants[i][name] or has[("%s.%s.%s"):format(one.path, name_of[p], name)] end)
 end
 
 local function load_optimizer(opt, saved)
@@ -483,10 +502,13 @@ local function load_file(who, path, parts)
   check.that(is_ours(saved), "%s: %s: it is not a checkpoint of a training", who, path)
   local name_of, params = names_of(parts)
   local report, told = reports()
-  local opts = optimizers(parts)
+  local opts, undone = optimizers(parts), {}
+  local undo <close> = setmetatable({}, {__close = function()
+    for _, put_back in ipairs(undone) do put_back() end
+  end})
   for _, one in ipairs(pair_optimizers(opts, saved.optimizer, report) and opts or {}) do
     if not parts.model then name_by_places(one, contents, name_of, report) end
-    check_optimizer(one, name_of, report)
+    if check_optimizer(one, name_of, report) then undone[#undone + 1] = reslot(one, contents, name_of) end
   end
   local targets = targets_of(contents, parts, name_of, params, saved.partial, report)
   local wrong = all_wrong(parts, contents, saved, told)
@@ -511,6 +533,7 @@ local function load_file(who, path, parts)
   end
   rille._take(("%s: %s"):format(who, path), list)
   for _, p in ipairs(params) do p.grad = gradients[p] end
+  undone = {}
   for _, one in ipairs(opts) do load_optimizer(one.opt, one.saved) end
   if parts.data then parts.data:load_state(saved.data) end
   rille._random(saved.random.seed, saved.random.count)

@@ -190,6 +190,52 @@ tap.group("several optimisers", function()
   end
 end)
 
+-- An option that is set between steps wants state that a new optimiser has not, or the other way.
+tap.group("state that came with an option", function()
+  local at = dir .. "/slots"
+  local cases = {{"turned on", 0, 0.9}, {"turned off", 0.9, 0}, {"on all along", 0.9, 0.9}, {"off all along", 0, 0}}
+  local function training(momentum)
+    rille.manual_seed(1)
+    local net = nn.Linear(3, 2):to_global{placement = P, sbp = "S(0)"}
+    local t = {net = net}
+    t.opt = optim.SGD({{params = {net.weight}}, {params = {net.bias}, nesterov = momentum > 0}}, {lr = 0.1, momentum = momentum})
+    t.step = rille.graph(function(x)
+      net(x):square():sum():backward()
+      t.opt:step()
+      t.opt:zero_grad()
+    end)
+    function t.run(n) for i = 1, n do t.step(rille.full({2, 3}, i, {placement = P, sbp = "B"})) end end
+    function t.state() return {net.weight:totable(), net.bias:totable()} end
+    t.parts = {model = net, optimizer = t.opt}
+    return t
+  end
+  for _, case in ipairs(cases) do
+    local name, before, saved = table.unpack(case)
+    local a = training(before)
+    a.run(3)
+    a.opt.groups[2].nesterov = false
+    a.opt.momentum = saved
+    a.run(2)
+    rille.checkpoint.save(at, a.parts)
+    a.opt.momentum = 0.5
+    a.run(2)
+    for _, begun in ipairs{0, 0.9} do
+      local b = training(begun)
+      b.run(1)
+      rille.checkpoint.load(at, b.parts)
+      tap.is(b.opt.momentum, saved, ("momentum %s, loaded into one that began with %g"):format(name, begun))
+      b.opt.momentum = 0.5
+      b.run(2)
+      tap.is(b.state(), a.state(), "goes on with the same bits")
+    end
+  end
+  local b = training(0)
+  b.net.bias = nil
+  local before = b.opt:state_dict()
+  tap.fails(function() rille.checkpoint.load(at, b.parts) end, {"model.bias"}, "where it does not fit")
+  tap.is(b.opt:state_dict()["0.m"], before["0.m"], "no state is made")
+end)
+
 tap.group("parameters of another dtype than the optimiser was made for", function()
   local function made() local net = nn.Linear(2, 2); return net, optim.AdamW(net:parameters(), {lr = 0.1}) end
   local a, opt = made()

@@ -28,7 +28,7 @@ local function kind(name, weight_decay, decoupled)
     rille._update("adamw", {p, slot.m, slot.v, g, lr, step}, {beta1 = opt.betas[1], beta2 = opt.betas[2], eps = opt.eps,
       weight_decay = opt.weight_decay, decoupled = decoupled})
   end
-  return optimizer{name = name, check = check_options, slots = slots, update = update,
+  return optimizer{name = name, check = check_options, every = slots(), slots = slots, update = update,
     options = {lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = weight_decay}}
 end
 

@@ -5,6 +5,7 @@
 --                   lr is a live number, and where another is no longer what they were traced with, they are traced again
 --   check(o)        complains about options that make no sense
 --   slots(o)        names of the tensors it keeps for each parameter, like the parameter, zero at the start
+--   every           names of all that it keeps with any options
 --   update(o, p, g, slot, lr, step)   records the update of one parameter
 --
 -- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}: what a group does not say, the
@@ -123,13 +124,14 @@ local function each(opt, visit)
   end
 end
 
+local function new_state(p)
+  local how = layout.of_state(p)
+  return trace.outside(rille.zeros, p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
+end
+
 -- Makes what a parameter's slot lacks: all of it at first, and later what an option wants that was set since.
 local function complete(slot, group, p)
-  local how = layout.of_state(p)
-  for _, name in ipairs(group.kind.slots(group)) do
-    slot[name] = slot[name]
-      or trace.outside(rille.zeros, p.shape, {placement = how.placement, sbp = how.sbp, dtype = slot_dtype(p)})
-  end
+  for _, name in ipairs(group.kind.slots(group)) do slot[name] = slot[name] or new_state(p) end
 end
 
 function complete_all(opt)
@@ -196,6 +198,25 @@ end
 -- State lies and is as its parameters are, also before the next step.
 function methods:__follow()
   each(self, function(i, _, p) follow(self.slots[i], p) end)
+end
+
+-- For rille.checkpoint: each parameter has the state that wanted(i, p, name) says, i counted through all groups, zero where
+-- it is new. Gives what puts back the state that was there.
+function methods:__reslot(wanted)
+  local was = {}
+  each(self, function(i, group, p)
+    local slot = self.slots[i]
+    was[i] = {}
+    for k, name in ipairs(group.kind.every) do
+      was[i][k] = slot[name] or false
+      slot[name] = wanted(i, p, name) and (slot[name] or new_state(p)) or nil
+    end
+  end)
+  return function()
+    each(self, function(i, group)
+      for k, name in ipairs(group.kind.every) do self.slots[i][name] = was[i][k] or nil end
+    end)
+  end
 end
 
 function methods:zero_grad()

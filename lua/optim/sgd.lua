@@ -6,7 +6,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local optimizer = require "rille.optim.optimizer"
 
-local sgd = {name = "optim.SGD", options = {lr = 1e-3, momentum = 0, weight_decay = 0, nesterov = false}}
+local sgd = {name = "optim.SGD", every = {"m"}, options = {lr = 1e-3, momentum = 0, weight_decay = 0, nesterov = false}}
 
 function sgd.check(opt)
   check.number(sgd.name, "momentum", opt.momentum, 0)
