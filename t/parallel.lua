@@ -280,6 +280,46 @@ tap.group("the table", function()
     "a layer that no recipe knows stays whole, and the table says so", text_)
 end)
 
+-- Which list of modules is dealt: the longest, the first of several, wherever it is held.
+tap.group("the list that stages deal", function()
+  local names = {"left", "right", "up", "down", "in", "out", "enc", "dec"}
+  local function dealt(hold)
+    local Net = nn.Module:extend("Net")
+    function Net:init()
+      self.begin = nn.Linear(4, 4)
+      hold(self)
+    end
+    local m = Net():to_global{placement = P1, sbp = "B"}
+    rille.parallel(m, {stages = {P1, mesh{1}}})
+    local on = {}
+    for name, p in m:named_parameters() do
+      if name:find("fc1.weight$") or name == "begin.weight" then on[#on + 1] = p.placement.ranks[1] end
+    end
+    return table.concat(on, " ")
+  end
+  local function blocks(n)
+    local list = {}
+    for i = 1, n do list[i] = nn.TransformerBlock(4, 2) end
+    return list
+  end
+  for k = 1, #names do
+    local order = table.move(names, k, #names, 1, {})
+    table.move(names, 1, k - 1, #order + 1, order)
+    tap.is(dealt(function(m) for _, name in ipairs(order) do m[name] = blocks(2) end end),
+      "0 0" .. (" 1"):rep(2 * #names - 1), ("of lists as long as others the first, %s"):format(order[1]))
+  end
+  tap.is(dealt(function(m)
+    m.one = blocks(2)
+    m.two = blocks(3)
+  end), "0 0 0 0 0 1", "the longest")
+  tap.is(dealt(function(m) m.parts = {within = {deep = blocks(4)}} end), "0 0 0 1 1", "in tables of tables")
+  tap.is(dealt(function(m) m[1], m[2] = nn.TransformerBlock(4, 2), nn.TransformerBlock(4, 2) end), "0 0 1", "the model's own")
+  tap.is(dealt(function(m)
+    local b = blocks(2)
+    m.list = {b[1], b[1], b[2]}
+  end), "0 0 1", "a block that is there twice is one")
+end)
+
 -- Where blocks are cut into stages is what trying all cuts finds.
 tap.group("stages by what blocks cost", function()
   local cut = require "rille.parallel.cut"

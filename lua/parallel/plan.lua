@@ -17,24 +17,20 @@ local function join(path, name) return path == "" and name or path .. "." .. nam
 
 -- ---- stages ----
 
--- The longest list of modules in v and below: its members' paths, in order.
+-- The longest list of modules that the model holds, wherever, of several the first: its members' paths, in order. A module that
+-- is in it twice is one member.
 local function longest_list(model)
-  local best, seen = {}, {}
-  local function look(v, path)
-    if seen[v] then return end
-    seen[v] = true
-    local paths = {}
-    for i, member in ipairs(v) do
-      if type(member) == "table" and member.forward then paths[i] = join(path, tostring(i - 1)) end
+  local members, best = {}, {}
+  for path in model:named_modules() do
+    local holder = path:match("^(.*)%.%d+$") or path:match("^%d+$") and ""
+    if holder then
+      members[holder] = members[holder] or {}
+      table.insert(members[holder], path)
     end
-    if #paths > #best then best = paths end
   end
-  look(model, "")
-  for path, m in model:named_modules() do
-    look(m, path)
-    for key, value in pairs(m) do
-      if type(value) == "table" and getmetatable(value) == nil then look(value, join(path, tostring(key))) end
-    end
+  for path in model:named_modules() do
+    local list = members[path:match("^(.*)%.%d+$") or ""] or {}
+    if #list > #best then best = list end
   end
   return best
 end
