@@ -213,17 +213,27 @@ tap.group("files", function()
   refused(with{normalizer = '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Strip"}]}'}, {"Strip"}, "also within a sequence")
   refused(with{post_processor = '{"type":"Other"}'}, {"post_processor", "Other"}, "so is what is put around a text")
   refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"template"}, "and a template of what is no token")
+  local template = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}],"special_tokens":{}}'
+  for _, second in ipairs{template, '{"type":"RobertaProcessing","cls":["a",5],"sep":["b",1]}'} do
+    local both = '{"type":"Sequence","processors":[{"type":"ByteLevel"},' .. template .. "," .. second .. "]}"
+    refused(with{post_processor = both}, {"a second template"}, "and a second template, which others put around a pair")
+  end
   refused(with{post_processor = '{"type":"BertProcessing","cls":["a",5000],"sep":["b",1]}'}, {"5000"}, "and an id that is none")
   refused(with_cutter(sequence(level, '{"type":"Digits"}')), {"behind ByteLevel", "Digits"}, "what cuts the spelling of bytes")
   refused(with_cutter(sequence('{"type":"Digits"}')), {"without ByteLevel"}, "what does not spell bytes")
   refused(with_cutter(sequence('{"type":"Split","pattern":{"Regex":"a"},"behavior":"Sideways"}', level)), {"Sideways"}, "a manner that is none")
-  local others = {{"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
-    {"[a\\W]", "within a set", "within a set"}, {"[\\h]", "within a set", "within a set"}, {"[\\v]", "within a set", "within a set"},
-    {"a{,3}", "{,n}", "{,n}"}, {"\\v", "\\v", "\\v"}, {"\\h+", "\\h", "\\h"}, {"\\Qa.\\E", "\\Q", "\\Q"}, {"a\\K", "\\K", "\\K"},
-    {"[a-z--b]", nil, "difference"}, {"[\\p{L}~~a]", nil, "difference"}, {"(?i:x\\p{Lu})", nil, "property"}, {"a(?i)b[\\p{L}]", nil, "property"},
+  -- A pattern, what is refused of it in tokenizer.json, and in a pattern of .tiktoken.
+  local others = {
+    {"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
+    {"[a\\W]", "within a set", "within a set"}, {"[\\h]", "within a set", "within a set"},
+    {"[\\v]", "within a set", "within a set"}, {"a{,3}", "{,n}", "{,n}"}, {"\\v", "\\v", "\\v"}, {"\\h+", "\\h", "\\h"},
+    {"\\Qa.\\E", "\\Q", "\\Q"}, {"a\\K", "\\K", "\\K"},
+    {"[a-z--b]", nil, "difference"}, {"[\\p{L}~~a]", nil, "difference"}, {"(?i:x\\p{Lu})", nil, "property"},
+    {"a(?i)b[\\p{L}]", nil, "property"},
     {"(?i:a)\\p{Lu}"}, {"((?i)a)\\p{Lu}"}, {"(?i:'s|'t|'re)"}, {"(?-i:ss)"}, {"\\{,3}"}, {"a{2}|a{1,2}?"}, {"\\(?ms"},
-    {"\\p{N}{1,3}+", "possessive"}, {"a{2}?", "{n}?"}, {"(?m:.)", "(?m"}, {"(?is)a", "(?m"}, {"\\pL", "\\p without"}, {"[\\PL]", "\\p without"},
-    {"(a)\\g{1}", "\\g without"}, {"(?i:ss)", "(?i"}, {"a(?i)xSt", "(?i"}, {"(?i:\u{df})", "(?i"}, {"(?i:\u{fb01})", "(?i"}, {"(?i:\u{2019}s)"}}
+    {"\\p{N}{1,3}+", "possessive"}, {"a{2}?", "{n}?"}, {"(?m:.)", "(?m"}, {"(?is)a", "(?m"}, {"\\pL", "\\p without"},
+    {"[\\PL]", "\\p without"}, {"(a)\\g{1}", "\\g without"}, {"(?i:ss)", "(?i"}, {"a(?i)xSt", "(?i"},
+    {"(?i:\u{df})", "(?i"}, {"(?i:\u{fb01})", "(?i"}, {"(?i:\u{2019}s)"}}
   for _, case in ipairs(others) do
     local pattern, of_json, of_tiktoken = case[1], case[2], case[3]
     local function opened(make, part, where)

@@ -40,6 +40,7 @@ struct tokenizer {
     int nspecial, special_capacity;
     bool starts[2][256];      /* does a special token begin with this byte? by `normalized` */
     struct ids before, after; /* what the template puts around a text */
+    bool templated;           /* there is one */
     bool spelled;             /* the file has a ByteLevel step, behind which nothing may cut */
     const char *part[NPARTS]; /* JSON of the file, for saving; by enum part (tokenizer_json.h) */
     struct join *join;

@@ -182,12 +182,22 @@ known_id(const struct tokenizer *t, const char *path, const json_t *id, struct i
     return 0;
 }
 
+/* What comes behind a template takes its pieces for a pair of texts. */
+static int
+first_template(struct tokenizer *t, const char *path)
+{
+    if (t->templated) return refuse(path, "post_processor", "a second template");
+    t->templated = true;
+    return 0;
+}
+
 /* {"single": [{"SpecialToken": {"id": name}}, {"Sequence": ...}], "special_tokens": {name: {"ids": [...]}}} */
 static int
 read_template_processing(struct tokenizer *t, const char *path, const json_t *part)
 {
     const json_t *list = json_object_get(part, "single"), *names = json_object_get(part, "special_tokens");
     bool behind = false;
+    TRY(first_template(t, path));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *piece = json_array_get(list, i), *special = json_object_get(piece, "SpecialToken");
         if (json_object_get(piece, "Sequence")) {
@@ -208,6 +218,7 @@ read_template_processing(struct tokenizer *t, const char *path, const json_t *pa
 static int
 read_cls_sep(struct tokenizer *t, const char *path, const json_t *part)
 {
+    TRY(first_template(t, path));
     TRY(known_id(t, path, json_array_get(json_object_get(part, "cls"), 1), &t->before));
     return known_id(t, path, json_array_get(json_object_get(part, "sep"), 1), &t->after);
 }
