@@ -160,11 +160,12 @@ void rille_interrupt(struct rille_session *s);
 /* What texts and files that take long ask on the calling thread every few milliseconds: after a yes they fail with
  * "interrupted", and until they have, it is the answer. NULL: nobody. */
 void rille_stop_when(bool (*wanted)(void *arg), void *arg);
-/* Writes what the run in progress is doing, "matmul (a.lua:3)", "" for nothing; as free to call as
- * rille_interrupt(). */
+/* Writes what the run in progress is doing, "matmul (a.lua:3)", "a run" where that is not seen from here, or the work
+ * of a device with streams that somebody waits for, also after its run has returned, "matmul (a.lua:3) on late:0"; ""
+ * for nothing. As free to call as rille_interrupt(). */
 void rille_doing(struct rille_session *s, char *text, size_t size);
-/* Writes what one device thread does, in this process or a worker of its host; false: there is no such thread. In a
- * signal handler, or on the session's thread. */
+/* Writes what one device thread does, or waits for on its devices, in this process or a worker of its host; false:
+ * there is no such thread. In a signal handler, or on the session's thread. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Writes what a device thread of this process that does nothing in a run waits for, "matmul (a.lua:3) waits for relu
  * (a.lua:2) on cpu:0", with "to read" behind it where that reads the registers of the first; "" for nothing. Else as

@@ -82,8 +82,6 @@ fail_at(struct engine *e, struct plan *p, int64_t k, int *wrong)
 {
     struct bench b;
     bench_open(&b, p);
-    struct line *line = calloc((size_t)p->program->nnode + 1, sizeof *line);
-    b.run.line = line;
     engine_fail_act(e, k);
     int status = engine_run(e, &b.run);
     engine_fail_act(e, 0);
@@ -91,7 +89,6 @@ fail_at(struct engine *e, struct plan *p, int64_t k, int *wrong)
         diag("act %lld: %s", (long long)k, err_text());
         ++*wrong;
     }
-    free(line);
     bench_close(&b);
     return status;
 }

@@ -6,7 +6,8 @@
  * that order is more than that of one stream. All bits must be those of steps that are waited for, on threads and in
  * the orders of many seeds (the simulator does late work when it must), and each mistake that is planted is found: a
  * stream that does not wait for the run before, numbers that come too early, host code that reads or writes too early,
- * memory that goes too early. Then: failures that show later, interrupts while somebody waits, a session that closes.
+ * memory that goes too early. Then: failures that show later, interrupts while somebody waits, what is waited for, a
+ * session that closes.
  */
 #include "actors/session/compiled.h"
 #include "actors/session/session.h"
@@ -16,6 +17,7 @@
 #include "runtime/device.c"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -328,11 +330,15 @@ test_mistakes(void)
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
 static int64_t countdown; /* work until one is another; 0: none is */
 static int (*instead)(const struct stream_work *w, const struct stream *s);
+static struct rille_session *begins; /* what it does is asked at its next work; NULL */
+static char begun[40];
 
 static int
 enqueue(struct stream *s, const struct stream_work *w)
 {
     struct stream_work other = *w;
+    if (begins) rille_doing(begins, begun, sizeof begun);
+    begins = NULL;
     if (countdown > 0 && --countdown == 0) other.run = instead;
     return enqueue_late(s, &other);
 }
@@ -506,6 +512,152 @@ test_interrupt(void)
     ok(true, "a session closes while a run is open");
 }
 
+/* ---- what is waited for ---- */
+
+static struct {
+    struct rille_session *s;
+    pthread_t waits; /* the session's thread */
+    char text[200];
+    _Atomic bool told;
+} asked;
+
+static void
+ask_doing(int number)
+{
+    UNUSED(number);
+    if (atomic_load(&asked.told)) return;
+    rille_doing(asked.s, asked.text, sizeof asked.text);
+    if (*asked.text) atomic_store(&asked.told, true);
+}
+
+/* Asks again and again, in a signal handler of who waits, until it is told; then the work may end. */
+static void *
+ask(void *of)
+{
+    UNUSED(of);
+    for (int i = 0; i < 20000 && !atomic_load(&asked.told); i++) {
+        pthread_kill(asked.waits, SIGUSR1);
+        usleep(1000);
+    }
+    atomic_store(&released, true);
+    return NULL;
+}
+
+static pthread_t
+begin_asking(struct rille_session *s)
+{
+    pthread_t thread;
+    asked.s = s;
+    asked.waits = pthread_self();
+    *asked.text = '\0';
+    atomic_store(&asked.told, false);
+    must(pthread_create(&thread, NULL, ask, NULL), "a thread");
+    return thread;
+}
+
+static void
+read_loss(struct steps *x, struct rille_tensor *loss)
+{
+    float value;
+    must(rille_tensor_read(loss, &value), "a value");
+    UNUSED(x);
+}
+
+static void
+wait_for_all(struct steps *x, struct rille_tensor *loss)
+{
+    must(rille_wait(x->t.s), "the end of all work");
+    UNUSED(loss);
+}
+
+static void
+begin_timed(struct steps *x, struct rille_tensor *loss)
+{
+    struct rille_tensor *next;
+    x->graph[0]->watched = true;
+    must(step(x, &next), "a step that is timed");
+    rille_tensor_free(&next);
+    UNUSED(loss);
+}
+
+static void
+free_plan(struct steps *x, struct rille_tensor *loss)
+{
+    rille_graph_free(&x->graph[0]);
+    UNUSED(loss);
+}
+
+/* The work of the updates, the last, takes long: that is what somebody waits for, whose step has returned. */
+static void
+test_doing(void)
+{
+    static const struct {
+        const char *who;
+        void (*wait)(struct steps *x, struct rille_tensor *loss);
+    } row[] = {
+        {"who reads a value", read_loss},
+        {"who waits", wait_for_all},
+        {"a run that is timed", begin_timed},
+        {"a plan that goes", free_plan},
+    };
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_doing}, NULL);
+    for (size_t i = 0; i < countof(row); i++) {
+        struct steps x;
+        struct rille_tensor *loss;
+        char text[sizeof asked.text];
+        steps_open(&x, &(struct trial){.bus = "zmq", .threads = 1});
+        warm(&x);
+        countdown = work_of_a_step(&x);
+        x.done = 0;
+        instead = linger;
+        atomic_store(&released, false);
+        begins = x.t.s;
+        must(step(&x, &loss), "a step");
+        is_str(begun, "a run", "a run is told of which nobody computes or waits for anything yet");
+        rille_doing(x.t.s, text, sizeof text);
+        is_str(text, "", "while nobody waits nothing is told");
+        pthread_t thread = begin_asking(x.t.s);
+        row[i].wait(&x, loss);
+        pthread_join(thread, NULL);
+        ok(!strcmp(asked.text, "sgd x 2 (train.lua:6) on late:0"), "%s waits for %s", row[i].who, asked.text);
+        rille_doing(x.t.s, text, sizeof text);
+        is_str(text, "", "and then for nothing");
+        rille_tensor_free(&loss);
+        steps_close(&x);
+    }
+}
+
+static int
+linger_on_second(struct stream *s, const struct stream_work *w)
+{
+    struct stream_work other = *w;
+    if (s->device == 1) other.run = linger;
+    return enqueue_late(s, &other);
+}
+
+/* A run of two devices waits for its work itself; each is another thread's. */
+static void
+test_doing_in_run(void)
+{
+    struct train t = {0};
+    struct train_options o = {.bus = "zmq", .kind = "late", .threads = 2};
+    struct rille_tensor *x, *y;
+    float value[ROWS * WIDTH];
+    train_open(&t, &o);
+    x = train_tensor(&t, ROWS, WIDTH, 0, "S(0)", 1);
+    must(train_call(&t, "relu", 8, x, NULL, &y), "a call");
+    device_late.enqueue = linger_on_second;
+    atomic_store(&released, false);
+    pthread_t thread = begin_asking(t.s);
+    must(rille_tensor_read(y, value), "a value");
+    pthread_join(thread, NULL);
+    device_late.enqueue = enqueue;
+    is_str(asked.text, "relu (train.lua:8) on late:1", "a run waits for what is left on one of its devices");
+    rille_tensor_free(&x);
+    rille_tensor_free(&y);
+    train_close(&t);
+}
+
 int
 main(void)
 {
@@ -518,6 +670,8 @@ main(void)
     fails_later(false);
     fails_later(true);
     test_interrupt();
+    test_doing();
+    test_doing_in_run();
     device_late.enqueue = enqueue_late;
     return done();
 }

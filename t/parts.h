@@ -245,7 +245,6 @@ parts_open(struct parts *x, uint64_t seed)
         bench_open_in(&x->bench[m], x->plan[m], &x->ground[m]);
         x->bench[m].run.far = x->far[m];
         x->bench[m].run.transport = carrier(x, m);
-        x->bench[m].run.line = calloc((size_t)x->plan[m]->program->nnode + 1, sizeof(struct line));
         x->bench[m].run.id = 1;
     }
     return 0;
@@ -297,7 +296,6 @@ static void
 parts_close(struct parts *x)
 {
     for (int m = 0; m < x->n; m++) {
-        free(x->bench[m].run.line);
         if (x->engine[m]) bench_close(&x->bench[m]);
         if (x->ground[m].base) munmap(x->ground[m].base, GROUND_BYTES);
         engine_free(&x->engine[m]);

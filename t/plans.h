@@ -353,6 +353,7 @@ bench_open_in(struct bench *b, struct plan *p, struct ground *ground)
     b->run.root = calloc((size_t)p->nroot_part + 1, sizeof(void *));
     b->run.arena = calloc((size_t)p->ndevice + 1, sizeof(void *));
     b->run.number = calloc((size_t)p->program->nnumber + 1, sizeof(uint64_t));
+    b->run.line = calloc((size_t)p->program->nnode + 1, sizeof(struct line));
     for (int32_t i = 0; i < p->nleaf_part; i++) open_leaf(b, p, i);
     for (int32_t k = 0; k < p->program->nroot; k++)
         if (p->shared[k]) share_leaf(b, p, p->program->root[k].overwrites_leaf);
@@ -387,6 +388,7 @@ bench_close(struct bench *b)
     free(b->run.root);
     free(b->run.arena);
     free(b->run.number);
+    free(b->run.line);
     actors_free(&b->run.actors);
 }
 

@@ -15,6 +15,16 @@ session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait wa
   'type "al" .. "ive"\n' 'wait alive'
 shows "a second press says what is waited for" 'waiting for '
 shows "and the session goes on" alive
+# What a device works at later: of a step that waits for its two devices, and of one that has returned, when its plan goes.
+for ranks in 0 0,1; do
+  devices=late:2
+  session "type f, x = rille.graph(function(x) return x:relu() end), rille.ones({2}, {placement = rille.placement('late', {$ranks})})\\n" prompt \
+    'type for k = 1, 4 do f(x) end rille._slow_op("relu", 8)\n' prompt 'type io.stderr:write("slee", "ping ") f(x) f = nil collectgarbage()\n' \
+    'wait sleeping' pause 'type \003' pause 'type \003' 'wait waiting for' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
+  shows "a second press says which work of late:$ranks is waited for" "waiting for relu (shell:1:1) on late:0, which cannot be stopped at once"
+  shows "and the session goes on" alive
+done
+unset devices
 # One call of a kernel that takes many seconds: it is left between its panels.
 session 'type x = rille.ones({9000, 9000}); x:sum():item()\n' 'wait 8' prompt 'type io.stderr:write("mul", "ti") x:matmul(x):sum():item()\n' \
   'wait multi' pause 'type \003\003\003' 'within 10 interrupted' 'within 10 rille> ' 'type "al" .. "ive"\n' 'wait alive'

@@ -6,6 +6,7 @@
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/signals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,13 +248,13 @@ act_now(struct worker *w, int task)
     worker_bill(w, a.task->device);
     int64_t begin_ns = w->run->timed ? now_ns() : 0;
     act_address(w, &a, w->address);
-    w->acting = task + 1;
+    atomic_store_explicit(&w->acting, task + 1, memory_order_release);
     bool sends = a.task->kind->flags & KIND_SENDS;
     poison_outputs(w->run, task, a.piece, NULL);
     if (!sends && FAULT(EARLY_BACK)) poison_inputs(w->run, task, a.piece, NULL);
     int status = begin_work(w, &a);
     if (!status) status = end_work(&a);
-    w->acting = 0;
+    atomic_store_explicit(&w->acting, 0, memory_order_release);
     if (status) {
         failed(w, task, status);
         return;
@@ -525,6 +526,7 @@ static void
 rest(struct worker *w, const struct flow *f, int64_t mark, int64_t ns)
 {
     enum { MOMENT_NS = 2000 };
+    signals_pass();
     for (int64_t until = now_ns() + MOMENT_NS; now_ns() < until; relax())
         if (f ? stream_passed(f->stream, mark) : worker_may_complete(w)) return;
     waker_arm(&w->rest);
@@ -543,11 +545,13 @@ worker_rest(struct worker *w, int64_t ns)
 void
 flow_await(struct worker *w, struct flow *f, int64_t mark)
 {
-    while (!stream_passed(f->stream, mark))
+    while (!stream_passed(f->stream, mark)) {
+        worker_await(w, f);
         if (f->driven)
             worker_drive(w);
         else if (f->tells)
             rest(w, f, mark, LOOK_UP_NS);
+    }
 }
 
 /* Until there is room on the stream. */

@@ -123,7 +123,14 @@ struct worker {
     int status;
     int32_t blame; /* program node whose act failed, -1 */
     char text[2048];
-    volatile int32_t acting; /* the task whose kernel runs now, plus 1; 0: none. Read by a signal handler */
+    /* Signal handlers of other threads read these (doing.c). */
+    atomic_int acting; /* the task whose kernel runs now, plus 1; 0: none */
+    struct awaited {
+        _Atomic(const struct task *) task; /* whose work on a stream the thread waits for; NULL: for none */
+        _Atomic(const struct plan *) plan;
+        _Atomic(const char *) file; /* where in the user's program; NULL */
+        atomic_int line;
+    } awaited;
 };
 
 /* The stream of a task, NULL: its work is done at once. */
@@ -208,6 +215,15 @@ atomic_int *engine_interrupts(struct engine *e);
 void worker_send(struct worker *w, int to, struct msg m);
 /* The same to an address, which may be another process's. */
 void worker_send_to(struct worker *w, uint32_t addr, struct msg m);
+
+/* ---- doing.c: what a thread does and waits for; all that print are async-signal-safe ---- */
+/* The thread is about to wait for streams, of them for f alone, NULL: for any. */
+void worker_await(struct worker *w, const struct flow *f);
+void worker_awaits_nothing(struct worker *w);
+/* Prints what the thread computes, or waits for on streams; "": nothing. */
+void worker_doing(const struct worker *w, char *text, size_t size);
+/* Prints for what the first actor of a thread waits that others keep from acting; "": for nothing. */
+void run_waiting(const struct run *r, int thread, char *text, size_t size);
 
 /* look.c, for deadlock reports too: does an actor lack full registers, a free one? actors: struct actors. */
 bool look_in(const void *actors, int32_t task, int32_t port);

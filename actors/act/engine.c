@@ -112,6 +112,7 @@ end(struct worker *w)
         worker_leave(w);
     else
         worker_drain(w);
+    worker_awaits_nothing(w);
     worker_bill(w, -1);
     w->active = false;
     w->allocations += must_count() - w->asked;
@@ -245,7 +246,10 @@ turn(void *of, bool wait)
     struct worker *w = of;
     struct bus *b = w->engine->bus;
     bool idle = !busy(w), came = false;
-    if (idle && w->active) worker_bill(w, -1);
+    if (idle && w->active) {
+        worker_bill(w, -1);
+        worker_await(w, NULL);
+    }
     if (b && (!w->active || w->plan->nthread > 1 || w->plan->nchannel)) came = take_messages(w, wait && idle);
     if (!w->active) return came;
     bool did = !w->stopped && !worker_is_over(w) && work(w);
@@ -335,41 +339,10 @@ engine_interrupt(struct engine *e)
     atomic_store(&e->interrupted, 1);
 }
 
-/* Without the library's printf, which a signal handler may not call. */
-static char *
-put_text(char *at, const char *end, const char *text)
+bool
+engine_is_running(const struct engine *e)
 {
-    while (*text && at < end) *at++ = *text++;
-    return at;
-}
-
-static char *
-put_number(char *at, const char *end, int n)
-{
-    char digit[12];
-    int k = 0;
-    do digit[k++] = (char)('0' + n % 10);
-    while ((n /= 10) > 0);
-    while (k > 0 && at < end) *at++ = digit[--k];
-    return at;
-}
-
-/* Prints the task and gives where it ended. */
-static char *
-put_task(char *at, const char *end, const struct plan *p, const struct run *r, int32_t i)
-{
-    const struct task *task = &p->task[i];
-    struct line line = task->blame_node >= 0 ? r->line[task->blame_node] : (struct line){0};
-    at = put_text(at, end, task->name ? task->name : "a move");
-    if (!line.file) return at;
-    at = put_text(put_text(at, end, " ("), end, line.file);
-    return put_text(put_number(put_text(at, end, ":"), end, line.line), end, ")");
-}
-
-void
-doing_print(const struct plan *p, const struct run *r, int32_t i, char *text, size_t size)
-{
-    *put_task(text, text + size - 1, p, r, i) = '\0';
+    return e->job;
 }
 
 bool
@@ -377,50 +350,17 @@ engine_doing_thread(const struct engine *e, int thread, char *text, size_t size)
 {
     *text = '\0';
     if (thread < 0 || thread >= e->nthread) return false;
-    const struct worker *w = &e->worker[thread];
-    int32_t acting = w->acting;
-    if (acting) doing_print(w->plan, w->run, acting - 1, text, size);
+    worker_doing(&e->worker[thread], text, size);
     return true;
 }
 
-/* What the task waits for that another thread is to give: a full register, or, *reads, one that it reads; -1: nothing.
- */
-static int32_t
-waited_for(const struct actors *a, int32_t i, bool *reads)
-{
-    const struct task *task = a->plan->task, *t = &task[i];
-    for (int32_t k = 0; k < t->nin; k++) {
-        int32_t by = t->in[k].task;
-        if (task[by].thread != t->thread && look_in(a, i, k)) return *reads = false, by;
-    }
-    for (int32_t k = 0; k < t->nresult; k++) {
-        int32_t by = look_reader(a, i, k);
-        if (by >= 0 && task[by].thread != t->thread) return *reads = true, by;
-    }
-    return -1;
-}
-
-/* What others write of their actors meanwhile may be a moment old, but is whole. */
 bool
 engine_waiting_thread(const struct engine *e, int thread, char *text, size_t size)
 {
-    const struct run *r = e->job;
+    if (!engine_doing_thread(e, thread, text, size)) return false;
+    bool idle = !*text;
     *text = '\0';
-    if (thread < 0 || thread >= e->nthread) return false;
-    if (!r || e->worker[thread].acting) return true;
-    const struct plan *p = r->plan;
-    const char *end = text + size - 1;
-    for (int32_t i = 0, by; i < p->ntask; i++) {
-        bool reads;
-        if (p->task[i].thread != thread || look_begun(r->actors, i) >= p->task[i].nact) continue;
-        if ((by = waited_for(r->actors, i, &reads)) < 0) continue;
-        const struct plan_device *d = &p->device[p->task[by].device];
-        char *at = put_task(text, end, p, r, i);
-        at = put_task(put_text(at, end, " waits for "), end, p, r, by);
-        at = put_text(put_text(put_text(at, end, " on "), end, device_kind_text(d->kind)), end, ":");
-        *put_text(put_number(at, end, d->rank), end, reads ? " to read" : "") = '\0';
-        return true;
-    }
+    if (e->job && idle) run_waiting(e->job, thread, text, size);
     return true;
 }
 
@@ -519,7 +459,6 @@ go_alone(struct worker *w)
 {
     if (turn(w, false) || busy(w)) return true;
     if (w->nunder == 0) return false;
-    signals_pass();
     worker_rest(w, waits(w));
     return true;
 }

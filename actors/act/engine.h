@@ -103,10 +103,14 @@ int engine_end(struct engine *e);
 /* Stops the run in progress, no later one, unless it has begun to update variables: then it finishes these updates, and
  * itself. Any thread, async-signal-safe. */
 void engine_interrupt(struct engine *e);
-/* Prints what a task of a run does: "matmul (a.lua:3)". Async-signal-safe. */
+/* Prints what a task of a run does: "matmul (a.lua:3)"; of a device whose work is done later, "matmul (a.lua:3) on
+ * late:0". Async-signal-safe. */
 void doing_print(const struct plan *p, const struct run *r, int32_t task, char *text, size_t size);
-/* Prints what a device thread does, "" for nothing; false: there is no such thread. Any thread while the run is in
- * progress, async-signal-safe. */
+/* Is a run in progress? As safe. */
+bool engine_is_running(const struct engine *e);
+/* Prints what a device thread does, or, where it only waits for its devices, the first task whose work there has not
+ * ended, of a run that is open too; "" for nothing; false: there is no such thread. Any thread while the run is in
+ * progress, or somebody waits, async-signal-safe. */
 bool engine_doing_thread(const struct engine *e, int thread, char *text, size_t size);
 /* Prints what a thread that does nothing waits for, of the first of its actors that others keep from acting; "":
  * nothing. On the session's thread, async-signal-safe. */

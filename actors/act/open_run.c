@@ -17,7 +17,6 @@
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
-#include "runtime/signals.h"
 #include "runtime/view.h"
 
 #include <stdatomic.h>
@@ -262,16 +261,14 @@ engine_follows(const struct engine *e, const struct run *r)
 }
 
 /* What comes behind failed work is waited for with it. */
-int
-engine_await(struct engine *e, uint64_t number, bool must)
+static int
+await_left(struct engine *e, uint64_t number, bool must)
 {
     struct worker *w = engine_first(e);
-    assert(!w->active);
-    atomic_store(engine_interrupts(e), 0);
     while (w->nleft > 0 && (engine_done(e) < number || w->left.failed)) {
         if (worker_complete(w) || worker_drive(w)) continue;
         if (!must && atomic_load(engine_interrupts(e))) return fail(E_CANCEL, "interrupted");
-        signals_pass();
+        worker_await(w, NULL);
         worker_rest(w, 0);
     }
     for (int i = 0; i < w->nflow && w->nleft == 0; i++) {
@@ -280,6 +277,16 @@ engine_await(struct engine *e, uint64_t number, bool must)
         if (w->left.failed) stream_trouble(w->flow[i].stream, all);
     }
     return 0;
+}
+
+int
+engine_await(struct engine *e, uint64_t number, bool must)
+{
+    assert(!engine_first(e)->active);
+    atomic_store(engine_interrupts(e), 0);
+    int status = await_left(e, number, must);
+    worker_awaits_nothing(engine_first(e));
+    return status;
 }
 
 int

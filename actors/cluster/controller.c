@@ -99,6 +99,12 @@ task_of(const struct cluster *c, int rank)
 }
 
 bool
+cluster_is_running(const struct cluster *c)
+{
+    return c->job;
+}
+
+bool
 cluster_doing(const struct cluster *c, int thread, int32_t *task)
 {
     *task = -1;

@@ -112,6 +112,8 @@ struct cluster_job {
 int cluster_run(struct cluster *c, struct cluster_job *job);
 void cluster_interrupt(struct cluster *c); /* any thread, async-signal-safe */
 void cluster_forget(struct cluster *c, uint64_t program);
+/* Is a run in progress? Async-signal-safe. */
+bool cluster_is_running(const struct cluster *c);
 /* Says at which task of the run in progress a thread of this host is, -1: none; false: there is no such thread here. In
  * a signal handler, or on the session's thread. */
 bool cluster_doing(const struct cluster *c, int thread, int32_t *task);

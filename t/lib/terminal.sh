@@ -10,9 +10,9 @@ tell() { cat seen; }
 shows() { ok "$1" grep -qF -e "$2" seen; }
 hides() { ok "$1" bash -c '! grep -qF -e "$1" seen' hides "$2"; }
 
-# session STEP...: follows the steps of t/pty.pl, then leaves.
+# session STEP...: follows the steps of t/pty.pl, then leaves. On $devices.
 session() {
-  printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d cpu:4 >seen 2>&1
+  printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d "${devices:-cpu:4}" >seen 2>&1
   code=$?
 }
 # answer CHUNK...: types one after the other; $got is what is printed behind the last chunk, without the prompt.
