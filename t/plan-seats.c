@@ -421,7 +421,7 @@ static void
 other_lists(struct rille_session *s, uint64_t first)
 {
     int n = 0, found = 0, nlist = 0, nfound = 0;
-    for (uint64_t seed = first; seed < first + 400; seed++) {
+    for (uint64_t seed = first; n < 24; seed++) {
         struct parts x;
         uint64_t rng = seed;
         struct str list = {0};
@@ -445,7 +445,7 @@ other_lists(struct rille_session *s, uint64_t first)
         str_free(&list);
         parts_close(&x);
     }
-    ok(n > 20 && found == n, "a part that takes part in nothing is found (%d of %d)", found, n);
+    ok(found == n, "a part that takes part in nothing is found (%d of %d)", found, n);
     ok(nfound > nlist / 2, "lists with a bit changed or cut off: %d of %d refused, no harm by the others", nfound,
        nlist);
 }
