@@ -53,9 +53,10 @@ function tokenizer.train(texts, given)
   local special, ids = specials(who, o.special)
   check.that(not ids, "%s: special is a list of texts: a trained tokenizer's special tokens have its last ids", who)
   if type(texts) == "string" or type(texts) == "table" and texts.file then texts = {texts} end
-  check.that(type(texts) == "table" and #texts > 0, "%s: a list of texts or files is wanted, not %s", who, check.shown(texts))
-  local trainer = rille._trainer(o.pattern, special)
+  check.that(type(texts) == "table", "%s: a list of texts or files is wanted, not %s", who, check.shown(texts))
   check.list(who, "a list of texts or files is wanted; this one", texts)
+  check.that(#texts > 0, "%s: a list of texts or files is wanted; this one is empty", who)
+  local trainer = rille._trainer(o.pattern, special)
   for i = 1, #texts do trainer:add(text_of(who, texts[i])) end
   return trainer:finish(o.size)
 end

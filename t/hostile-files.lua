@@ -48,6 +48,7 @@ for what, o in pairs{["tokenizer.train: a size of 3; bytes and 0 special tokens 
 end
 
 refused(function() rille.tokenizer.train({"aa", nil, "bb"}, {size = 260}) end, "a text or {file = path} is wanted, not nil", "a gap in the texts")
+refused(function() rille.tokenizer.train({}, {size = 260}) end, "a list of texts or files is wanted; this one is empty", "no texts")
 refused(function() rille.tokenizer.train({"aa", x = "bb"}, {size = 260}) end, "a list of texts or files is wanted; this one has the key \"x\"", "a name in the texts")
 
 -- ---- a cut-off file of one tensor ----
