@@ -341,7 +341,7 @@ tap.group("a folder of another model", function()
   refused("a tensor that is missing", {"'wpe.weight' is missing", "models.lua"}, with{[some] = false})
   refused("one that is no tensor of it", {"'other'", "is not a tensor of gpt2"}, with{other = rille.ones{2}})
   refused("one of another shape", {"wpe.weight", "{5, 16}", "{24, 16}"}, with{[some] = rille.ones{5, 16}})
-  tap.fails(function() rille.models.llama.load(dir) end, {"'gpt2' model", "models.lua"}, "a folder of another kind")
+  tap.fails(function() rille.models.llama.load(dir) end, {"model_type is \"llama\", not \"gpt2\"", "models.lua"}, "a folder of another kind")
   os.execute("rm -rf '" .. dir .. "'")
 end)
 
