@@ -412,22 +412,14 @@ doing_thread(const struct rille_session *s, int thread, char *text, size_t size)
     return s->cluster ? remote_doing(s, thread, text, size) : engine_doing_thread(s->engine, thread, text, size);
 }
 
-/* Without the library's printf, which a signal handler may not call. */
-static void
-put_text(const char *what, char *text, size_t size)
-{
-    size_t n = MIN(strlen(what), size - 1);
-    memcpy(text, what, n);
-    text[n] = '\0';
-}
-
 void
 rille_doing(struct rille_session *s, char *text, size_t size)
 {
     if (face_given(s, "the session", __func__) || face_given(text, "the text", __func__) || size == 0) return;
     for (int t = 0; doing_thread(s, t, text, size); t++)
         if (*text) return;
-    if (s->cluster ? cluster_is_running(s->cluster) : engine_is_running(s->engine)) put_text("a run", text, size);
+    *text = '\0';
+    if (s->cluster ? cluster_is_running(s->cluster) : engine_is_running(s->engine)) strncat(text, "a run", size - 1);
 }
 
 bool
