@@ -1,11 +1,9 @@
-/* apply.c - carrying a plan out on plain memory, and the inner loops that boxing actors use too.
+/* apply.c - executes a plan on host memory; inner loops that boxing actors use as well.
  *
- * A reduction goes over its sources block by block, so that the running result
- * stays in the nearest cache: each source is read once, the result written
- * once. Every step of it rounds to the dtype of what is added, so that a sum is
- * the same bits however it is cut; parts of sums of halves are f32
- * (layout_dtype), and their sum is rounded to a half once, when it is whole. max
- * and min keep NaN.
+ * A reduction processes its sources block by block, so that the running result stays in the first-level cache: each
+ * source is read once, and the result is written once. Every operation rounds to the dtype of the operands, so a sum
+ * has the same bits however it is cut. Partials of halves are f32 (layout_dtype), and the complete sum is rounded to a
+ * half once. max and min propagate NaN.
  *
  * GB/s of result, sums of two f32 on one core and on two of an AMD EPYC (Zen 5, 1 MiB L2, 32 MiB L3 for both):
  *
@@ -14,9 +12,9 @@
  *     AVX-512, as here          74       31        18        16      25 to 27
  *     and stored past caches             31        17        16      25 to 27
  *
- * Stores past the caches (movnt) win nothing, and lose what the next reader would find in them: plain ones stay. Copies
- * are memcpy's, which decides by itself. */
-#pragma GCC optimize("O3", "no-trapping-math") /* the loops below are all that a reduction costs */
+ * Non-temporal stores (movnt) gain nothing, and the next reader would miss the caches: plain stores are used. Copies
+ * use memcpy, which decides by itself. */
+#pragma GCC optimize("O3", "no-trapping-math") /* a reduction's time is spent in the loops below */
 #include "boxing/box.h"
 
 #include "runtime/half.h"
@@ -27,12 +25,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 2048 }; /* elements combined at a time: two blocks of f64 fit a first-level cache */
+enum { BLOCK = 2048 }; /* elements per block: two blocks of f64 fit a first-level cache */
 
 typedef void combine_fn(void *dst, const void *a, const void *b, int64_t n);
 
-/* to[i] = x op y of a[i] and b[i], contiguous. to may be a: elements do not depend on each other, which INDEPENDENT
- * tells. */
+/* to[i] = x op y of a[i] and b[i], contiguous. to may be a, because elements are independent (INDEPENDENT). */
 #define COMBINE(name, type, expr)                                                                                      \
     static VECTOR void name(void *dst, const void *a, const void *b, int64_t n)                                        \
     {                                                                                                                  \
@@ -80,10 +77,11 @@ static combine_fn *const combine[NDTYPE][NREDUCE] = {
 
 /* ---- views as rows ---- */
 
-/* The dimensions of a view whose rows (the last dimensions that lie densely in all views) are taken whole. */
+/* The outer dimensions of views whose rows are processed at once; a row is the last dimensions that are dense in all
+ * views. */
 struct rows {
     int ndim;    /* outer dimensions */
-    int64_t row; /* elements in a row */
+    int64_t row; /* elements per row */
     int64_t nrow;
 };
 
@@ -125,7 +123,7 @@ row_at(const struct view *v, const void *data, const struct rows *r, int64_t row
 
 /* ---- what steps do ---- */
 
-/* A reduction under way: in the dtype of what is added, f32 where halves stand beside floats. */
+/* A reduction in progress, in the dtype of the operands; f32 if halves and floats are mixed. */
 struct summing {
     combine_fn *fn;
     enum dtype dtype;
@@ -136,7 +134,7 @@ struct summing {
     const void *of;
 };
 
-/* Elements of source k, in room if they are halves among floats. */
+/* Returns the elements of source k, converted in `room` if they are halves among floats. */
 static const void *
 source_at(const struct summing *s, int k, int64_t row, int64_t i, int64_t n, float *room)
 {
@@ -161,7 +159,7 @@ sum_block(const struct summing *s, int64_t row, int64_t i, int64_t n)
     if (rounds) half_round(s->dst->dtype, to, block, n);
 }
 
-/* Parts of a sum are all f32 or none; a half is added to a f32 sum of pieces. */
+/* Returns the dtype of a sum: f32 if an operand is f32, as partials are, or the sum of earlier micro-batches. */
 static enum dtype
 dtype_of_sum(int n, box_operand_fn *at, const void *of)
 {
@@ -218,7 +216,7 @@ box_combine(enum reduce r, bool first, const struct view *dst, const struct view
         box_reduce(r, dst, 2, pair);
 }
 
-/* What changes nothing when it is combined with a value. */
+/* Writes the identity of a reduction. */
 static void
 identity(enum reduce r, enum dtype t, void *out)
 {

@@ -1,12 +1,10 @@
-/* border.c - what crosses the border of a set of ranks.
+/* border.c - reads across the border of a set of ranks.
  *
- * What these ranks read of others stands in their plan. What others read of
- * them is found the other way round, by the same deal: a source position is
- * read in the cells of its own part, there by the owners of the sum that gets
- * its addend or, without one, by the members of that group; and what it
- * reduced itself is read by the members. Who of them reads this replica is
- * counted out where the meshes are one or have no device in common, so that
- * nobody is looked at who does not read. */
+ * Reads from outside are listed in the plan of the set. Reads by outside ranks are found by the inverse of the same
+ * deal. The shard of a source position is read in its cells: by the owners of the sum that gets its addend or, if
+ * there is no sum, by the members of that group. The sums that the position reduced are read by the members. The
+ * readers of a replica are computed directly if both sides have one mesh or no device in common, so the search
+ * visits readers only. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
@@ -21,9 +19,9 @@ struct inverse {
     box_far_fn *far;
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* where the plan has one */
+    struct relay relay; /* if the plan has one */
     bool apart;
-    int32_t self; /* the source position that is read */
+    int32_t self; /* the source position whose readers are searched */
     struct spot at;
     int32_t *member, nmember; /* destination positions */
     struct box_read *read;    /* malloc */
@@ -59,7 +57,8 @@ digit(const struct grid *g, int32_t pos, int axis)
     return pos / g->stride[axis] % g->layout->place->axis[axis];
 }
 
-/* On one mesh a device reads the replica that has its own coordinates along the source's B axes. */
+/* Narrows the members to those that read self's replica. One mesh: a device reads the replica with its own
+ * coordinates on the source's B axes. */
 static void
 members_of_mesh(struct inverse *v)
 {
@@ -77,7 +76,7 @@ members_of_mesh(struct inverse *v)
     }
 }
 
-/* The members of a group of the cell that read the addends of self's replica. */
+/* Lists the members of a group of the cell that read self's replica. */
 static void
 find_members(struct inverse *v, int32_t group)
 {
@@ -89,7 +88,7 @@ find_members(struct inverse *v, int32_t group)
         members_of_mesh(v);
         return;
     }
-    if (v->apart) { /* they take turns */
+    if (v->apart) { /* members take turns over the replicas */
         step = from->nreplica;
         first = (v->at.replica + step - tile % step) % step;
     }
@@ -112,8 +111,8 @@ read_by_members(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* What a stage has of a group's sum is read by all members, whatever replica they have; of a sum that is handed back by
- * those of its leg. */
+/* Adds reads of a stage. All members of the group read it, whatever their replica; if the sum is sent back, only the
+ * members in self's leg. */
 static void
 stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *share)
 {
@@ -128,7 +127,7 @@ stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *s
     }
 }
 
-/* A stage reads a slice of a stage, or of the part of self. */
+/* Adds the read by a stage of a slice of a stage, or of self's shard. */
 static void
 read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, int32_t number, const struct box *share)
 {
@@ -137,7 +136,7 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Owners read the addends of their own replica, for their share. */
+/* Adds reads by the owners: of self's addend if self has the owner's replica, for the owner's share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -150,7 +149,7 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* What self has of the whole sum, in its leg: the members read it, and where it is handed back the leg before. */
+/* Adds reads of self's complete sum in its leg: by the members, and on the way back by the leg before. */
 static void
 reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -163,8 +162,8 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
     read_by_stage(v, true, number, before, relay_back(r, leg - 1, before, chunk), piece);
 }
 
-/* What a chunk of a share is to self, in its leg: the owners of its replica read its addend, and what it owns the next
- * leg's owner does, or after the last leg the members. */
+/* Adds reads of a chunk of a share in self's leg. Owners with self's replica read its addend. If self is the owner,
+ * the next leg's owner reads its sum; after the last leg the members do. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -190,8 +189,7 @@ read_by_legs(struct inverse *v, const struct box *cell)
             if (relay_piece(&v->relay, cell, k, chunk, &piece)) reads_of_piece(v, leg, k, chunk, &piece);
 }
 
-/* All reads of the part and the stage of a source position: they are of the cells of its part, and of the group that
- * gets its addend. */
+/* Adds the reads of a source position's shard and stage, cell by cell, in the group that gets its addend. */
 static void
 reads_of(struct inverse *v, int32_t pos)
 {

@@ -1,17 +1,15 @@
-/* bytes.c - what a move costs, in closed form: nobody plans it to price it.
+/* bytes.c - prices a move in closed form, without planning it.
  *
- * Elements of which no destination holds anything cost the same everywhere:
- * addends + members - 1 transmissions each. What is cheaper are the cells that
- * some rank has on both sides. On one mesh they are all of one kind, and their
- * volume is kept.c's. Between meshes the ranks of both are gone through, each
- * cell counted at the first rank that has it. */
+ * An element that no destination holds costs addends + members - 1 transmissions, in every cell alike. Cheaper are
+ * the cells that some rank has on both sides. On one mesh these cells have a common cost, and kept.c computes their
+ * volume. Between two meshes their ranks are visited, and each cell is counted at its first rank. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/kept.h"
 
 #include <limits.h>
 
-/* Is this destination position the first of its cell whose device is a source of the cell? */
+/* Returns true if this destination position is the first of its cell whose device is a source of the cell. */
 static bool
 first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32_t pos)
 {
@@ -24,7 +22,7 @@ first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32
     }
 }
 
-/* What the cells that ranks have on both sides save, over all ranks of two meshes; in bytes sent. */
+/* Returns the bytes saved in cells that ranks have on both sides, over all ranks of two meshes. */
 static int64_t
 saved_across(const struct grid *from, const struct grid *to)
 {
@@ -68,8 +66,8 @@ box_bytes_known(const struct type *t, const struct layout *from, const struct la
     return sent;
 }
 
-/* Without partials who need not receive anything has all that it wants; where replicas are as many as before, nobody
- * has more than that. */
+/* Without partials, a rank that receives nothing already has its shard. With as many replicas as before, no rank has
+ * more than that. */
 bool
 box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {

@@ -1,15 +1,15 @@
-/* collective.c - what a move is on the mesh axes that change, and where the blocks lie that seats exchange.
+/* collective.c - recognises the collective on changing mesh axes, and computes the blocks that seats exchange.
  *
- * Cuts and orders of cuts are not looked at: the boxes of all positions say where
- * blocks lie. Parts that are cut along the axes of a group have nothing in common, so
- * blocks that lie within a part, and together are as many elements, are all of it. */
+ * Cuts and their order are not examined: the boxes of all positions show where blocks are. Shards that are cut along
+ * the axes of a group are disjoint. So blocks within a shard that have as many elements as the shard cover the
+ * shard. */
 #include "boxing/collective.h"
 
 #include <string.h>
 
 /* ---- groups ---- */
 
-/* How far positions lie apart that differ by one along an axis. */
+/* Returns the distance of positions that differ by 1 along an axis. */
 static int32_t
 stride_of(const struct place *p, int axis)
 {
@@ -57,7 +57,7 @@ same_entry(struct sbp a, struct sbp b)
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis) && (a.kind != SBP_P || a.reduce == b.reduce);
 }
 
-/* The one thing that all axes do which change. */
+/* Finds the changing axes; false: no axis changes, or two axes differ in verb. */
 static bool
 find_axes(const struct layout *from, const struct layout *to, struct collective *c)
 {
@@ -96,15 +96,14 @@ box_of_seat(const struct collective *c, const struct type *t, const struct layou
     layout_box(l, t, collective_pos(c, l->place, first, seat), out);
 }
 
-/* What two boxes have in common: nothing, where they do not meet. */
+/* Intersects two boxes; an empty box if disjoint. */
 static void
 meet(const struct box *a, const struct box *b, int ndim, struct box *out)
 {
     if (!box_intersect(a, b, ndim, out)) *out = (struct box){0};
 }
 
-/* Of what the position has in `own`, one of n blocks: what seat i has of it in `other`; nothing, where they do not
- * meet. */
+/* Computes one of n blocks of the position's shard in `own`: its intersection with seat i's shard in `other`. */
 static void
 block_of(const struct collective *c, const struct type *t, const struct layout *own, const struct layout *other,
          int32_t n, int32_t pos, int32_t i, struct box *out)
@@ -140,7 +139,8 @@ collective_numel(const struct collective *c, const struct type *t, const struct 
     return box_numel(&block, t->ndim);
 }
 
-/* Do n blocks lie one behind the other, each of them one stretch of the part's memory? They are all of it. */
+/* Returns true if block i of n is contiguous in the shard's memory, right behind block i - 1. The blocks cover the
+ * shard. */
 static bool
 in_order(const struct box *part, int ndim, const struct box *block, int32_t i, int32_t n)
 {
@@ -156,7 +156,7 @@ in_order(const struct box *part, int ndim, const struct box *block, int32_t i, i
 typedef void block_fn(const struct collective *c, const struct type *t, const struct layout *from,
                       const struct layout *to, int32_t pos, int32_t i, struct box *out);
 
-/* Are the blocks all of the part, and each of so many elements? *scattered: they do not lie in order. */
+/* Returns true if n blocks of numel elements cover the shard. Sets *scattered if they are not in order. */
 static bool
 fills(const struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos,
       block_fn *block_at, int32_t n, const struct box *part, int64_t numel, bool *scattered)
@@ -172,7 +172,8 @@ fills(const struct collective *c, const struct type *t, const struct layout *fro
     return box_numel(part, t->ndim) == numel * n;
 }
 
-/* Every seat of a group sends blocks of one length, which are all that it has, and gets all that it wants. */
+/* Returns true if the blocks that the position sends have its group's length and cover its shard, and the received
+ * blocks cover its result. */
 static bool
 fits(struct collective *c, const struct type *t, const struct layout *from, const struct layout *to, int32_t pos)
 {

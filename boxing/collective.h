@@ -1,9 +1,9 @@
-/* collective.h - moves that are one collective of a library: all groups of some mesh axes do the same, each its own.
+/* collective.h - recognises moves that are one collective of a library, executed by every group of some mesh axes.
  *
- * A group is the positions that differ along these axes alone; a seat is a place in it, in mesh order. What goes
- * between two seats is a block: a library moves dense blocks of one length, in the order of the seats, and changes no
- * dtype. So where blocks do not lie like that in a part, or the result has another dtype, who asks a library
- * rearranges: packs before, unpacks after. Everything else is left to box_plan(). Pure; any thread. */
+ * A group is a set of positions that differ along these axes only; a seat is the rank of a position in its group, in
+ * mesh order. A block is the data between two seats: libraries move dense blocks of one length, in seat order, and
+ * change no dtype. If a shard's blocks are not stored like that, or the result has another dtype, the caller of the
+ * library packs before and unpacks after. box_plan() makes the remaining moves. Pure; any thread. */
 #ifndef RILLE_BOXING_COLLECTIVE_H
 #define RILLE_BOXING_COLLECTIVE_H
 
@@ -11,28 +11,28 @@
 #include "runtime/layout.h"
 
 struct collective {
-    uint8_t verb, reduce; /* as communicator.h has them: P -> B, P -> S, S -> B, S(i) -> S(j) */
-    uint8_t dtype, gives; /* of what moves and is added up; of the result */
-    bool packs, unpacks;  /* some part does not have its blocks one behind the other; or, of unpacks, another dtype */
-    uint32_t axes;        /* of the mesh, a bit each */
-    int32_t size;         /* seats of a group */
-    int32_t nsent, ncame; /* blocks that a seat sends, and gets: 1 or size */
+    uint8_t verb, reduce; /* as in communicator.h: P -> B, P -> S, S -> B, S(i) -> S(j) */
+    uint8_t dtype, gives; /* dtype of the transfer and the reduction; dtype of the result */
+    bool packs, unpacks;  /* blocks not contiguous in order; unpacks: or another dtype */
+    uint32_t axes;        /* bit mask of mesh axes */
+    int32_t size;         /* seats per group */
+    int32_t nsent, ncame; /* blocks that a seat sends and receives: 1 or size */
 };
 
-/* False: the move is none. A reduction's bits may be another's than of box_plan() where dtype is a float; what a
- * library makes of NaN, and of sums of truths, is not ours: those are none. */
+/* Returns false if the move is no collective. Float reductions may differ in bits from box_plan(). Reductions in
+ * which a library's NaN or bool semantics differ from ours are no collectives. */
 bool collective_of(const struct type *t, const struct layout *from, const struct layout *to, struct collective *out);
-/* The elements of a block of the group that a position is in. */
+/* Returns the elements per block in the group of a position. */
 int64_t collective_numel(const struct collective *c, const struct type *t, const struct layout *from,
                          const struct layout *to, int32_t pos);
-/* Block i, less than nsent, of what the position sends; less than ncame, of what it gets: in global positions. */
+/* Compute, in global positions, block i < nsent that a position sends; block i < ncame that a position receives. */
 void collective_sent(const struct collective *c, const struct type *t, const struct layout *from,
                      const struct layout *to, int32_t pos, int32_t i, struct box *out);
 void collective_came(const struct collective *c, const struct type *t, const struct layout *from,
                      const struct layout *to, int32_t pos, int32_t i, struct box *out);
-/* The seat of a position, and the position that has seat 0 of its group. */
+/* Returns the seat of a position; *first: the position with seat 0 of its group. */
 int32_t collective_seat(const struct collective *c, const struct place *p, int32_t pos, int32_t *first);
-/* The position of a seat of the group in which `first` has seat 0. */
+/* Returns the position of a seat in the group whose seat 0 is `first`. */
 int32_t collective_pos(const struct collective *c, const struct place *p, int32_t first, int32_t seat);
 
 #endif

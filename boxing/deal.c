@@ -1,16 +1,15 @@
-/* deal.c - gives the addends of a cell to the groups that want them, at the least cost.
+/* deal.c - assigns the addends of a cell to the groups, at the least cost.
  *
- * An addend that some group holds in full stays there for nothing. Of the rest
- * either all go into one sum, or each goes to the group that has most of it
- * already, whichever sends less. Two that go to one group after all are summed
- * there, which sends no more. Where groups have one member each, every addend
- * left costs one transmission wherever it goes: it goes to the group of its
- * own holder, so that ranks share the work as in a reduce-scatter. */
+ * An addend held by all members of a group is assigned to that group without a transmission. The remaining addends
+ * either form a single sum, or each is assigned to the group with most holders of it, whichever sends less. If two
+ * of them end up in the same group, they are summed there, which sends no more. If groups have a single member, each
+ * remaining addend costs one transmission wherever it is sent: it is assigned to the group of its own holder, so
+ * that ranks share the work as in a reduce-scatter. */
 #include "boxing/deal.h"
 
 #include <string.h>
 
-/* The group of the destination tile that a source position's device belongs to, -1 if to none. */
+/* Returns the group, in the destination tile, of a source position's device; -1: none. */
 static int32_t
 group_of(const struct grid *from, const struct grid *to, int32_t dst, int32_t source_pos)
 {
@@ -20,7 +19,7 @@ group_of(const struct grid *from, const struct grid *to, int32_t dst, int32_t so
     return s.corner == dst ? s.addend : -1;
 }
 
-/* Is this destination position's device a source of the cell, and with which addend? -1: no. */
+/* Returns the addend of the cell that a destination position's device holds; -1: none. */
 static int32_t
 addend_of(const struct grid *from, const struct grid *to, int32_t src, int32_t dest_pos)
 {
@@ -31,11 +30,11 @@ addend_of(const struct grid *from, const struct grid *to, int32_t src, int32_t d
 }
 
 struct best {
-    int32_t group, held; /* the group with most members that hold the addend, and how many; -1, 0: none */
+    int32_t group, held; /* the group with most members that hold the addend, and their number; -1, 0: none */
 };
 
-/* Of equals the first at or after `turn`. Groups are counted in windows of a fixed number, so that nothing is
- * allocated. */
+/* Returns the best group for an addend; of equals the first at or after `turn`. Counts groups in windows of fixed
+ * size to avoid an allocation. */
 static struct best
 best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend, int32_t turn)
 {
@@ -57,7 +56,7 @@ best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t 
     return best;
 }
 
-/* On one mesh: has some position the cell on both sides? */
+/* Returns true if some position holds the cell on both sides. One mesh. */
 static bool
 cell_is_held(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -69,7 +68,7 @@ cell_is_held(const struct grid *from, const struct grid *to, int32_t src, int32_
     return true;
 }
 
-/* Does any destination of a group hold any addend? */
+/* Returns true if a member of the group holds an addend. */
 static bool
 group_touches(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t group)
 {
@@ -79,15 +78,15 @@ group_touches(const struct grid *from, const struct grid *to, int32_t src, int32
     return false;
 }
 
-/* What the addends that no group has in full would cost. */
+/* The addends that no group holds in full, and their cost. */
 struct rest {
     int32_t n;
-    int64_t missing; /* sent when each goes where most of it is */
-    bool held;       /* somebody who may want one holds one */
+    int64_t missing; /* transmissions if each is assigned to the group with most holders */
+    bool held;       /* a possible receiver holds an addend */
 };
 
-/* On one mesh: an axis that is P before and S after lets one of its addends near the cell; one that is B on both sides
- * has all members of a group hold it, one that is B after alone has one of them. */
+/* rest_of on one mesh. An axis P -> S leaves one of its addends near the cell. On an axis B -> B every member of a
+ * group holds the addend; on an axis that is B only afterwards, one member does. */
 static struct rest
 rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -98,7 +97,7 @@ rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t
         if (l->sbp[a].kind == SBP_B && m->sbp[a].kind == SBP_B) members *= l->place->axis[a];
     }
     int32_t far = from->naddend - near;
-    if (members == to->nreplica) near = 0; /* some group has them in full */
+    if (members == to->nreplica) near = 0; /* a group holds the near addends in full */
     return (struct rest){far + near, (int64_t)far * to->nreplica + (int64_t)near * (to->nreplica - members), near > 0};
 }
 
@@ -158,7 +157,7 @@ give(struct deal *d, int32_t addend, int32_t group)
     d->ntaken[group]++;
 }
 
-/* The first group at or after `turn` that has taken nothing; when all have, that one. */
+/* Returns the first group at or after `turn` without an addend; if every group has addends, the group `turn`. */
 static int32_t
 free_group(const struct deal *d, int32_t turn)
 {
@@ -168,8 +167,8 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* The group that a holder of the addend is in, whatever tile it wants; without one, a free group. nth: of the addends
- * that are left. */
+/* Returns the group of a holder of the addend, whatever its tile; without a group, a free one. nth: index among the
+ * remaining addends. */
 static int32_t
 own_group(const struct deal *d, int32_t addend, int32_t nth)
 {
@@ -178,7 +177,7 @@ own_group(const struct deal *d, int32_t addend, int32_t nth)
     return pos < 0 ? free_group(d, d->turn + nth) : (grid_spot(d->to, pos).addend + d->turn) % d->to->naddend;
 }
 
-/* Gives away what a group has in full and marks the rest with -1. */
+/* Assigns addends that a group holds in full; marks the rest with -1. */
 static void
 keep_whole_addends(struct deal *d)
 {
@@ -189,7 +188,8 @@ keep_whole_addends(struct deal *d)
     }
 }
 
-/* Each to the group that has most of it; where none has any, holders' own groups and free groups take turns. */
+/* Assigns each remaining addend to the group with most holders of it. Without holders, the holders' own groups and
+ * free groups take turns. */
 static void
 give_apart(struct deal *d)
 {
@@ -205,7 +205,7 @@ give_apart(struct deal *d)
     }
 }
 
-/* All that is left into one sum: for a group that holds some of it, else any; cells take turns. */
+/* Assigns the remaining addends to a single group: one with a holder, or else any; cells take turns. */
 static void
 give_sum(struct deal *d)
 {
@@ -224,8 +224,8 @@ give_sum(struct deal *d)
         if (d->give[i] < 0) give(d, i, group);
 }
 
-/* One share will do where nothing is sent, where every group gets as many addends of the rest, and where the tiles take
- * turns already. */
+/* One share suffices if nothing is sent, if every group gets the same number of remaining addends, or if the tiles
+ * already take turns. */
 int32_t
 deal_shares(const struct deal *d, int32_t src, int32_t dst)
 {
@@ -246,7 +246,7 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
     d->dst = dst;
     d->turn = turn;
     d->owned = -1;
-    if (d->to->naddend == 1) return; /* all go to the one group */
+    if (d->to->naddend == 1) return; /* all addends belong to the single group */
     memset(d->ntaken, 0, sizeof *d->ntaken * (size_t)d->to->naddend);
     keep_whole_addends(d);
     struct rest r = rest_of(d->from, d->to, src, dst);
@@ -256,7 +256,7 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
         give_sum(d);
 }
 
-/* Members that hold an addend of their own sum reduce a share each; without any, all holders do. */
+/* Members that hold an addend of their sum reduce a share each; without such members, all holders do. */
 void
 deal_owners(struct deal *d, int32_t group)
 {

@@ -1,23 +1,20 @@
-/* kept.c - elements that stay where they are, counted without a look at every rank.
+/* kept.c - counts the elements that stay in place, without visiting every rank.
  *
- * A position holds a range of each dimension before the move and one after it; what it
- * keeps is the product of what the two have in common. The sum over positions falls
- * apart into groups of dimensions that no mesh axis ties together. Within a group the
- * axes are gone through one by one, and of each axis only what can matter:
- *   - an axis that cuts one side alone, after all others there, adds up to the range
- *     that it cuts: it is left out;
- *   - parts that miss the range of the other side keep nothing: they are passed over;
- *   - parts that lie within the other side's range, which nothing cuts any more, differ
- *     by their length alone, of which there are two; so do parts of one range that both
- *     sides cut alike. One stands for all of its length.
- * What is left to be gone through one by one are cuts across cuts. The next axis is one
- * that cuts a range as it is by now, and of those the one with the fewest parts to look
- * at: the more the ranges have shrunk, the fewer meet.
+ * A position holds a range of each dimension before the move and one after; it keeps the product of their overlaps.
+ * The sum over positions factors into groups of dimensions that no mesh axis connects. Within a group the search
+ * enumerates axis by axis, but only the coordinates that matter:
+ * - an axis that cuts one side only, after all other axes there: its parts add up
+ *   to the range that it cuts, so it is left out;
+ * - parts that do not overlap the other side's range keep nothing: skipped;
+ * - parts inside the other side's range, if that range is not cut further, differ
+ *   only by their length, and there are two lengths; the same for parts of a range
+ *   that both sides cut alike. One part stands for all of its length.
+ * The rest, cuts across cuts, are enumerated one by one. The next axis is the one with the fewest parts to examine
+ * among those that cut a current range: the smaller the ranges, the fewer overlap.
  *
- * Who asks for many moves has groups remembered: between all layouts of a tensor there
- * are many pairs, but few groups, since pairs share most of theirs. A group knows neither
- * the mesh nor the tensor: axes of equal size stand for each other, and a move for the one
- * that goes back. */
+ * Callers that price many moves cache the groups: a tensor has many pairs of layouts, but few groups, because pairs
+ * share most of them. A group is independent of mesh and tensor: axes of equal size are interchangeable, and a move
+ * has the same group as its inverse. */
 #include "boxing/kept.h"
 
 #include <stddef.h>
@@ -25,32 +22,32 @@
 
 enum { FROM, TO };
 
-struct cuts { /* of one dimension, on one side */
+struct cuts { /* the axes that cut a dimension on one side */
     uint8_t n, axis[MAX_AXIS];
 };
-/* A whole move; axes and dimensions have the numbers that they have in the mesh and the tensor. */
+/* A move; axes and dimensions are numbered as in the mesh and the tensor. */
 struct move {
     const struct place *place;
     const struct type *type;
     struct cuts cuts[2][MAX_DIM];
-    int8_t dim[2][MAX_AXIS];  /* which dimension an axis cuts on a side; -1: none */
-    uint32_t cut_by[MAX_DIM]; /* the axes that cut a dimension on any side */
+    int8_t dim[2][MAX_AXIS];  /* by side and axis: dimension that the axis cuts; -1: none */
+    uint32_t cut_by[MAX_DIM]; /* by dimension: mask of the axes that cut it on either side */
 };
-/* Dimensions that axes tie together, and these axes, each called by its turn. What is not there is 0, so that groups
- * can be compared as bytes, up to `dim`, which follows from what is before it. */
+/* Connected dimensions and their axes, renumbered. Unused entries are 0, so that groups compare as bytes up to
+ * `dim`, a function of the fields before it. */
 struct group {
     int64_t size[MAX_DIM];
-    int32_t parts[MAX_AXIS]; /* into which an axis cuts */
+    int32_t parts[MAX_AXIS]; /* by axis: number of parts */
     struct cuts cuts[2][MAX_DIM];
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
 };
-/* The axes that were gone through have coordinates; each range is cut by those in its list, up to the first without. */
+/* Current ranges: enumerated axes have coordinates, and each range is cut by its axes up to the first one without. */
 struct ranges {
     struct span {
         int64_t lo, hi;
     } span[2][MAX_DIM];
-    int32_t coord[MAX_AXIS]; /* -1: none yet */
+    int32_t coord[MAX_AXIS]; /* -1: not yet enumerated */
     uint8_t ncut[2][MAX_DIM];
 };
 
@@ -87,7 +84,7 @@ move_of(const struct grid *from, const struct grid *to, struct move *m)
             if (m->dim[side][a] >= 0) m->cut_by[m->dim[side][a]] |= 1u << a;
 }
 
-/* All dimensions that axes tie to the first. */
+/* Returns the mask of dimensions that axes connect to the first. */
 static uint32_t
 tied_to(const struct move *m, int first)
 {
@@ -103,7 +100,7 @@ tied_to(const struct move *m, int first)
     return dims;
 }
 
-/* The dimensions of a group, the shortest first. */
+/* Lists the dimensions of a group, shortest first. */
 static int
 in_order(const struct move *m, uint32_t dims, int *order)
 {
@@ -117,7 +114,7 @@ in_order(const struct move *m, uint32_t dims, int *order)
     return n;
 }
 
-/* Which side comes first: the one with more cuts in the first dimension in which they differ. */
+/* Returns the side to put first: the one with more cuts in the first dimension with a difference. */
 static int
 first_side(const struct move *m, const int *order, int n)
 {
@@ -154,7 +151,7 @@ group_of(const struct move *m, uint32_t dims, struct group *g)
 
 /* ---- one axis after the other ---- */
 
-/* Is it the axis by which this side's range of its dimension is cut next? */
+/* Returns true if axis a is the next to cut this side's range of its dimension. */
 static bool
 is_next(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -162,7 +159,7 @@ is_next(const struct group *g, const struct ranges *r, int side, int a)
     return d >= 0 && r->ncut[side][d] < g->cuts[side][d].n && g->cuts[side][d].axis[r->ncut[side][d]] == a;
 }
 
-/* Cuts by coordinates that are known now. */
+/* Cuts a range by the coordinates known so far. */
 static void
 cut(const struct group *g, struct ranges *r, int side, int d)
 {
@@ -176,7 +173,7 @@ cut(const struct group *g, struct ranges *r, int side, int d)
     }
 }
 
-/* Coordinates of an axis: those whose parts meet the other side's range, as far as one side tells. */
+/* Narrows the coordinates of an axis to parts of this side that overlap the other side's range. */
 static void
 narrow(const struct group *g, const struct ranges *r, int side, int a, int32_t *first, int32_t *end)
 {
@@ -199,8 +196,8 @@ same_range(const struct group *g, const struct ranges *r, int a)
     return r->span[FROM][d].lo == r->span[TO][d].lo && r->span[FROM][d].hi == r->span[TO][d].hi;
 }
 
-/* Does what a part keeps depend on its length alone, as far as one side tells and where it lies within the other's
- * range? */
+/* Returns true if, on this side, the elements that a part keeps depend on its length only, for parts inside the
+ * other side's range. */
 static bool
 length_tells(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -209,11 +206,11 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
     return is_next(g, r, side, a) && r->ncut[!side][d] == g->cuts[!side][d].n;
 }
 
-/* How one side's range is cut by an axis, the same for all its parts. */
+/* How an axis cuts one side's range; common to all parts. */
 struct parts {
-    int32_t n, within; /* parts; those before `within` end within the other side's range, or at its end */
+    int32_t n, within; /* number of parts; parts below `within` end inside the other side's range */
     int64_t least, longer;
-    struct span s, o; /* the range and the other side's */
+    struct span s, o; /* range of this side; range of the other side */
     bool cuts, tells, same;
 };
 
@@ -233,7 +230,7 @@ parts_of(const struct group *g, const struct ranges *r, int side, int a)
     return p;
 }
 
-/* From coordinate c on, the end of those that keep as much, as far as one side tells. */
+/* Returns the end of the coordinates from c on whose parts keep as many elements, on one side. */
 static int32_t
 alike_until(const struct parts *p, int32_t c)
 {
@@ -245,8 +242,8 @@ alike_until(const struct parts *p, int32_t c)
     return lo < p->o.lo || hi > p->o.hi ? c + 1 : MIN(end, p->within);
 }
 
-/* The axis to be gone through next, of those that cut some range as it is now: the one with the fewest coordinates to
- * look at, from *first to before *end. -1: none is left. */
+/* Returns the next axis to enumerate: among the axes that cut a current range, the one with the fewest coordinates
+ * to examine (*first to before *end). -1: no axis is left. */
 static int
 next_axis(const struct group *g, const struct ranges *r, int32_t *first, int32_t *end)
 {
@@ -285,7 +282,7 @@ in_common(const struct group *g, const struct ranges *r)
 
 static int64_t sum_over(const struct group *g, struct ranges *r);
 
-/* The same where the axis has this coordinate. */
+/* Returns sum_over with the axis at this coordinate. */
 static int64_t
 sum_at(const struct group *g, struct ranges *r, int a, int32_t c)
 {

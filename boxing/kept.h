@@ -1,15 +1,13 @@
-/* kept.h - what a move within one mesh need not send.
- *
- * Pure; any thread. */
+/* kept.h - counts the elements that a move within one mesh leaves in place. Pure; any thread. */
 #ifndef RILLE_BOXING_KEPT_H
 #define RILLE_BOXING_KEPT_H
 
 #include "boxing/grid.h"
 #include "runtime/hash.h"
 
-/* Elements that positions of one mesh hold under both layouts: summed over the tiles, each at one of its positions. In
- * time of the mesh's axes and their shorter sizes, not of its ranks. known: remembers what was counted, for all moves
- * of whoever owns it: empty at first, in an arena; NULL: nothing is remembered, nor allocated. */
+/* Returns how many elements positions of one mesh hold under both layouts: summed over tiles, counting one position
+ * per tile. Time depends on the number and shorter sizes of mesh axes, not on the number of ranks. known: cache
+ * shared by all moves of its owner, initially empty, in an arena; NULL: no cache, no allocation. */
 int64_t kept_volume(const struct grid *from, const struct grid *to, struct hash_table *known);
 
 #endif

@@ -1,14 +1,13 @@
-/* name.c - what people call a move, and its steps as text.
+/* name.c - the usual name of a move, and its steps as text.
  *
- * On one mesh a move has a name when all axes that change do the same thing,
- * looked up in a table of (before, after). Between meshes only the plain cases
- * have one. */
+ * On one mesh a move has a name if all changing axes do the same, looked up in a table of (before, after). Between
+ * meshes only plain cases have a name. */
 #include "boxing/box.h"
 #include "boxing/grid.h"
 
 #include <string.h>
 
-/* What happens on a mesh axis; later ones outweigh LOCAL. */
+/* Effect of a move on a mesh axis; effects after LOCAL outweigh it. */
 enum turn { STAY, LOCAL, GATHER, ALL_TO_ALL, REDUCE_SCATTER, ALL_REDUCE, MIXED };
 static const char *const turn_text[] = {"permute",        "slice",      "all-gather", "all-to-all",
                                         "reduce-scatter", "all-reduce", "exchange"};
@@ -18,7 +17,7 @@ static const uint8_t turn_of[3][3] = {
     [SBP_P] = {[SBP_S] = REDUCE_SCATTER, [SBP_B] = ALL_REDUCE, [SBP_P] = STAY},
 };
 
-/* What all axes together do: the one thing that is not local. */
+/* Combines the effects of two axes: the one that is not local. */
 static enum turn
 join(enum turn a, enum turn b)
 {
@@ -48,7 +47,7 @@ same_entry(struct sbp a, struct sbp b)
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis);
 }
 
-/* Axis by axis, on meshes of one shape. */
+/* Combines the effects of all axes; both meshes have the same shape. */
 static enum turn
 turn_by_axis(const struct layout *from, const struct layout *to)
 {
@@ -60,7 +59,7 @@ turn_by_axis(const struct layout *from, const struct layout *to)
     return t;
 }
 
-/* The kind that all axes longer than one have, -1 if they differ. Without such an axis: B. */
+/* Returns the kind of all axes longer than one; -1: different kinds. Without such an axis: B. */
 static int
 only_kind(const struct layout *l)
 {
@@ -82,7 +81,7 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
     int x = only_kind(from), y = only_kind(to);
     if (p == q) {
         enum turn turn = turn_by_axis(from, to);
-        return turn_text[turn == LOCAL ? MIXED : turn]; /* a cut below the one that changed moved with it */
+        return turn_text[turn == LOCAL ? MIXED : turn]; /* a cut inside the changed one moved, too */
     }
     if (same_mesh(p, q) && turn_by_axis(from, to) == STAY && x != SBP_B && !layout_has_partial(from)) return "permute";
     if (x == SBP_B && y == SBP_B) return p->nrank == q->nrank && p->nrank == 1 ? "permute" : "broadcast";
@@ -93,8 +92,8 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
 /* ---- steps as text ---- */
 
 enum {
-    MANY = 6,   /* pieces of a line that are written out */
-    LINES = 64, /* lines */
+    MANY = 6,   /* maximum steps per line, and sources per step */
+    LINES = 64, /* maximum lines */
 };
 
 static void
@@ -120,7 +119,7 @@ print_step(const struct box_plan *p, const struct box_step *step, struct str *s)
     if (step->nsource > MANY) str_addf(s, ", ... (%d in all)", step->nsource);
 }
 
-/* Work as one line without its rank. */
+/* Prints work as one line, without its rank. */
 static void
 print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
 {
@@ -132,7 +131,7 @@ print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
     if (w->nstep > MANY) str_addf(s, "; ... (%d in all)", w->nstep);
 }
 
-/* Stages, then parts; NULL: no more. */
+/* Returns the i-th work: stages, then parts; NULL: no more. */
 static const struct box_work *
 work_at(const struct box_plan *p, int32_t i)
 {
@@ -148,13 +147,13 @@ steps_from(const struct box_plan *p, int32_t i)
     return n;
 }
 
-/* The same work of ranks that follow one another is one line. */
 void
 box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s)
 {
     str_addf(s, ", handed on in %d legs%s, %d chunks", (int)nleg, back ? " and back" : "", (int)nchunk);
 }
 
+/* Prints equal work of consecutive ranks as one line. */
 void
 box_print(const struct box_plan *p, struct str *s)
 {

@@ -1,24 +1,19 @@
-/* path.c - the cheapest sequence of hops that sends no byte more than the direct exchange.
+/* path.c - searches the cheapest sequence of hops that sends as few bytes as the direct exchange.
  *
- * A sequence cannot send fewer bytes than the bound, so it keeps up with the
- * direct exchange only if every layout in between is on a shortest way:
- * bytes(from, mid) + bytes(mid, to) = bytes(from, to). box_bytes is a closed
- * form, and the test leaves few layouts of the many there are. Over those the
- * cheapest sequence of each length is found hop by hop, one length after the
- * other (Bellman's recursion; hops are few). On many axes they are many all the
- * same - the sums of 64 ranks in six axes of two have 25,000 - so there only those
- * are gone on from that may become the cheapest: what is left to be moved costs so
- * much at least. No hop is priced that is dearer than what is there already. And of
- * layouts that differ by which of equal axes has which entry one stands for all: 84
- * for the 25,000. That is so where all parts are equal; where a rank has one element
- * more, it matters which.
+ * No sequence sends fewer bytes than the bound, so every intermediate layout must be on a shortest path: bytes(from,
+ * mid) + bytes(mid, to) = bytes(from, to). box_bytes is a closed form, and the test rejects most layouts. Over the
+ * rest, Bellman's recursion finds the cheapest sequence of each length, one length after the other (hops are few).
  *
- * Without P equal totals mean equal shares: no rank can do with less than the
- * direct exchange gives it. With P the ranks are compared, hop by hop (quota.h): a
- * way that gives one more cannot hide another that does not, and is not gone on
- * from. Of tiles that are uneven few ways are left. What is looked at
- * rank by rank is on large meshes looked at in their corners: balanced cuts
- * make the first parts the largest and the last the smallest. */
+ * On many axes too many layouts remain: 25,000 for the sums of 64 ranks in six axes of two. There the search prunes.
+ * It continues only from states that may become the cheapest, given a lower bound for the bytes left to move, and
+ * prices no hop beyond the best path so far. Layouts that differ only by a permutation of equal axes share a
+ * representative: 84 for the 25,000. That holds if all shards are equal; if a rank has one element more, the axis
+ * matters.
+ *
+ * Without P, equal totals mean equal shares: no rank receives less than in the direct exchange. With P, ranks are
+ * compared hop by hop (quota.h). A state in which a rank receives more is dropped, so it cannot hide a valid one;
+ * with uneven tiles few paths are left. On large meshes only the corner ranks are examined: balanced cuts make the
+ * first shards the largest and the last the smallest. */
 #include "boxing/path.h"
 
 #include "boxing/quota.h"
@@ -31,20 +26,20 @@
 
 enum {
     MAX_HOP = 2 * MAX_AXIS,
-    MAX_PROBE = 1 << MAX_AXIS, /* ranks looked at; larger meshes have as many corners at most */
+    MAX_PROBE = 1 << MAX_AXIS, /* ranks examined; a larger mesh has at most that many corners */
 };
 
-/* A layout reached by so many hops, the cheapest way. */
+/* A layout reached in nhop hops, by the cheapest path. */
 struct state {
     const struct layout *at;
-    const struct layout *as; /* what it is but for which of equal axes has which entry */
-    int32_t before;          /* state of the hop before, -1: the start */
+    const struct layout *as; /* representative of the layouts that differ by equal axes only */
+    int32_t before;          /* state before the last hop; -1: start */
     int8_t nhop;
-    int64_t bytes; /* of the last hop */
-    int64_t rest;  /* to be moved yet */
+    int64_t bytes; /* bytes of the last hop */
+    int64_t rest;  /* bytes left to move */
     int64_t staging;
     double ns, hop_ns;
-    const int64_t *received; /* by rank that is watched: bytes so far */
+    const int64_t *received; /* by watched rank: bytes so far */
 };
 
 struct search {
@@ -53,33 +48,33 @@ struct search {
     struct type type;
     const struct layout *from, *to;
     const struct box_cost *cost;
-    uint8_t stands[MAX_AXIS]; /* by axis: the first of those that would do as well */
+    uint8_t stands[MAX_AXIS]; /* by axis: the first equal axis (find_equal_axes) */
     int64_t bound;
-    bool every;  /* ways of all lengths are listed */
-    double best; /* what the cheapest way found so far costs */
+    bool every;  /* list paths of every length */
+    double best; /* price of the cheapest path so far, ns */
     struct state *state;
     int32_t nstate, capacity;
-    int32_t level;           /* first state of the length now made */
-    struct hash_table found; /* states by what they are as */
-    struct arena kept;       /* owns what follows */
-    struct hash_table known; /* what box_bytes_known remembers */
-    struct hash_table price; /* of the hops priced so far */
+    int32_t level;           /* first state of the current length */
+    struct hash_table found; /* states, by representative */
+    struct arena kept;       /* owns the fields below */
+    struct hash_table known; /* cache of box_bytes_known */
+    struct hash_table price; /* cache of hop prices */
     struct quota quota;
 };
 
 struct price {
     const struct layout *from, *to;
     double ns;
-    int64_t *received; /* by rank that is watched */
+    int64_t *received; /* by watched rank */
 };
 
 /* ---- the price of one hop ---- */
 
 struct load {
-    double alpha, beta, gamma, copy; /* messages, bytes received, bytes combined, own bytes copied */
+    double alpha, beta, gamma, copy; /* messages, bytes received, bytes reduced, own bytes copied */
 };
 
-/* Positions of a mesh that stand for all of it. */
+/* Lists the positions of a mesh to examine: all, or the corners. */
 static int32_t
 probes(const struct place *p, int32_t *pos)
 {
@@ -101,7 +96,7 @@ probes(const struct place *p, int32_t *pos)
     return n;
 }
 
-/* Different ranks that these steps read from, `self` apart. */
+/* Returns the number of different ranks that these steps read, without `self`. */
 static int32_t
 count_senders(struct arena *a, const struct box_work *w, int32_t self)
 {
@@ -114,8 +109,8 @@ count_senders(struct arena *a, const struct box_work *w, int32_t self)
     return n - (sorted_find(rank, n, self) >= 0);
 }
 
-/* Steps of one rank and one level. self: which source is the rank itself, -1: none, where the other side is of another
- * kind. */
+/* Returns the load of one rank at one level. self: the rank as a source; -1: no source, because the device kinds
+ * differ. */
 static struct load
 load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {
@@ -158,7 +153,7 @@ note_received(const struct search *s, struct price *price, int32_t rank, int64_t
     if (s->quota.nrank) price->received[sorted_find(s->quota.rank, s->quota.nrank, rank)] = bytes;
 }
 
-/* Takes the ranks of one mesh into account, level by level. */
+/* Adds the loads of the ranks of one mesh, level by level. */
 static void
 load_side(struct search *s, const struct place *place, struct price *price, struct load worst[2])
 {
@@ -175,7 +170,7 @@ load_side(struct search *s, const struct place *place, struct price *price, stru
     }
 }
 
-/* All ranks of a mesh that is gone through whole have one plan: what they have in common is made once. */
+/* load_side for a mesh whose ranks are all examined: a single plan for these ranks makes common lists once. */
 static void
 load_all(struct search *s, struct price *price, struct load worst[2])
 {
@@ -207,7 +202,7 @@ price_hop(struct search *s, struct price *price)
                      worst[k].gamma * c->gamma_ns_per_byte + worst[k].copy * c->copy_ns_per_byte;
 }
 
-/* The same hop is met on many ways. */
+/* Returns the price of a hop, cached, because many paths share hops. */
 static const struct price *
 price_once(struct search *s, const struct layout *from, const struct layout *to)
 {
@@ -225,7 +220,7 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
 
 /* ---- what single ranks receive ---- */
 
-/* Without P totals tell, and nobody is watched. */
+/* Selects the watched ranks: none without P, because totals suffice. */
 static void
 watch_ranks(struct search *s)
 {
@@ -239,7 +234,7 @@ watch_ranks(struct search *s)
     s->quota.most = price_once(s, s->from, s->to)->received;
 }
 
-/* What ranks have received after one more hop; NULL if one can no longer do with what the direct exchange gives. */
+/* Returns the bytes received after a further hop; NULL: a rank is certain to exceed the direct exchange. */
 static const int64_t *
 received_after(struct search *s, const struct state *was, const struct price *hop)
 {
@@ -256,8 +251,8 @@ same_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Do all ranks have as much, parts and shares of them? Then the dimensions that are cut divide by the ranks, and shares
- * are cut along one that does. */
+/* Returns true if shards, and shares of shards, have equal sizes on all ranks: the number of ranks divides every cut
+ * dimension, and one along which shares are cut. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {
@@ -269,8 +264,8 @@ parts_are_equal(const struct search *s, const struct layout *l)
     return equal;
 }
 
-/* Axes of one size that neither end cuts along, and that have the same entries at either: who swaps two of them in all
- * layouts of a way has another name for each rank, and the same way. */
+/* Finds equal axes: of equal size, with the same entries in `from` and in `to`, neither of which cuts along them.
+ * Exchanging two of them in all layouts of a path renames ranks, and yields an equivalent path. */
 static void
 find_equal_axes(struct search *s)
 {
@@ -286,7 +281,7 @@ find_equal_axes(struct search *s)
     }
 }
 
-/* Entries, and of cuts those that come first, as a number. */
+/* Returns an entry as a number for sorting; cuts also count their order. */
 static int
 weight(const struct layout *l, int axis)
 {
@@ -296,11 +291,11 @@ weight(const struct layout *l, int axis)
     return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
 }
 
-/* The layout that stands for all that differ by equal axes: these have their entries by weight. */
+/* Returns the representative of the layouts that differ from l by equal axes: their entries sorted by weight. */
 static const struct layout *
 stands_for(const struct search *s, const struct layout *l)
 {
-    int n = l->place->naxis, has[MAX_AXIS]; /* by axis, the one whose entry it has */
+    int n = l->place->naxis, has[MAX_AXIS]; /* by axis: the axis whose entry it gets */
     bool moved = false, equal = l->place == s->from->place && parts_are_equal(s, l);
     for (int a = 0; a < n; a++) has[a] = a;
     for (int a = 0; a < n && equal; a++)
@@ -324,12 +319,12 @@ stands_for(const struct search *s, const struct layout *l)
     }
     for (int i = 0; i < n; i++) order[i] = gives[l->order[i]];
     int status = layout_new(s->atlas, l->place, sbp, order, &out);
-    assert(!status); /* it is l with other names */
+    assert(!status); /* l with renamed ranks */
     UNUSED(status);
     return out;
 }
 
-/* Is there an earlier axis that would do as well, where a layout has the same on both? */
+/* Returns true if an earlier equal axis has the same entry. */
 static bool
 is_repeated(const struct search *s, const struct layout *l, int a)
 {
@@ -342,7 +337,7 @@ is_repeated(const struct search *s, const struct layout *l, int a)
 
 /* ---- the search ---- */
 
-/* Bytes of the largest part; position 0 has the first part of every cut, and first parts are the largest. */
+/* Returns the bytes of the largest shard, at position 0: the first part of every cut is the largest. */
 static int64_t
 largest_part(const struct layout *l, const struct type *t)
 {
@@ -350,7 +345,7 @@ largest_part(const struct layout *l, const struct type *t)
     return type_bytes(&part);
 }
 
-/* A hop that sends so many bytes costs no less: some rank receives the mean of them, in a message. */
+/* Returns a lower bound of a hop's price: some rank receives at least the mean bytes, in a message. */
 static double
 least_ns(const struct search *s, const struct layout *to, int64_t bytes)
 {
@@ -358,14 +353,14 @@ least_ns(const struct search *s, const struct layout *to, int64_t bytes)
     return c->hop_ns + (bytes ? c->alpha_ns + c->beta_ns_per_byte * (double)bytes / to->place->nrank : 0);
 }
 
-/* May a way that has cost so much when it is at a layout become the cheapest? */
+/* Returns true if a path with this price at a layout may become the cheapest. */
 static bool
 may_be_best(const struct search *s, double ns, const struct layout *at, int64_t rest)
 {
     return s->every || ns + (at == s->to ? 0 : least_ns(s, s->to, rest)) < s->best;
 }
 
-/* The states of a layout, one a call; NULL after the last. *at is 0 before the first call. */
+/* Returns the next state with a representative; NULL: no more. *at is 0 before the first call. */
 static struct state *
 next_of(const struct search *s, const struct layout *as, uint32_t *at)
 {
@@ -383,7 +378,8 @@ receives_no_more(const struct search *s, const struct state *x, const struct sta
     return true;
 }
 
-/* Is a way there already that is as cheap, and as long, or shorter and no worse for what is left? */
+/* Returns true if a state makes y useless: as cheap, and either as long, or shorter and no worse in staging and
+ * received bytes. */
 static bool
 is_needless(const struct search *s, const struct state *y)
 {
@@ -423,7 +419,7 @@ bytes_once(struct search *s, const struct layout *from, const struct layout *to)
     return box_bytes_known(&s->type, from, to, &s->known);
 }
 
-/* One hop more, if it stays on a shortest way in bytes and within the staging limit. */
+/* Adds a state by one more hop, if it is on a shortest path in bytes and within the staging limit. */
 static void
 try_hop(struct search *s, int32_t before, const struct layout *to)
 {
@@ -448,7 +444,7 @@ try_hop(struct search *s, int32_t before, const struct layout *to)
     if (next.received && !is_needless(s, &next)) add_state(s, next);
 }
 
-/* The layout with axis a changed, cut innermost; and in the order of the destination. */
+/* Tries the layout with axis a changed and cut innermost, and the same in the destination's order. */
 static void
 try_entry(struct search *s, int32_t before, int a, struct sbp entry)
 {
@@ -465,7 +461,7 @@ try_entry(struct search *s, int32_t before, int a, struct sbp entry)
     if (l->place == s->to->place && !layout_new(s->atlas, l->place, sbp, s->to->order, &next)) try_hop(s, before, next);
 }
 
-/* The same entries on the destination's mesh, where its shape allows. */
+/* Tries the same entries on the destination's mesh, if the shapes are equal. */
 static void
 try_crossing(struct search *s, int32_t before)
 {
@@ -522,7 +518,8 @@ arrive(struct search *s, int32_t last, struct box_path *p)
     s->best = MIN(s->best, s->state[last].ns);
 }
 
-/* The states of one length: the way to `to`, if there is one, is a candidate; the others are continued. */
+/* Handles the states of one length: a path to `to` becomes a candidate, the others are continued. false: no new
+ * states. */
 static bool
 go_on(struct search *s, struct box_path *p)
 {
@@ -564,7 +561,7 @@ box_path(struct arena *a, struct atlas *at, const struct type *t, const struct l
     watch_ranks(&s);
     int64_t *none = ARENA_ARRAY(&s.kept, int64_t, s.quota.nrank);
     add_state(&s, (struct state){.at = from, .as = from, .before = -1, .received = none});
-    if (layout_same_boxes(from, to, t)) { /* another name of the same bytes: no hop is cheaper */
+    if (layout_same_boxes(from, to, t)) { /* the same bytes under another layout: no hop is cheaper */
         struct box_hop hop = {.from = from, .to = to, .name = box_name(t, from, to)};
         p->candidate[p->ncandidate++] = (struct box_candidate){.nhop = 1, .hop = arena_dup(a, &hop, sizeof hop)};
     } else {

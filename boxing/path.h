@@ -1,29 +1,30 @@
-/* path.h - how to carry a move out: at once, or as a sequence of collectives.
+/* path.h - chooses how to carry out a move: directly, or as a sequence of collectives.
  *
- * The direct exchange (box_plan) sends the fewest bytes, but a rank may read from as many others as there are. A
- * sequence over layouts in between - slice, reduce-scatter, all-to-all, permute, all-gather - can send the very same
- * bytes in fewer messages: gathering 8 x 16 x 8 ranks axis by axis takes 7 + 15 + 7 of them instead of 1023. A sequence
- * is a candidate only if it gives no rank more bytes than the direct exchange does; a price decides: so much a hop, a
- * message, a byte received, a byte reduced.
+ * The direct exchange (box_plan) sends the fewest bytes, but a rank may read from all other ranks. A sequence over
+ * intermediate layouts (slice, reduce-scatter, all-to-all, permute, all-gather) can send as many bytes in fewer
+ * messages: gathering 8 x 16 x 8 ranks axis by axis takes 7 + 15 + 7 messages instead of 1023. A sequence is a
+ * candidate only if no rank receives more bytes than in the direct exchange. A price selects the best: a cost per
+ * hop (collective step), per message, per byte received and per byte reduced.
  *
- * It prices ranks, not hosts: a sum by hops is another fold than one at once, so hops that depended on where ranks lie
- * would make other bits on two hosts than on one. What hosts decide keeps the fold: whether a hop's sum is handed on,
- * which actors/plan/legs.h prices. Pure but for the atlas, and on its thread. */
+ * Prices depend on ranks, not on hosts: a sum in hops is another fold than a direct sum, so hops chosen by host
+ * would change the bits with the number of hosts. Hosts decide only what keeps the fold: whether a hop's sum is a
+ * hierarchical reduction, which actors/plan/legs.h prices. Pure except for the atlas; the atlas's thread. */
 #ifndef RILLE_BOXING_PATH_H
 #define RILLE_BOXING_PATH_H
 
 #include "boxing/box.h"
 
-/* What a machine asks. A hop costs what its slowest rank pays, level by level (stages are a level of their own). */
+/* Cost parameters of a machine. A hop costs what its slowest rank pays, level by level (stages are a level of their
+ * own). */
 struct box_cost {
-    double alpha_ns;          /* a message */
-    double beta_ns_per_byte;  /* a byte received */
-    double gamma_ns_per_byte; /* a byte read to combine */
-    double copy_ns_per_byte;  /* a byte of the rank's own that it copies to where it now belongs */
-    double hop_ns;            /* a hop, whatever it moves: its actors, and the wait for the last */
-    double wire_ns;           /* from one memory to another, which does not read it in place: what must arrive first */
-    double wire_ns_per_byte;  /* a byte on its way there */
-    int64_t staging_bytes;    /* a rank may hold at most this between hops; 0: no limit */
+    double alpha_ns;          /* per message */
+    double beta_ns_per_byte;  /* per byte received */
+    double gamma_ns_per_byte; /* per byte read to reduce */
+    double copy_ns_per_byte;  /* per byte that a rank copies within its own memory */
+    double hop_ns;            /* per hop, whatever its bytes: actors, and the wait for the slowest */
+    double wire_ns;           /* latency between memories that do not read each other in place */
+    double wire_ns_per_byte;  /* per byte on a wire */
+    int64_t staging_bytes;    /* maximum bytes of a rank between hops; 0: no limit */
 };
 
 struct box_hop {
@@ -36,28 +37,28 @@ struct box_hop {
 struct box_candidate {
     int nhop; /* 1: the direct exchange */
     struct box_hop *hop;
-    int64_t bytes;   /* over all ranks and hops */
+    int64_t bytes;   /* sum over ranks and hops */
     int64_t staging; /* bytes of the largest rank between hops */
     double ns;
 };
 
-/* Axes of more than one rank. On more than BOX_FEW_AXES of them layouts in between are too many to go on from all: only
- * what may become the cheapest is looked at. */
+/* box_long_axes returns the number of axes with more than one rank. With more than BOX_FEW_AXES of them there are
+ * too many intermediate layouts to continue from all: only those that may become the cheapest are. */
 enum { BOX_FEW_AXES = 3 };
 int box_long_axes(const struct place *p);
 
 struct box_path {
-    int64_t bound; /* the least bytes over all ranks */
+    int64_t bound; /* least bytes, sum over ranks */
     int ncandidate;
-    /* Best first, one of each length at most; the direct exchange is among them. On more than three axes those that are
-     * dearer than shorter ones may be missing. */
+    /* Best first, at most one per length, including the direct exchange. With more than three axes, candidates
+     * dearer than a shorter one may be missing. */
     struct box_candidate *candidate;
 };
 
-/* Plans in arena a; the atlas interns layouts in between. E_SBP: P to another kind of P. */
+/* Plans in arena a; the atlas interns intermediate layouts. E_SBP: P to another kind of P. */
 int box_path(struct arena *a, struct atlas *at, const struct type *t, const struct layout *from,
              const struct layout *to, const struct box_cost *cost, struct box_path **out);
-/* One line a candidate: its hops with names, bytes, price. */
+/* Prints one line per candidate: hops with names, bytes, price. */
 void box_path_print(const struct box_path *p, struct str *s);
 
 #endif

@@ -1,14 +1,12 @@
-/* plan.c - box_plan: from the deal of every cell to the steps of every rank.
+/* plan.c - box_plan: turns the deal of every cell into the steps of every rank.
  *
- * Each rank's part of the plan can be made alone: its stage (the cells of its
- * source part of which it reduces a share) and its destination part (the cells
- * of it, each copied, reduced or filled). A whole plan is the ranks' parts one
- * after the other, all stages first.
+ * The part of each rank can be planned alone: its stage (the cells of its source shard of which it reduces a share)
+ * and its destination shard (whose cells are copied, reduced or filled). A whole plan is the concatenation of the
+ * ranks' parts, stages first.
  *
- * What is alike is there once: the list of addends that owners of one replica
- * read, and the steps of destination parts that are replicas and read the same
- * replica of the source. So an all-reduce or all-gather over R ranks takes
- * memory of R steps, not of R x R. */
+ * Equal lists are stored once: the addends that owners of one replica read, and the steps of destination shards that
+ * are replicas and read the same source replica. So an all-reduce or all-gather over R ranks takes memory for R
+ * steps, not R x R. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
@@ -19,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Things by a number, of which only the latest of equal low bits is kept. */
+/* A cache with one slot per low bits of the key; a new entry replaces an old one. */
 struct memo_slot {
     int64_t key;
     const void *value;
@@ -30,15 +28,15 @@ struct memo {
 };
 
 struct maker {
-    struct arena *arena, tmp; /* of the plan; of this call */
+    struct arena *arena, tmp; /* for the plan; for this call */
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* where the plan has one */
-    int32_t leg;        /* of it: that of the destination part in the making */
+    struct relay relay; /* if the plan has one */
+    int32_t leg;        /* in a relay with `back`: leg of the current destination shard */
     struct box_plan *plan;
-    struct memo addends, parts; /* lists of sources, works */
-    int32_t replica;            /* of the source: whose addends the steps in the making read */
-    struct box_step *step;      /* in the making (malloc) */
+    struct memo addends, parts; /* caches of source lists; of works */
+    int32_t replica;            /* source replica that the current steps read */
+    struct box_step *step;      /* current steps (malloc) */
     int32_t nstep, capacity;
 };
 
@@ -51,7 +49,7 @@ memo_init(struct memo *m, struct arena *a, int32_t n)
     m->slot = ARENA_ARRAY(a, struct memo_slot, m->nslot);
 }
 
-/* Where a key is kept; one that comes later may take its place. */
+/* Returns the slot of a key, or of a newer key with equal low bits. */
 static struct memo_slot *
 memo_at(const struct memo *m, int64_t key)
 {
@@ -89,7 +87,7 @@ copy_share(struct maker *m, const struct box *share, struct box_source source)
     add_step(m, step, share);
 }
 
-/* The steps that were added since the last time. */
+/* Moves the steps added since the last call into *w. */
 static void
 take_steps(struct maker *m, struct box_work *w)
 {
@@ -98,7 +96,7 @@ take_steps(struct maker *m, struct box_work *w)
     m->nstep = 0;
 }
 
-/* The addends that a group gets, in the order of the mesh. */
+/* Lists the addends of a group, in mesh order. */
 static const struct box_source *
 list_addends(struct maker *m, int32_t group)
 {
@@ -112,7 +110,7 @@ list_addends(struct maker *m, int32_t group)
     return source;
 }
 
-/* Where one group gets all of them, every step that reads this tile and replica reads the same. */
+/* Sets the sources of a step. If there is a single group, all steps that read this tile and replica share a list. */
 static void
 set_sources(struct maker *m, struct box_step *step, int32_t group)
 {
@@ -127,7 +125,7 @@ set_sources(struct maker *m, struct box_step *step, int32_t group)
 
 /* ---- stages ---- */
 
-/* The share of a group's sum over a cell that source position `pos` reduces, if it is an owner. */
+/* Adds the step for the share that source position `pos` reduces, if it is an owner of the group's sum over a cell. */
 static void
 plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
 {
@@ -142,7 +140,7 @@ plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
     add_step(m, step, &share);
 }
 
-/* The steps that were added last fill the stage of this number: their slices one after the other. */
+/* Makes a stage of this number from the current steps, with their slices in sequence. */
 static void
 add_stage(struct maker *m, int32_t number)
 {
@@ -159,7 +157,7 @@ add_stage(struct maker *m, int32_t number)
     s->offset = offset;
 }
 
-/* All that source position `pos` reduces for others: shares of the cells of its own part, for the group that gets its
+/* Plans the stage of source position `pos`: its shares of the cells of its own shard, for the group that gets its
  * addend. */
 static void
 plan_stage(struct maker *m, int32_t pos)
@@ -184,7 +182,7 @@ plan_stage(struct maker *m, int32_t pos)
 
 /* ---- a sum that is handed on ---- */
 
-/* What the owner of a share has of it in its leg: the sum so far; in a bare leg its part. */
+/* Returns the source with the running sum of a share after a leg: the owner's stage, or in a bare leg its shard. */
 static struct box_source
 handed(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {
@@ -193,7 +191,7 @@ handed(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
-/* What he has of the whole sum, of which every leg hears on the way back; else the last leg alone has it. */
+/* Returns the source of the complete sum for a leg: the owner's stage on the way back, or else the last leg's stage. */
 static struct box_source
 whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
 {
@@ -202,7 +200,8 @@ whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
-/* A chunk of a share: the sum of the legs before, then the addends of this one, of the owner's own replica. */
+/* Adds the step for a chunk of a share: the sum of the legs before, then the addends of this leg, in the owner's
+ * replica. */
 static void
 plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
 {
@@ -220,7 +219,7 @@ plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const st
     add_step(m, step, &piece);
 }
 
-/* On the way back: what the owner in the next leg has. */
+/* Adds the copy of a chunk, on the way back, from the owner in the next leg. */
 static void
 plan_back(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
 {
@@ -228,7 +227,7 @@ plan_back(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const stru
     if (relay_piece(&m->relay, cell, share, chunk, &piece)) copy_share(m, &piece, whole(m, leg + 1, share, chunk));
 }
 
-/* The stage of source position `pos` for a chunk, there or back. */
+/* Plans the stage of source position `pos` for a chunk, forward or back. */
 static void
 plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk, bool back)
 {
@@ -249,7 +248,7 @@ plan_leg(struct maker *m, int32_t pos, int32_t leg, int32_t chunk, bool back)
     add_stage(m, back ? relay_back(&m->relay, leg, pos, chunk) : relay_stage(&m->relay, leg, pos, chunk));
 }
 
-/* The stages of all positions that are here and in the leg. */
+/* Plans the stages of the leg's positions that are in `mine`. */
 static void
 plan_legs(struct maker *m, const struct box_ranks *mine, int32_t leg, bool back)
 {
@@ -283,7 +282,7 @@ box_stage_at(const struct box_plan *p, int32_t number)
     return lo < p->nstage && p->stage[lo].work.pos == number ? lo : BOX_ELSEWHERE;
 }
 
-/* The sum of a cell, share by share from those who reduced it. */
+/* Copies the sum of a cell from its owners, share by share. */
 static void
 copy_shares(struct maker *m, const struct box *cell)
 {
@@ -295,7 +294,7 @@ copy_shares(struct maker *m, const struct box *cell)
     }
 }
 
-/* The same of those who have it in the reader's leg. */
+/* Copies the sum of a cell from the owners in the reader's leg, chunk by chunk. */
 static void
 copy_pieces(struct maker *m, const struct box *cell)
 {
@@ -306,7 +305,7 @@ copy_pieces(struct maker *m, const struct box *cell)
             if (relay_piece(&m->relay, cell, k, chunk, &piece)) copy_share(m, &piece, whole(m, m->leg, k, chunk));
 }
 
-/* One cell of a destination part: a copy, a sum or nothing, as the deal says. */
+/* Plans a cell of a destination shard: a copy, a sum or a fill, as dealt. */
 static void
 plan_cell(struct maker *m, const struct box *cell, int32_t group)
 {
@@ -326,7 +325,7 @@ plan_cell(struct maker *m, const struct box *cell, int32_t group)
     add_step(m, step, cell);
 }
 
-/* The cells of destination position `pos`. */
+/* Plans the cells of destination position `pos`. */
 static void
 plan_cells(struct maker *m, int32_t pos, struct spot at)
 {
@@ -388,7 +387,7 @@ refuse_other_partial(const struct grid *from, const struct grid *to)
     return code;
 }
 
-/* The devices of both sides, each once. */
+/* Lists the devices of source and destination without duplicates. */
 static void
 list_ranks(struct box_plan *p, struct arena *a, const struct box_ranks *mine)
 {
@@ -407,7 +406,7 @@ box_rank_at(const struct box_plan *p, int32_t rank)
     return at;
 }
 
-/* all: what has the same number on the other side is another device. */
+/* Adds up received bytes. all: the sides differ in device kind, so that equal numbers are different devices. */
 static void
 count_work(struct box_plan *p, const struct box_work *w, bool all)
 {

@@ -1,21 +1,20 @@
-/* quota.c - what ranks receive at least from a layout on.
+/* quota.c - lower bounds of the bytes that ranks receive from a layout on.
  *
- * A rank receives each element that it wants and does not have, and each that is not
- * whole: once, whoever adds it up. Ranks that hold addends of one tile receive more
- * together. Of p addends p - 1 go to another that holds one before anyone has the sum,
- * the others that want it receive it then; that an outsider adds them up sends more over
- * all ranks. So where tiles are uneven, what the ranks of one own is seen at the first
- * hop that cuts it otherwise than the direct exchange. */
+ * A rank receives a needed element once if the element is missing or incomplete, whichever rank reduces it. Ranks
+ * that hold addends of one tile receive more together: of p addends, p - 1 are sent to ranks with an addend before a
+ * rank has the sum, and then each further rank that needs the sum receives it. A reduction by an outside rank would
+ * send more over all ranks. So if tiles are uneven, the excess of a tile's ranks is detected at the first hop that
+ * cuts the tile unlike the direct exchange. */
 #include "boxing/quota.h"
 
 #include "boxing/grid.h"
 #include "runtime/sorted.h"
 
-/* What may have been received when a way is at a layout. */
+/* Bytes that may have been received when a path is at a layout. */
 struct room {
     const struct layout *at;
     int64_t *alone;    /* by index of rank */
-    int32_t *tile;     /* by index of rank: the corner of its tile, -1: it has none; NULL: tiles are not looked at */
+    int32_t *tile;     /* by index of rank: corner of its tile, or -1; NULL: tiles are not checked */
     int64_t *together; /* by corner */
 };
 
@@ -26,7 +25,8 @@ common(const struct quota *q, const struct box *a, const struct box *b)
     return box_intersect(a, b, q->type->ndim, &both) ? box_numel(&both, q->type->ndim) : 0;
 }
 
-/* Bytes that a rank is yet to receive: where the end is partial none, an addend may be nothing. */
+/* Returns a lower bound of the bytes that a rank still receives: 0 if the destination is partial, because an addend
+ * may be the identity. */
 static int64_t
 left_alone(const struct quota *q, const struct layout *at, int32_t rank)
 {
@@ -42,9 +42,9 @@ left_alone(const struct quota *q, const struct layout *at, int32_t rank)
     return n * (int64_t)dtype_bytes((enum dtype)q->type->dtype);
 }
 
-/* Transmissions for an element whose p addends, each at r ranks of a tile, go to groups of m of these ranks at least. A
- * group that gets k of them adds them up, k - 1, and tells those who have not done so; of one it is told who lacks it.
- */
+/* Returns the least transmissions for an element with p addends, each at r ranks of a tile, in groups of at least m
+ * of these ranks. A group with k addends takes k - 1 transmissions to reduce them, and a transmission to each member
+ * that did not reduce; with k = 1, to each member without the addend. */
 static int64_t
 least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
 {
@@ -53,8 +53,8 @@ least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
     return m ? MAX(all, 0) : 0;
 }
 
-/* A mesh position: the tile of which its rank has an addend, the tile of which it wants one, for which group; by their
- * corners, -1: none. */
+/* The tiles of a mesh position, by corner: `has` is the tile of its rank's addend, `wants` the tile that the rank
+ * needs, as a member of `group`. -1: none. */
 struct claim {
     int32_t has, wants, group;
 };
@@ -69,8 +69,8 @@ claims_of(const struct grid *g, const struct grid *h, struct claim *claim)
     }
 }
 
-/* Ranks that have and want what this position's does: the fewest in a group; -1: a position before it is one of them.
- */
+/* Counts the ranks in each group with the tiles of this position, and returns the smallest count; -1: counted at an
+ * earlier position. */
 static int32_t
 smallest_group(const struct grid *g, const struct grid *h, const struct claim *claim, int32_t pos)
 {
@@ -85,7 +85,8 @@ smallest_group(const struct grid *g, const struct grid *h, const struct claim *c
     return least;
 }
 
-/* Bytes that such ranks receive at least together, beside what each receives alone. */
+/* Returns a lower bound of the bytes that the ranks of a claim receive together, in addition to the bound of each
+ * rank alone. */
 static int64_t
 left_to_add(const struct quota *q, const struct grid *g, const struct grid *h, const struct claim *at, int32_t members)
 {

@@ -1,11 +1,11 @@
-/* relay.c - legs, shares and chunks of a sum that is handed on. */
+/* relay.c - legs, shares and chunks of a hierarchical reduction. */
 #include "boxing/relay.h"
 
 #include "boxing/deal.h"
 
 #include <string.h>
 
-/* Owners in a leg. */
+/* Returns the number of owners in a leg. */
 static int32_t
 leg_size(const struct relay *r, int32_t leg)
 {

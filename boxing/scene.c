@@ -1,4 +1,4 @@
-/* scene.c - which dimensions are drawn, where they are cut, who holds a tile, and the words around it. */
+/* scene.c - selects drawn dimensions and cuts, finds holders of tiles, and makes the texts around them. */
 #include "boxing/scene.h"
 
 #include "runtime/error.h"
@@ -45,7 +45,7 @@ is_cut(const struct layout *l, int dim)
     return false;
 }
 
-/* Two dimensions to draw: those that are cut first, then the last ones. */
+/* Selects two dimensions to draw: cut ones first, then the last ones. */
 static void
 choose_dims(struct scene *s, const struct type *t, const struct layout *l, const struct layout *other)
 {
@@ -75,7 +75,7 @@ scene_of(struct scene *s, struct arena *a, const struct type *t, const struct la
     }
 }
 
-/* The part of page dimension k on a page. */
+/* Returns the part of page dimension k on a page. */
 static int
 page_part(const struct scene *s, int page, int k)
 {

@@ -14,27 +14,27 @@
 enum {
     WIDTH = 220,
     HEIGHT = 120,
-    SHEET_WIDTH = 24, /* of a sheet with room enough */
+    SHEET_WIDTH = 24, /* width of a sheet if space permits */
     SHEET_HEIGHT = 5,
     MAX_SHEET = 3,
-    PARTS = 4,  /* whose origin is told */
-    BLOCKS = 4, /* of each part, and ranks of each block */
+    PARTS = 4,  /* maximum parts listed with their origin */
+    BLOCKS = 4, /* maximum blocks per part, and ranks per block */
 };
 
 struct cell {
-    char glyph[4]; /* one character in UTF-8, terminated; empty: blank */
-    uint8_t color; /* ANSI 256: FAINT text, or the ground below black text; 0: none */
+    char glyph[4]; /* one UTF-8 character, NUL-terminated; empty: blank */
+    uint8_t color; /* ANSI 256: FAINT text, or background of black text; 0: none */
 };
 
 struct canvas {
     struct cell cell[HEIGHT][WIDTH];
     int width, height; /* painted so far */
-    int columns;       /* to fit into, where that can be */
+    int columns;       /* to fit into, if possible */
 };
 
 enum { FAINT = 245 };
 
-/* Grounds, on which black is read on light and dark terminals. */
+/* Backgrounds on which black is readable, on light and dark terminals. */
 static const uint8_t palette[] = {117, 222, 157, 218, 183, 229, 116, 187};
 static const char on_ground[] = "\033[30;48;5;%dm";
 static void
@@ -74,7 +74,7 @@ canvas_print(const struct canvas *c, bool color, struct str *s)
 
 /* ---- one sheet ---- */
 
-/* Where lines run: edge[0] .. edge[n], relative to the sheet. */
+/* Line positions: edge[0] to edge[n], relative to the sheet. */
 struct edges {
     struct shown part;
     int edge[SHOWN + 1];
@@ -92,7 +92,7 @@ set_edges(struct edges *e, const struct parts *p, int space, const int *least)
     }
 }
 
-/* The line character for lines to the left, right, above, below. */
+/* Returns the character for lines to the left, right, above, below. */
 static const char *
 joint(bool left, bool right, bool up, bool down)
 {
@@ -148,7 +148,7 @@ draw_labels(struct canvas *c, const struct scene *s, const struct edges *cols, c
 
 /* ---- stacks and pages ---- */
 
-/* Tiles as wide as their share of `space` and their labels ask. */
+/* Sizes tiles by their share of `space`, but wide enough for their labels. */
 static void
 measure(const struct scene *s, int space, struct edges *cols, struct edges *rows)
 {
@@ -171,7 +171,7 @@ measure(const struct scene *s, int space, struct edges *cols, struct edges *rows
     str_free(&label);
 }
 
-/* Numbers of the positions where the tensor is cut: below and left of the first stack. */
+/* Prints the positions of cuts, below and left of the first stack. */
 static void
 draw_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, const struct edges *rows, int x0, int y0)
 {
@@ -191,7 +191,7 @@ draw_ticks(struct canvas *c, const struct scene *s, const struct edges *cols, co
     }
 }
 
-/* One page at (x, y): its stacks with a plus between. Gives the first line below it. */
+/* Draws one page at (x, y): its stacks with a plus between. Returns the first line below. */
 static int
 draw_page(struct canvas *c, const struct scene *s, int page, int x, int y)
 {
@@ -225,7 +225,7 @@ draw_page(struct canvas *c, const struct scene *s, int page, int x, int y)
     return y + depth + h + 2;
 }
 
-/* A layout at column x from line y on. Gives the first line below it. */
+/* Draws a layout at column x from line y on. Returns the first line below. */
 static int
 draw_scene(struct canvas *c, const struct scene *s, int x, int y)
 {
@@ -267,13 +267,13 @@ box_show_text(const struct type *t, const struct layout *l, int columns, bool co
 
 /* ---- moves ---- */
 
-/* Words in lines that fit the columns; what goes on is indented. */
+/* Text in lines that fit the columns; continuation lines are indented. */
 struct words {
     struct str *s;
-    int columns, at; /* at: characters of the line so far */
+    int columns, at; /* at: characters in the current line */
 };
 
-/* Characters that are seen: all is ASCII but for escapes, which end in 'm'. */
+/* Returns the number of visible characters: ASCII, except escapes, which end in 'm'. */
 static int
 seen(const char *text)
 {
@@ -310,7 +310,7 @@ end_line(struct words *w)
     w->at = 0;
 }
 
-/* "[0:2, :] of 0 + 1" */
+/* Prints "[0:2, :] of 0 + 1". */
 static void
 print_step(const struct scene *sc, const struct box_step *step, bool color, struct str *s)
 {
@@ -325,7 +325,7 @@ print_step(const struct scene *sc, const struct box_step *step, bool color, stru
     if (step->nsource > BLOCKS) str_add(s, " + ...");
 }
 
-/* "rank 2: [0:2, :] of 0, [2:4, :] of 1": what the first parts are made of. */
+/* Prints the sources of the first parts: "rank 2: [0:2, :] of 0, [2:4, :] of 1". */
 static void
 print_origins(const struct scene *sc, bool color, struct words *w)
 {
@@ -350,7 +350,7 @@ print_origins(const struct scene *sc, bool color, struct words *w)
     str_free(&word);
 }
 
-/* The ranks from i on that receive what it does, "0-2, 5". */
+/* Prints the ranks from i on that receive as much as i, "0-2, 5". */
 static void
 print_alike(const struct move_text *m, int i, struct str *s)
 {
@@ -366,7 +366,7 @@ print_alike(const struct move_text *m, int i, struct str *s)
     if (runs > SHOWN) str_addf(s, ", ... (%d ranks)", n);
 }
 
-/* "ranks 0-2 receive 96 B each", one line for each amount. */
+/* Prints "ranks 0-2 receive 96 B each", a line per amount. */
 static void
 print_received(const struct move_text *m, struct words *w)
 {

@@ -1,22 +1,20 @@
 /* show.h - pictures of layouts and of moves between them, for a terminal and as SVG.
  *
- * A picture shows a layout as what it is: B axes stack sheets (each a replica), S axes cut a sheet into tiles marked
- * with their ranks, P axes put stacks side by side with a plus (or max, min) between. Cut dimensions beyond two become
- * pages. Pictures of large meshes leave the middle out. All functions append to the caller's text and keep nothing; any
- * thread. */
+ * B axes stack sheets (each a replica), S axes cut a sheet into tiles marked with their ranks, P axes put stacks
+ * side by side with a plus (or max, min) between. Cut dimensions beyond two become pages. Pictures of large meshes
+ * omit the middle. All functions append to the caller's text and keep no state; any thread. */
 #ifndef RILLE_BOXING_SHOW_H
 #define RILLE_BOXING_SHOW_H
 
 #include "boxing/box.h"
 
-/* The tensor cut over its mesh, narrow enough for so many columns where that can be. color: ANSI colours, one a rank.
- */
+/* Draws the tensor cut over its mesh, within that many columns if possible. color: an ANSI colour per rank. */
 void box_show_text(const struct type *t, const struct layout *l, int columns, bool color, struct str *s);
-/* Both layouts, the name of the move, its bytes, and what each rank receives. */
+/* Draws both layouts, the name of the move, its bytes, and the bytes that each rank receives. */
 void box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, int columns,
                         bool color, struct str *s);
 
-/* The same as a whole SVG document. */
+/* Draw the same as a complete SVG document. */
 void box_show_svg(const struct type *t, const struct layout *l, struct str *s);
 void box_show_move_svg(const struct type *t, const struct layout *from, const struct layout *to, struct str *s);
 

@@ -1,10 +1,9 @@
-/* show_svg.c - layouts drawn as SVG.
+/* show_svg.c - draws layouts as SVG.
  *
- * The same scene as in a terminal, in pixels: a sheet's tiles are coloured by
- * the rank that holds them, replicas lie behind each other in their own ranks'
- * colours, so that one sees where a tile is. In the second half of a move each
- * block has the colours of the ranks that it came from. One colour is one rank.
- * Colours are classes, which follow the reader's light or dark page. */
+ * The same scene as in a terminal, in pixels. The tiles of a sheet have the colour of the rank that holds them.
+ * Replicas are drawn behind each other in the colours of their ranks, to show where a tile is stored. In the second
+ * half of a move each block has the colours of its source ranks. A colour is one rank. Colours are CSS classes,
+ * which follow the reader's light or dark page. */
 #include "boxing/scene.h"
 #include "boxing/show.h"
 
@@ -16,11 +15,11 @@ enum {
     TICK_LEFT = 44,
     SHEET_WIDTH = 216,
     SHEET_HEIGHT = 150,
-    LINE_HEIGHT = 44, /* of a vector */
-    LEAST = 34,       /* of a tile */
-    SHIFT = 11,       /* of a sheet behind another */
+    LINE_HEIGHT = 44, /* height of a vector */
+    LEAST = 34,       /* minimum size of a tile */
+    SHIFT = 11,       /* offset of a sheet behind another */
     MAX_SHEET = 4,
-    HEAD = 72,    /* title and the two lines below it */
+    HEAD = 72,    /* title and two lines below */
     MIDDLE = 220, /* between the two halves of a move */
     BARS = 8,
 };
@@ -56,7 +55,7 @@ fill_of(int32_t rank)
 
 /* ---- one sheet ---- */
 
-/* Where the parts of a dimension lie, in pixels from the sheet's corner. */
+/* Part positions of a dimension, in pixels from the sheet's corner. */
 struct edges {
     struct shown part;
     double edge[SHOWN + 1];
@@ -73,7 +72,7 @@ set_edges(struct edges *e, const struct parts *p, double capacity, double least)
     }
 }
 
-/* Room for the longest label there can be. */
+/* Returns the width of the longest possible label. */
 static double
 label_width(const struct scene *s)
 {
@@ -99,7 +98,7 @@ extent(const struct edges *e)
     return e->edge[e->part.n];
 }
 
-/* One block of a tile: in as many stripes as there are ranks that it is combined of. */
+/* Draws one block of a tile, in a stripe per source rank. */
 static void
 draw_block(struct str *s, const struct box_step *step, double x, double y, double w, double h)
 {
@@ -110,7 +109,7 @@ draw_block(struct str *s, const struct box_step *step, double x, double y, doubl
                  w / stripes, h, fill_of(step->source[k % n].rank));
 }
 
-/* The rectangle of a tile, and in it what it was filled with. */
+/* Draws the rectangle of a tile and its filled blocks. */
 static void
 draw_tile(struct str *s, const struct scene *sc, int row, int col, int32_t pos, double x, double y, double w, double h)
 {
@@ -128,7 +127,7 @@ draw_tile(struct str *s, const struct scene *sc, int row, int col, int32_t pos, 
         str_addf(s, "class='edge %s'/>\n", fill_of(grid_rank(&sc->grid, pos)));
 }
 
-/* One sheet: all tiles of one replica. */
+/* Draws the tiles of one replica. */
 static void
 draw_sheet(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
            int addend, int replica, double x, double y)
@@ -164,7 +163,7 @@ draw_labels(struct str *s, const struct scene *sc, const struct edges *cols, con
     str_free(&label);
 }
 
-/* Positions where the tensor is cut; those that would touch the one before are left out. */
+/* Prints the positions of cuts, except those that would touch the one before. */
 static void
 draw_ticks(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, double x,
            double y)
@@ -189,7 +188,7 @@ draw_ticks(struct str *s, const struct scene *sc, const struct edges *cols, cons
 
 /* ---- stacks, pages, layouts ---- */
 
-/* The sheets of one addend, the first replica in front. */
+/* Draws the sheets of one addend, first replica in front. */
 static void
 draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, const struct edges *rows, int page,
            int addend, double x, double y)
@@ -203,7 +202,7 @@ draw_stack(struct str *s, const struct scene *sc, const struct edges *cols, cons
     draw_labels(s, sc, cols, rows, page, addend, x, y + depth * SHIFT);
 }
 
-/* What stands between two stacks is as wide as its word. */
+/* Returns the width between two stacks: that of the word. */
 static double
 gap_of(const struct scene *s)
 {
@@ -236,7 +235,7 @@ draw_page(struct str *s, const struct scene *sc, int page, double x, double y)
     return (struct size){x - left, depth + extent(&rows) + 26};
 }
 
-/* Layout, placement and type, a line each. */
+/* Prints layout, placement and type, a line each. */
 static struct size
 draw_title(struct str *s, const struct scene *sc, double x, double y)
 {
@@ -320,7 +319,7 @@ box_show_svg(const struct type *t, const struct layout *l, struct str *s)
     arena_fini(&a);
 }
 
-/* What each rank receives, a bar each. */
+/* Draws a bar per rank, for the bytes received. */
 static double
 draw_bars(struct str *s, const struct move_text *m, double x, double y)
 {
@@ -356,7 +355,7 @@ draw_bars(struct str *s, const struct move_text *m, double x, double y)
     return y + 19;
 }
 
-/* The arrow with the move's name and bytes; the bars below it. Gives the line below all. */
+/* Draws the arrow with the move's name and bytes, and the bars below. Returns the line below. */
 static double
 draw_arrow(struct str *s, const struct move_text *m, double x, double y)
 {
@@ -378,7 +377,7 @@ draw_arrow(struct str *s, const struct move_text *m, double x, double y)
     return m->bytes > 0 && m->nrank > 0 ? draw_bars(s, m, x + 14, y + 72) : y + 48;
 }
 
-/* What the colours of the second half say. */
+/* Returns the legend of the colours in the second half. */
 static const char *
 origin_words(const struct box_plan *p)
 {

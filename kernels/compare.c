@@ -1,4 +1,4 @@
-/* compare.c - how far results may be from their reference, and whether they are. */
+/* compare.c - tolerances of kernels' results, and the comparison with the reference. */
 #include "kernels/compare.h"
 
 #include "runtime/arena.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* How far a kernel may be from the reference, against the largest value of the tensor. */
+/* Returns the largest permitted error relative to the tensor's largest value. */
 static double
 tolerance(enum dtype d)
 {
@@ -16,7 +16,7 @@ tolerance(enum dtype d)
     return by_dtype[d];
 }
 
-/* What a dtype holds at most. */
+/* Returns the largest finite value of a dtype. */
 static double
 greatest(enum dtype d)
 {
@@ -25,16 +25,16 @@ greatest(enum dtype d)
     return by_dtype[d];
 }
 
-/* A real as it is compared: beyond what the dtype holds it is the greatest, since which of the two a value there
- * becomes is a matter of rounding. */
+/* Clamps x to the finite range of the dtype, because rounding decides whether a value beyond becomes the largest or
+ * infinity. */
 static double
 held(enum dtype d, double x)
 {
     return x > greatest(d) ? greatest(d) : x < -greatest(d) ? -greatest(d) : x;
 }
 
-/* Does element p agree with the reference, which has more room than the result? Integers wrap around in its dtype; what
- * is infinite to the reference is infinite. */
+/* Returns true if element p agrees with the reference, whose dtype is wider. Integers wrap around to the result's
+ * dtype. An infinite or NaN reference requires the same result. */
 static bool
 agrees(const struct view *got, const struct view *want, int64_t p, double largest)
 {
@@ -49,7 +49,7 @@ agrees(const struct view *got, const struct view *want, int64_t p, double larges
     return fabs(held(d, g) - held(d, w)) <= tolerance(d) * largest;
 }
 
-/* The largest finite value, at least 1. */
+/* Returns the largest finite absolute value of `want`, at least 1. */
 static double
 largest_of(enum dtype d, const struct view *want)
 {

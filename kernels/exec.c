@@ -1,17 +1,17 @@
-/* exec.c - how one call is computed on one rank, decided once and then run many times.
+/* exec.c - chooses how one call is computed on one rank, once, and runs it many times.
  *
- * There are five ways, tried in this order; where the device has a library for the call, that stands before them:
+ * Five methods are tried in the order below. A library of the device that supports the call is preferred to all
+ * five:
  *
- *   launch   a kernel compiled for the device, where calls are (kernels/cuda); else the host computes, by one of these:
- *   variant  the first of the operator's for this device that accepts the call; where none does, and halves stand
- *            beside floats (parts of sums of halves are f32), that for f32 of all of them
- *   chain    the element-wise engine, for element-wise operators; updates of a group each by a way of its own
- *   window   a copy of what the operator's view() shows, for views that are computed after all
+ *   launch   a kernel compiled for the device (kernels/cuda), on devices that compile; else the host uses:
+ *   variant  the operator's first variant for this device that accepts the call. If none does and the call mixes
+ *            16-bit floats with f32 (shards of partial sums of halves are f32): a variant for f32 of all operands
+ *   chain    the element-wise engine, for element-wise operators; a group of updates has a method per member
+ *   window   a copy of what the operator's view() shows, for views that must be materialised
  *   ref      the reference, with operands and results converted to dense f64 and i64 around it
  *
- * An operand that a way needs dense, or in another dtype, is staged: copied to
- * scratch before each run. Results of ref are staged the other way round. All
- * of it is laid out here, so that a run allocates nothing. */
+ * An operand that a method needs dense, or in another dtype, is staged: it is copied to scratch before each run.
+ * Staged results are copied out after the run. The layout of scratch is fixed here, so that a run allocates nothing. */
 #include "kernels/kernel.h"
 
 #include "kernels/compare.h"
@@ -33,10 +33,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor on its way through scratch. */
+/* A copy of an operand or result in scratch. */
 struct stage {
     bool used;
-    size_t at; /* bytes from the start of scratch */
+    size_t at; /* offset in scratch, bytes */
     struct view view;
 };
 
@@ -44,26 +44,26 @@ struct exec {
     struct arena arena;
     const char *name;
     const struct call *call;
-    struct kcall k;        /* as the way sees it: staged views where there are */
-    struct view *in, *out; /* as the caller has them */
+    struct kcall k;        /* the call that the method sees, with staged views */
+    struct view *in, *out; /* the caller's views */
     struct view *seen_in, *seen_out;
     struct stage *stage_in, *stage_out;
     int nin, nout;
-    size_t scratch_bytes; /* what the way itself uses comes first, then the stages */
+    size_t scratch_bytes; /* the method's own scratch is first, the stages follow */
 
-    int (*settle)(int device);      /* waits for what was launched; NULL: nothing is */
-    struct cuda_multiply *multiply; /* by a library, where addresses suit it; one of the others is there too */
-    struct led *led;                /* a chain that a product leads, or a line */
-    struct group *group;            /* updates of several variables */
+    int (*settle)(int device);      /* waits for launched work; NULL: the device launches none */
+    struct cuda_multiply *multiply; /* library product, if the addresses suit it; else another method */
+    struct led *led;                /* a chain with a producer: a product or a row kernel */
+    struct group *group;            /* updates or casts of several variables */
     struct cuda_launch *launch;
     const struct kernel_variant *variant;
     void *state;
-    size_t sum_at;           /* k.adds: where addends come to, bytes from the start of scratch */
-    struct cuda_launch *add; /* that adds them, of devices that compile */
+    size_t sum_at;           /* (k.adds) offset of the addend in scratch, bytes */
+    struct cuda_launch *add; /* (k.adds) kernel that adds the addend, on devices that compile */
     struct elt *elt;
     bool window;
     int64_t skip;
-    struct exec *check; /* the reference beside it, into scratch */
+    struct exec *check; /* reference to compare with; its data is in scratch */
     size_t check_at;
     struct exec_made made;
 };
@@ -91,14 +91,14 @@ aligned(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Nothing is staged for an operand that is absent or a number. */
+/* Returns true if operand i may be staged: neither absent nor a number. */
 static bool
 is_tensor(const struct exec *e, int i)
 {
     return e->in[i].dtype != DT_NONE && !e->call->in[i].weak;
 }
 
-/* A dense view of dtype d with v's sizes and place in the whole. */
+/* Returns a dense view of dtype d with v's sizes and global position. */
 static struct view
 dense_like(const struct view *v, enum dtype d)
 {
@@ -119,7 +119,7 @@ ref_dtype(enum dtype d)
     return dtype_is_float(d) ? DT_F64 : DT_I64;
 }
 
-/* Bytes of what a way needs, together at most MOST: a view of few bytes may show more than can be counted. */
+/* Limit of the scratch size, bytes. A view of few bytes (stride 0) may show more elements than can be counted. */
 static const size_t MOST = (size_t)1 << 62;
 
 static void
@@ -153,7 +153,7 @@ stage_for_ref(struct exec *e)
 
 /* ---- choosing ---- */
 
-/* Must operand i be made dense for this variant? */
+/* Returns true if operand i must be made dense for this variant. */
 static bool
 variant_stages(const struct kernel_variant *variant, const struct exec *e, int i)
 {
@@ -169,7 +169,7 @@ stage_dense(struct exec *e)
         if (variant_stages(e->variant, e, i)) stage(e, &e->stage_in[i], &e->seen_in[i], &e->in[i], e->in[i].dtype);
 }
 
-/* The call as the variant would see it. */
+/* Returns true if the variant accepts the call as the variant would see it. */
 static bool
 variant_accepts(const struct kernel_variant *variant, const struct exec *e, struct view *seen)
 {
@@ -198,7 +198,7 @@ take_variant(struct exec *e, const struct kernel_variant *variant)
     e->name = variant->name;
     if (variant->dense_in) stage_dense(e);
     if (variant->prepare) TRY(variant->prepare(&seen, &e->state, &bytes));
-    /* The stages were laid out from 0: move them behind the variant's own scratch. */
+    /* The stages were laid out from 0: moves them behind the variant's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += aligned(bytes);
     for (int i = 0; i < e->nout; i++) e->stage_out[i].at += aligned(bytes);
     need(e, (int64_t)bytes, 1);
@@ -221,7 +221,7 @@ is_f32(enum dtype d)
     return d == DT_F32;
 }
 
-/* The call with f32 for every half, on stages. */
+/* Replaces every half (bf16, f16) of the call by f32, on stages. */
 static void
 widen(struct exec *e)
 {
@@ -250,7 +250,7 @@ unwiden(struct exec *e)
     e->k.call = e->call;
 }
 
-/* The variant for f32 of a call that has halves beside floats. */
+/* Chooses a variant for f32 for a call that mixes halves and f32. Returns NULL if there is none. */
 static const struct kernel_variant *
 choose_wide(struct exec *e, int device)
 {
@@ -272,7 +272,8 @@ take_chain(struct exec *e)
     return 0;
 }
 
-/* A view that strides cannot show (a reshape of a transpose) is one of the dense copy. */
+/* Copies the operand first if strides cannot show the view (a reshape of a transpose): the view is then of the dense
+ * copy. */
 static int
 take_window(struct exec *e)
 {
@@ -315,7 +316,7 @@ take(struct exec *e, int device)
     return op->flags & OP_ELTWISE ? take_chain(e) : take_ref(e);
 }
 
-/* What the device has beside the way that was taken: a call or a chain may be a library's. */
+/* Adds what the device offers beside the chosen method: a library product for the call or chain. */
 static void
 add_device(struct exec *e, int device)
 {
@@ -326,7 +327,7 @@ add_device(struct exec *e, int device)
     if (e->multiply) e->name = e->multiply->name, e->scratch_bytes = MAX(e->scratch_bytes, e->multiply->scratch_bytes);
 }
 
-/* Keeps what was asked for; calls are copied. */
+/* Keeps the steps of the exec; copies the calls. */
 static void
 remember(struct exec *e, int nstep, const struct fuse_step *step)
 {
@@ -364,8 +365,8 @@ exec_of(const struct kcall *k)
     return e;
 }
 
-/* RILLE_CHECK=ref: the same call by its reference, with results of its own behind all other scratch. Of a chain what
- * leads it is compared alone: t/kernels-fused.c holds chains to the calls they are made of. */
+/* RILLE_CHECK=ref: adds the reference of the same call, whose results are behind all other scratch. In a chain with
+ * a producer, only the producer is compared; t/kernels-fused.c compares chains with their separate calls. */
 static int
 add_check(struct exec *e)
 {
@@ -378,7 +379,7 @@ add_check(struct exec *e)
     return 0;
 }
 
-/* Room for an addend, and what adds it: dense, as the sum is. */
+/* Allots scratch for an addend, dense as the sum is, and makes the kernel that adds it. */
 static int
 add_sum(struct exec *e, int device)
 {
@@ -478,7 +479,8 @@ exec_made(const struct exec *e)
     return &e->made;
 }
 
-/* A variant's state is a oneDNN primitive, its descriptors and memory objects: about so much, measured for products. */
+/* Counts STATE_BYTES for a variant's state (a oneDNN primitive, its descriptors and memory objects), as measured for
+ * products. */
 size_t
 exec_bytes(const struct exec *e)
 {
@@ -512,15 +514,15 @@ exec_variant(const struct exec *e)
 
 /* ---- running ---- */
 
-/* The views of one run, as the way sees them, with their data. An exec itself is not written, so that several runs of
- * it may be under way. */
+/* The views of one run with their data, as the method sees them. A run does not write the exec, so several runs may
+ * be in progress. */
 struct views {
     struct view in[EXEC_IN], out[OP_OUT];
 };
 
-/* View v as `like`, of other bytes; only the dimensions that it has, since an act copies the views of all its calls,
- * out of memory that the act before has taken from the nearer caches. Whole ones take 4.5 us of a step of 330 with 20
- * acts. */
+/* Sets v to the dimensions of `like` and to other data. Copies only the dimensions in use: every act copies the
+ * views of all its calls, which the previous act has evicted from the caches. Copies of whole structs cost 4.5 us of
+ * a 330 us step with 20 acts. */
 static void
 aim(struct view *v, const struct view *like, void *data)
 {
@@ -568,7 +570,7 @@ bring_out(const struct exec *e, const struct views *v, void *const *out)
     }
 }
 
-/* What one run has beside its operands. */
+/* The arguments of one run besides its operands. */
 struct run {
     char *scratch;
     uint64_t piece;
@@ -604,7 +606,8 @@ run_ref(const struct kcall *k)
     return k->call->op->ref ? k->call->op->ref(k) : elt_ref(k);
 }
 
-/* The call as it was asked for, by the reference; of what happens next to never: it allocates. */
+/* Recomputes the original call with the reference, because the variant's results may differ from it. Allocates; this
+ * case is rare. */
 static int
 run_doubted(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
@@ -622,7 +625,7 @@ kernel_copy(const struct view *dst, const struct view *src, int threads)
     copies_run(dst, src, threads);
 }
 
-/* Before host code touches what was launched before it. */
+/* Waits for earlier launches before host code touches their data. */
 static int
 settle(const struct exec *e, const struct run *r)
 {
@@ -653,8 +656,9 @@ run_way(const struct exec *e, void *const *in, void *const *out, const struct ru
     return 0;
 }
 
-/* A piece after the first, added to the sum from scratch: eight of {64,768} times {64,3072} take 61 ms of a step so, as
- * with a task for the addition, and 66 to 74 where oneDNN adds to what is there. */
+/* Computes a micro-batch after the first into scratch and adds it to the sum. Eight products {64,768} x {64,3072}
+ * cost 61 ms of a step, the same as with a separate task for the addition; with oneDNN's accumulation they cost 66
+ * to 74 ms. */
 static int
 run_added(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
@@ -666,7 +670,7 @@ run_added(const struct exec *e, void *const *in, void *const *out, const struct 
     return 0;
 }
 
-/* The reference runs first: the kernel may write over its operands. Its results stay staged, nothing is brought out. */
+/* Runs the reference first, because the kernel may write over its operands. The reference's results stay in scratch. */
 static int
 run_checked(const struct exec *e, void *const *in, void *const *out, const struct run *r)
 {
@@ -686,7 +690,7 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* RILLE_CHECK=nan, in dense results: those of plans are. */
+/* RILLE_CHECK=nan: fails if a result has NaN. Checks dense results only; those of plans are dense. */
 static int
 look_for_nan(const struct exec *e, void *const *out)
 {
@@ -714,7 +718,8 @@ run_now(const struct exec *e, void *const *in, void *const *out, const struct ru
     return look_for_nan(e, out);
 }
 
-/* The work of exec_enqueue, when the stream comes to it: its addresses are those that work there touches. */
+/* Runs the work of exec_enqueue() when the stream reaches it. Translates the addresses to those the stream's work
+ * uses. */
 static int
 run_late(const struct stream_work *w, const struct stream *s)
 {
@@ -733,7 +738,7 @@ exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, 
     return run_now(e, in, out, &(struct run){scratch, piece, find, device});
 }
 
-/* Is nothing of it, whatever its addresses, computed by host code? */
+/* Returns true if no part of the exec is computed by host code, whatever its addresses. */
 static bool
 launches(const struct exec *e, bool finds)
 {

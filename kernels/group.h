@@ -1,7 +1,9 @@
-/* group.h - updates, or casts, that are alike in all but their variables, as one call, with the bits of as many calls:
- * each is computed by its own kernel, one after the other; on devices that compile, those of one kernel are launched
- * together. Their operands and results are those of a chain whose steps read nothing of each other. An exec owns it; a
- * thread at a time runs it. */
+/* group.h - a group: updates or casts of several variables as one call. The calls differ only in their variables,
+ * and a group gives the same bits as separate calls.
+ *
+ * Each member has its own kernel, and members run one after the other. On devices that compile kernels, members with
+ * the same kernel are launched together. Operands and results are passed as for a chain of independent steps. An
+ * exec owns the group; a group runs on one thread at a time. */
 #ifndef RILLE_KERNELS_GROUP_H
 #define RILLE_KERNELS_GROUP_H
 
@@ -11,24 +13,23 @@
 struct group {
     int n;
     struct group_member {
-        struct cuda_launch *launch; /* for a bundle; NULL: it has an exec, which who owns the group frees */
+        struct cuda_launch *launch; /* launch in a bundle; NULL: the member has an exec, which the owner frees */
         struct exec *exec;
-        int from[OP_OPERAND]; /* its operands, among those of the group; -1: absent */
-        int to;               /* its first result, among those of the group */
+        int from[OP_OPERAND]; /* per operand: index among the group's operands; -1: absent */
+        int to;               /* index of the first result among the group's outputs */
     } * member;
     size_t scratch_bytes;
 };
 
-/* Are these steps a group, and not a chain? In a group one operator gives as many results as there are steps, none of
- * which reads another's. In a chain some step reads another's, or is computed beside one of another operator. */
+/* Returns true if these steps form a group instead of a chain. In a group, independent steps share one operator, and
+ * each writes an output. In a chain, steps depend on each other or mix operators. */
 bool group_is(int nstep, const struct fuse_step *step);
-/* Makes it, as exec_fused() has it; all but the execs lies in the arena. On failure too *made has execs to free, or
- * NULL.
- */
+/* Makes a group from the arguments of exec_fused(). The arena owns the group without the execs. After a failure
+ * *made is NULL or has execs to free. */
 int group_new(struct arena *a, int nstep, const struct fuse_step *step, const struct view *in, const struct view *out,
               int device, int threads, struct group **made);
-const char *group_variant(const struct group *g); /* as exec_variant() */
-/* As exec_on(). */
+const char *group_variant(const struct group *g); /* see exec_variant() */
+/* Runs the group; arguments as for exec_on(). */
 int group_run(const struct group *g, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
               struct finding *find);
 

@@ -1,15 +1,13 @@
-/* led.c - a chain of element-wise calls that a product, or a call along lines, leads.
+/* led.c - a chain of element-wise calls after a product or row kernel, its producer.
  *
- * The product is computed whole, into the chain's last result, which the
- * element-wise engine then writes over: the bits are those of two tasks. Panels
- * of it, one after the other, would stay in nearer caches, but each of them
- * orders b anew. One core, us, product + bias + gelu:
+ * The whole product is written into the chain's last output, which the element-wise engine then overwrites. So the
+ * bits are those of two separate tasks. Computing column panels one after the other would use nearer caches, but
+ * each panel repacks b. One core, us, product + bias + gelu:
  *
  *                     two tasks     one   one in panels of 512 columns
  *     256 x 3072 x 768    5,540   5,490   5,870
  *     4096 x 512 x 512    9,930   9,590   9,850
- *     64 x 256 x 256       39.1    38.6
- */
+ *     64 x 256 x 256       39.1    38.6 */
 #include "kernels/led.h"
 
 #include "runtime/device.h"
@@ -25,7 +23,7 @@ led_by(int nstep, const struct fuse_step *step)
     return i;
 }
 
-/* Operand i of the chain as one of the element-wise steps. */
+/* Returns the epilogue's operand for operand i of the chain; adds a new operand if necessary. */
 static int
 operand_of(struct led *l, int i)
 {
@@ -37,7 +35,7 @@ operand_of(struct led *l, int i)
     return k;
 }
 
-/* Where a step finds an argument when the one that leads is not among the steps any more. */
+/* Translates an argument of a step to the epilogue's numbering, which omits the producer. */
 static struct fuse_arg
 arg_of(struct led *l, int lead, struct fuse_arg a)
 {
@@ -46,7 +44,7 @@ arg_of(struct led *l, int lead, struct fuse_arg a)
     return (struct fuse_arg){false, a.index < 0 ? a.index : operand_of(l, a.index)};
 }
 
-/* Output i of the chain as one of the other steps, which write it. */
+/* Adds output i of the chain to the epilogue's outputs. Returns its index there; i itself if i is below 0. */
 static int
 output_from(struct led *l, int i)
 {
@@ -56,7 +54,7 @@ output_from(struct led *l, int i)
     return l->nout++;
 }
 
-/* The other steps; returns them. */
+/* Returns the steps of the epilogue. */
 static const struct fuse_step *
 other_steps(struct arena *arena, struct led *l, int lead, int nstep, const struct fuse_step *step)
 {
@@ -73,7 +71,8 @@ other_steps(struct arena *arena, struct led *l, int lead, int nstep, const struc
     return other;
 }
 
-/* The call's first result, dense, of the shape of the chain: that of any output of its other steps. */
+/* Returns a dense view for the producer's first result, with the chain's shape, which any output of the epilogue
+ * has. */
 static struct view
 dense_result(const struct call *c, int nstep, const struct fuse_step *step, const struct view *out)
 {
@@ -87,8 +86,8 @@ dense_result(const struct call *c, int nstep, const struct fuse_step *step, cons
     return v;
 }
 
-/* The output that shows the product, else the one that the last step writes, which then reads everything before: if it
- * lies alike. */
+/* Returns the output that holds the product: the producer's own output, if any; else the last step's, which every
+ * earlier step precedes, if its dtype and strides fit; else -1. */
 static int
 output_of(int lead, int nstep, const struct fuse_step *step, const struct view *out, const struct view *result)
 {
@@ -97,7 +96,7 @@ output_of(int lead, int nstep, const struct fuse_step *step, const struct view *
     return last >= 0 && out[last].dtype == result->dtype && view_is_dense(&out[last]) ? last : -1;
 }
 
-/* The step that follows writes in place what the product left, its operand 0. Operands of it are in their order. */
+/* Makes the single step that overwrites the product, its operand 0. Operands keep the order of the call. */
 static int
 follow_new(struct led *l, const struct fuse_step *s, const struct view *result, const struct view *in,
            const struct view *out, int device, int threads)
@@ -114,7 +113,7 @@ follow_new(struct led *l, const struct fuse_step *s, const struct view *result, 
                     &l->then);
 }
 
-/* The steps behind what leads them, on its result. */
+/* Makes the epilogue, the steps after the producer. */
 static int
 others_new(struct arena *a, struct led *l, int lead, int nstep, const struct fuse_step *step, const struct view *result,
            const struct view *in, const struct view *out, int device, int threads)

@@ -1,6 +1,8 @@
-/* led.h - a chain of element-wise calls that a product, or a call along lines, leads: what follows it - a bias, an
- * activation, a residual - is computed on its first result in the same task, and no register holds that. Or one call
- * follows a product that writes in place, over it (OP_FOLLOWS). An exec owns it; a thread at a time runs it. */
+/* led.h - a chain of element-wise calls after a GEMM, convolution or row kernel, its producer.
+ *
+ * The epilogue (bias, activation, residual) is computed on the producer's first result within one task, so that
+ * result has no register. Alternatively, a single call follows a product and overwrites its result (OP_FOLLOWS). An
+ * exec owns the chain; a chain runs on one thread at a time. */
 #ifndef RILLE_KERNELS_LED_H
 #define RILLE_KERNELS_LED_H
 
@@ -8,29 +10,29 @@
 #include "kernels/kernel.h"
 
 struct led {
-    struct exec *exec; /* the product, or line */
-    struct exec *then; /* the other steps; who owns the chain frees both */
+    struct exec *exec; /* the producer */
+    struct exec *then; /* the epilogue; the chain's owner frees both execs */
     int nfrom;
-    int from[OP_OPERAND]; /* its operands, among those of the chain; -1: absent */
-    int to;               /* output of the chain that its result is written into; -1: scratch */
-    int nmade;            /* its results */
-    int others;           /* that of its second result, which the rest follow */
-    size_t at;            /* bytes from the start of scratch */
-    bool follows;         /* one step follows, in place; then `then` has its operands in their order */
-    int nin;              /* operands of the other steps: its result, then these of the chain */
+    int from[OP_OPERAND]; /* per operand of the producer: index among the chain's operands; -1: absent */
+    int to;               /* output of the chain that holds the producer's first result; -1: in scratch */
+    int nmade;            /* number of the producer's results */
+    int others;   /* output of the chain for the producer's second result; further results use the next outputs */
+    size_t at;    /* offset of the first result if it is in scratch, bytes */
+    bool follows; /* the epilogue is one call in place, with its operands in the call's order */
+    int nin; /* epilogue operands: operand 0 is the producer's result, operand i > 0 is operand in[i] of the chain */
     int in[EXEC_IN];
-    int nout; /* their outputs, among those of the chain */
+    int nout; /* epilogue outputs: output k is output out[k] of the chain */
     int out[EXEC_IN];
     size_t scratch_bytes;
 };
 
-/* Returns the step that is a product, or line; -1: none. */
+/* Returns the index of the producer, the last step whose operator has OP_LEADS; -1: none. */
 int led_by(int nstep, const struct fuse_step *step);
-/* Makes the chain that step `lead` leads, as exec_fused() has it; all but the execs lies in the arena. On failure too
- * *made has execs to free, or NULL. */
+/* Makes the chain whose producer is step `lead`, from the arguments of exec_fused(). The arena owns the chain
+ * without the execs. After a failure *made has execs to free, or is NULL. */
 int led_new(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct view *in,
             const struct view *out, int device, int threads, struct led **made);
-/* As exec_on(). */
+/* Runs the chain; arguments as for exec_on(). */
 int led_run(const struct led *l, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
             struct finding *find);
 

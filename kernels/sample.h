@@ -1,5 +1,5 @@
-/* sample.h - reads a sample of a record, "f32{4,6} #2.5 - i64{5}<7 axis=0", into a call: for the tests that iterate the
- * operators, and for the pages about them. The caller owns a sample; any thread. */
+/* sample.h - parses a sample of an operator's record, "f32{4,6} #2.5 - i64{5}<7 axis=0", into a call. Used by the
+ * tests that iterate over the operators, and by the pages about operators. The caller owns the sample; any thread. */
 #ifndef RILLE_KERNELS_SAMPLE_H
 #define RILLE_KERNELS_SAMPLE_H
 
@@ -15,12 +15,13 @@ struct sample {
     struct call call;
     struct type in[SAMPLE_IN], out[OP_OUT];
     struct attr attr[OP_ATTR];
-    double number[SAMPLE_IN]; /* the value of a number */
-    int64_t below[SAMPLE_IN]; /* values of an operand stay below this; 0: any */
-    double above[SAMPLE_IN];  /* "f32{4}>0.5": and above this, integers not below it; 0: any */
+    double number[SAMPLE_IN]; /* per operand: value of a number */
+    int64_t below[SAMPLE_IN]; /* "i64{5}<7": exclusive upper bound of an operand's values; 0: none */
+    double above[SAMPLE_IN];  /* "f32{4}>0.5": lower bound of an operand's values (inclusive for integers, else
+                                 exclusive); 0: none */
 };
 
-/* Reads "f32{4,6}" at text; NULL when it is none, else what follows. */
+/* Parses a type like "f32{4,6}". Returns the text behind it; NULL: not a type. */
 static inline const char *
 sample_type(const char *text, struct type *t)
 {
@@ -58,7 +59,7 @@ sample_operand(const char *text, struct sample *s)
     return text;
 }
 
-/* The number of the word at text among "sum|mean|none"; -1: it is none of them. */
+/* Returns the index of the word text[0..n) in a list like "sum|mean|none"; -1: not in the list. */
 static inline int64_t
 sample_word(const char *words, const char *text, size_t n)
 {
@@ -106,7 +107,8 @@ sample_attr(const char *text, struct sample *s)
     return NULL;
 }
 
-/* Operands that the text leaves out at the end are absent, or numbers that a session would fill in. */
+/* Adds the operands that the text omits at its end: absent ones, and the hidden numbers that a session would fill
+ * in. */
 static inline void
 sample_complete(struct sample *s)
 {
@@ -118,7 +120,7 @@ sample_complete(struct sample *s)
     }
 }
 
-/* An axis that is a default may count from the end. */
+/* Sets attributes that the text omits to their defaults. A default axis below 0 counts from the end. */
 static inline void
 sample_defaults(struct sample *s)
 {
@@ -132,7 +134,7 @@ sample_defaults(struct sample *s)
     }
 }
 
-/* Reads the whole text; false: it is no sample. call.out has room; nobody has inferred its types yet. */
+/* Parses the whole text; returns false if it is malformed. Allots call.out but does not infer its types. */
 static inline bool
 sample_read(const struct op *op, const char *text, struct sample *s)
 {

@@ -17,9 +17,9 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t bytes);
 char *arena_strdup(struct arena *a, const char *s);
 void *arena_dup(struct arena *a, const void *p, size_t bytes);
-/* A larger copy of a piece of `was` bytes; the rest is zero. */
+/* Returns a larger copy of a piece of `was` bytes; the rest is zero. */
 void *arena_extend(struct arena *a, const void *p, size_t was, size_t bytes);
-/* Forgets all pieces, keeps one chunk for what comes. */
+/* Frees all pieces and keeps one chunk for reuse. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
 
@@ -50,14 +50,14 @@ void *must_copy(const void *p, size_t bytes);
         }                                                                                                              \
     } while (0)
 
-/* The next capacity of an array that has to hold n. */
+/* Returns the next capacity of an array that must hold n. */
 static inline size_t
 grown(size_t capacity, size_t n)
 {
     return MAX(MAX(2 * capacity, 4), n);
 }
 
-/* How often the calling thread has asked the host for memory through this file. */
+/* Returns how often the calling thread has allocated host memory through this file. */
 int64_t must_count(void);
 
 #endif

@@ -1,11 +1,11 @@
-/* cuda_graph.c - what a thread launches again and again is one CUDA graph.
+/* cuda_graph.c - replays repeated sequences of launches as CUDA graphs.
  *
- * A thread that gathers puts what it launches on a tape - kernels with the bytes of their arguments, what libraries
- * compute with its addresses - until it waits, or notes or follows an event: that is a run of launches. Tapes are
- * compared byte by byte, so a graph stands for exactly what it was made of, whoever launches it: other buffers, another
- * piece, another random number make another tape. One that comes the second time is captured, from then on it is one
- * launch; one that never does, or that CUDA will not have, is launched piece by piece. A thread keeps KEPT tapes, and
- * forgets the one that it has not seen for longest. Everything here is the thread's own, but for the counts. */
+ * A thread that gathers records its launches on a tape (kernels with the bytes of their arguments, library calls
+ * with their addresses) until it waits, or records or follows an event. Tapes are compared byte by byte, so a graph
+ * represents exactly the launches that it was captured from: other buffers, another micro-batch or another random
+ * number give a different tape. A tape is captured as a graph when it occurs the second time, and is a single launch
+ * from then on. A tape that never repeats, or that CUDA cannot capture, is launched item by item. A thread keeps
+ * KEPT tapes and evicts the least recently used. All state is thread-local except the counts. */
 #include "runtime/arena.h"
 #include "runtime/device_cuda.h"
 #include "runtime/error.h"
@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 64, LEAST = 3 /* launches that are worth a graph */, MOST = 1 << 16 /* bytes of a tape */ };
+enum { KEPT = 64, LEAST = 3 /* minimum launches of a graph */, MOST = 1 << 16 /* maximum bytes of a tape */ };
 
 struct launch {
-    size_t bytes; /* of this and what follows it, a multiple of 16 */
-    void *kernel; /* NULL: what a library computes, in this way: */
+    size_t bytes; /* size of this struct and its data, a multiple of 16 */
+    void *kernel; /* NULL: a library call, with this algorithm: */
     cuda_way_fn *by;
     const void *way;
     int64_t blocks, threads;
@@ -38,7 +38,7 @@ struct kept {
     struct tape tape;
     uint64_t hash, seen_at;
     void *graph;
-    bool refused; /* CUDA has no graph of it */
+    bool refused; /* CUDA cannot capture it */
 };
 struct gathering {
     bool on;
@@ -69,7 +69,7 @@ launch_tape(const struct tape *t)
     return why;
 }
 
-/* NULL: CUDA has none of it, and nothing of it was done. */
+/* Captures a tape. Returns NULL if CUDA cannot capture it; then nothing has been executed. */
 static void *
 capture(const struct tape *t)
 {
@@ -98,7 +98,7 @@ equal(const struct tape *a, const struct tape *b)
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-/* *again: it was seen before. */
+/* *again: the tape was seen before. */
 static struct kept *
 find(struct gathering *g, bool *again)
 {
@@ -152,7 +152,7 @@ void
 cuda_graph_gather(bool on)
 {
     struct gathering *g = &own;
-    if (cuda_graph_launch()) err_clear(); /* what waits for it hears of it */
+    if (cuda_graph_launch()) err_clear(); /* a later wait reports the failure */
     g->on = on;
     if (on) return;
     for (; g->nkept; g->nkept--) {
@@ -173,7 +173,8 @@ cuda_graphs(void)
 
 /* ---- gathering ---- */
 
-/* Room for one more launch, all zeros: tapes are compared by their bytes. NULL: it is not gathered. */
+/* Returns zeroed space for one more launch, because tapes are compared by their bytes. NULL: the launch is not
+ * gathered. */
 static struct launch *
 add(int gpu, size_t argument_bytes)
 {

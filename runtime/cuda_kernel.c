@@ -1,10 +1,11 @@
-/* cuda_kernel.c - kernels of texts: each is compiled once for every capability among the process's GPUs, and kept.
+/* cuda_kernel.c - compiles each kernel text once per compute capability of the process's GPUs, and caches it.
  *
- * A kernel that was compiled is a file of $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille, named after
- * the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of its name and of
- * what follows: one that is damaged, another's or larger than any kernel is made anew. It is written beside and
- * renamed, so that nobody reads half of one. Where nothing can be written all goes on, and the next process compiles
- * again (cuda_kernel_about tells); empty $RILLE_CACHE: nothing is kept. */
+ * The cache is the folder $RILLE_CACHE, else $XDG_CACHE_HOME/rille, else ~/.cache/rille. A compiled kernel is a file
+ * named after the kernel, the capability and a digest of compiler and prologue. The file begins with the digest of
+ * its name and content: a file that is damaged, misnamed or larger than any kernel is compiled again. Files are
+ * written under a temporary name and renamed, so readers see complete files only. If the folder is not writable,
+ * kernels still work, and the next process compiles again (reported by cuda_kernel_about). Empty $RILLE_CACHE: no
+ * cache on disk. */
 #include "runtime/device_cuda.h"
 
 #include "runtime/arena.h"
@@ -22,19 +23,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 64 << 20 /* of a file */ };
+enum { MOST_BYTES = 64 << 20 /* maximum size of a file */ };
 
 struct cuda_kernel {
     char *name;
     void *of[CUDA_DEVICES]; /* by device of the process */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct hash_table kernels;
 
 /* ---- the cache on disk ---- */
 
-/* Where kernels are kept; "": nowhere. */
+/* Sets the cache folder; "": none. */
 static void
 folder_of(struct str *folder)
 {
@@ -47,7 +48,7 @@ folder_of(struct str *folder)
         str_addf(folder, "%s/.cache/rille", home);
 }
 
-/* The file of a kernel; "" when nothing is kept. */
+/* Sets the file of a kernel; "" without a cache folder. */
 static void
 path_of(const char *name, const char *prologue, int major, int minor, struct str *path)
 {
@@ -70,7 +71,7 @@ digest_of(const char *path, const void *bytes, size_t n)
     return d;
 }
 
-/* A file that is one: of a pipe nobody would come to the end. NULL: there is none. */
+/* Opens a regular file, because reading a pipe might never end. NULL: there is none. */
 static FILE *
 open_file(const char *path, struct stat *st)
 {
@@ -80,7 +81,7 @@ open_file(const char *path, struct stat *st)
     return f;
 }
 
-/* What the file holds after its digest, malloc's; false: there is none, or it is damaged. */
+/* Reads the content after the digest, allocated by malloc; false: there is no file, or it is damaged. */
 static bool
 read_file(const char *path, void **binary, size_t *bytes)
 {
@@ -100,7 +101,7 @@ read_file(const char *path, void **binary, size_t *bytes)
     return false;
 }
 
-/* mkdir -p of the folder that path lies in. */
+/* Creates the folder of path, like mkdir -p. */
 static void
 make_folder(const char *path)
 {
@@ -128,8 +129,8 @@ write_file(const char *path, const void *binary, size_t bytes)
     str_free(&beside);
 }
 
-/* By a file that is written and removed: what a folder allows depends on more than its mode, and a full disk has names
- * left for files, no bytes. errno: why not. */
+/* Tests whether a folder is writable by writing and removing a file: permissions depend on more than the mode, and a
+ * full disk can still create files, but not fill them. Sets errno on failure. */
 static bool
 may_write(const char *folder)
 {
@@ -186,7 +187,7 @@ compile(const char *name, const char *prologue, const char *text, int major, int
     return why ? fail(E_KERNEL, "cuda: a kernel does not compile for sm_%d%d: %s", major, minor, why) : 0;
 }
 
-/* From disk, else compiled and kept there. */
+/* Loads from disk, or compiles and stores. */
 static int
 binary_of(const char *name, const char *prologue, const char *text, int major, int minor, void **binary, size_t *bytes)
 {
@@ -201,7 +202,7 @@ binary_of(const char *name, const char *prologue, const char *text, int major, i
     return status;
 }
 
-/* That of an earlier device on the same GPU. */
+/* Returns the kernel of an earlier device on the same GPU. */
 static void *
 shared(const struct cuda_kernel *k, int device, int gpu)
 {
@@ -211,7 +212,7 @@ shared(const struct cuda_kernel *k, int device, int gpu)
     return NULL;
 }
 
-/* For every device; GPUs of one capability beside each other share what was compiled. */
+/* Loads a kernel for every device; consecutive GPUs of one capability share the compiled binary. */
 static int
 load(struct cuda_kernel *k, const char *prologue, const char *text)
 {

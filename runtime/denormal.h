@@ -1,9 +1,9 @@
-/* denormal.h - numbers too small for their format's full precision are zeros while kernels compute.
+/* denormal.h - flushes denormal numbers to zero while kernels compute.
  *
- * An operation on such a number takes a hundred times as long as any other, on most processors. Threads that compute
- * set the mode once; who computes on a thread of somebody else's sets it and puts back what was there. Halves are
- * apart: kernels compute them as f32, in which f16's smallest numbers are ordinary. The mode is the calling
- * thread's. */
+ * An operation on a denormal number takes a hundred times as long as any other on most processors. Compute threads
+ * set the mode once; code that computes on another owner's thread sets the mode and restores it afterwards. bf16 and
+ * f16 are not affected: kernels compute them as f32, in which denormal f16 numbers are normal. The mode belongs to
+ * the calling thread. */
 #ifndef RILLE_RUNTIME_DENORMAL_H
 #define RILLE_RUNTIME_DENORMAL_H
 
@@ -13,7 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
-/* The thread's mode as it was, for denormals_restore(). */
+/* Sets the mode and returns the previous one, for denormals_restore(). */
 static inline uint64_t
 denormals_flush(void)
 {

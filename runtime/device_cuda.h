@@ -1,10 +1,10 @@
-/* device_cuda.h - GPUs: the plug-in librille-cuda.so, and the devices that a process names on them.
+/* device_cuda.h - GPUs: the plug-in librille-cuda.so, and a process's devices on GPUs.
  *
- * The plug-in is the one file that links CUDA. cuda_parse opens it when a program first names devices of kind cuda; it
- * shows one function, rille_cuda_plugin, that gives the record below. A process decides once which device lies on which
- * GPU (cuda_choose); until then the kind says why it is missing. This header is also the plug-in's, in C++: it includes
- * nothing of the core. The session's thread chooses and opens; the record's functions say themselves which thread may
- * call them. */
+ * Only the plug-in links CUDA. cuda_parse opens it when a program first names devices of kind cuda; it exports one
+ * function, rille_cuda_plugin, which returns the record below. A process decides once which device is on which GPU
+ * (cuda_choose); until then the kind says why it is missing. The plug-in, in C++, also includes this header, so it
+ * includes nothing of the core. The session's thread chooses and opens; each function of the record states which
+ * thread may call it. */
 #ifndef RILLE_RUNTIME_DEVICE_CUDA_H
 #define RILLE_RUNTIME_DEVICE_CUDA_H
 
@@ -12,42 +12,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDA_PLUGIN_VERSION = 13 }; /* of the record: another means another build */
+enum { CUDA_PLUGIN_VERSION = 13 }; /* version of the record; a mismatch means a different build */
 
 enum { CUDA_UUID = 16 };
 struct cuda_gpu {
     char name[256];
-    unsigned char uuid[CUDA_UUID]; /* no other GPU anywhere has the same */
-    size_t bytes;                  /* of memory, */
-    size_t free;                   /* and how much of it others left, when it was opened */
+    unsigned char uuid[CUDA_UUID]; /* unique id of the GPU */
+    size_t bytes;                  /* bytes of memory */
+    size_t free;                   /* bytes that others left free when it was opened */
     int major, minor;              /* compute capability */
 };
 
-/* A product of matrices, and what follows it: y = f(x w + bias), `batch` times. x: m rows of k, w: k of n, y: m of n.
- * Sums are made in f32, of f64 in f64. All are words without gaps between them: equal products have equal bytes. */
+/* A matrix product with an epilogue: y = f(x w + bias), `batch` times. x: m rows of k, w: k of n, y: m of n. Sums
+ * are in f32, those of f64 in f64. All fields are 64-bit words without padding: equal products have equal bytes. */
 enum cuda_real { CUDA_F32, CUDA_F64, CUDA_BF16, CUDA_F16 };
 enum cuda_after {
     CUDA_AS_IS,
-    CUDA_GELU,       /* f(v) = gelu(v), by tanh; where there is aux, v itself is left there */
+    CUDA_GELU,       /* f(v) = gelu(v), by tanh; if aux is set, v is stored there */
     CUDA_GELU_SLOPE, /* f(v) = v gelu'(aux) */
 };
 struct cuda_matrix {
-    int64_t row, col; /* how far rows and columns lie apart, in elements; one of them is 1. Of y col is. */
-    int64_t batch;    /* how far its matrices do; 0: there is one for all */
+    int64_t row, col; /* strides of rows and columns, elements; one of them is 1, for y it is col */
+    int64_t batch;    /* stride of the batch; 0: one matrix for all */
 };
 struct cuda_product {
     int64_t from, to;  /* enum cuda_real: of x and w; of the others */
     int64_t after;     /* enum cuda_after */
-    int64_t bias, aux; /* 1: there is one. bias: n numbers; aux lies as y does. */
+    int64_t bias, aux; /* 1: present. bias: n numbers; aux: laid out like y */
     int64_t tf32;      /* 1: x and w, of f32, may be rounded to TF32 */
     int64_t m, n, k, batch;
     struct cuda_matrix x, w, y;
 };
 
-/* A convolution, or the gradient of one: y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding,
- * ...] w[o, c, p, q], where what lies outside of x is 0. Where x has more channels than w, these are groups of them,
- * and o of as many. Sums and words are those of products. */
-enum cuda_makes { CUDA_MAKES_Y, CUDA_MAKES_X, CUDA_MAKES_W }; /* of its factors, the two others, in the order x, w, y */
+/* A convolution, or its gradient: y[n, o, u, v] = sum over c, p, q of x[n, c, u stride + p dilation - padding, ...]
+ * w[o, c, p, q], with zeros outside of x. If x has more channels than w, the channels of x form groups, and o is
+ * divided into as many. Sums and words as in products. */
+enum cuda_makes { CUDA_MAKES_Y, CUDA_MAKES_X, CUDA_MAKES_W }; /* the factors are the other two, in the order x, w, y */
 struct cuda_image {
     int64_t size[4], stride[4]; /* no size is 0; strides in elements, one is 1, no two elements share memory */
 };
@@ -59,169 +59,174 @@ struct cuda_convolution {
     struct cuda_image x, w, y;
 };
 
-/* Addresses of a run, multiples of CUDA_PRODUCT_ALIGN; of scratch of CUDA_SCRATCH_ALIGN. */
+/* Alignment of the addresses of a run, and of scratch. */
 enum { CUDA_PRODUCT_ALIGN = 16, CUDA_SCRATCH_ALIGN = 256 };
 struct cuda_factors {
-    const void *x, *w, *bias; /* of a convolution x and w are its factors, y is its result; it has no others */
+    const void *x, *w, *bias; /* of a convolution: x and w are its factors, y is its result; the others are unused */
     void *aux, *y, *scratch;
 };
-/* Launches what has this way. */
+/* Launches the work that the library computes with this algorithm. */
 typedef const char *cuda_way_fn(int gpu, const void *way, const struct cuda_factors *at);
 
-/* A seat's part in a collective (communicator.h): `in` and `out` lie dense, elsewhere. numel: of a block; of a part,
- * where all is reduced. */
+/* A seat's part in a collective (communicator.h). `in` and `out` are dense and do not overlap. numel: elements of a
+ * block; for a reduction to all, of a part. */
 enum cuda_verb {
     CUDA_ALL_REDUCE,
     CUDA_REDUCE_SCATTER,
     CUDA_ALL_GATHER,
     CUDA_ALL_TO_ALL,
-    CUDA_PASS, /* from seat 0 to seat 1 of two: `in` is the one's, `out` the other's */
+    CUDA_PASS, /* from seat 0 to seat 1 of two: `in` is used by seat 0, `out` by seat 1 */
 };
 enum cuda_reduce { CUDA_SUM, CUDA_PROD, CUDA_MAX, CUDA_MIN };
-enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* beside enum cuda_real */
-enum { CUDA_ID = 128 };                                           /* bytes of what makes one communicator of seats */
+enum cuda_element { CUDA_I64 = CUDA_F16 + 1, CUDA_I32, CUDA_U8 }; /* extends enum cuda_real */
+enum { CUDA_ID = 128 }; /* bytes of the id from which the seats create a communicator */
 struct cuda_collective {
     int verb, reduce, element;
-    int64_t numel; /* more than 0 */
+    int64_t numel; /* > 0 */
 };
 
-/* Texts say what is wrong and live as long as the process; NULL: nothing is. Any thread. */
+/* Functions return the text of an error, valid for the life of the process; NULL: success. Any thread. */
 struct cuda_plugin {
     int version;
-    const char *(*count)(int *ngpu); /* why there are none */
-    /* Makes it ready too: here a process learns that others hold the GPU. */
+    const char *(*count)(int *ngpu); /* error: why there are no GPUs */
+    /* Opens and initialises a GPU; fails if others use it exclusively. */
     const char *(*open)(int gpu, struct cuda_gpu *out);
-    /* 256-byte aligned, reached by host and GPU; *out NULL without a text: there is no memory. */
+    /* Allocates 256-byte aligned memory that host and GPU can access; *out NULL without an error: no memory. */
     const char *(*take)(int gpu, size_t bytes, void **out);
     void (*give)(int gpu, void *p);
     const char *(*copy)(void *dst, const void *src, size_t bytes); /* blocks */
     const char *(*fill)(void *p, int byte, size_t bytes);          /* blocks */
-    /* Names what compiles, and its version; NULL: nothing does (*why), and the host computes all. */
+    /* Returns the name and version of the compiler; NULL: there is none (*why), and the host computes everything. */
     const char *(*compiler)(const char **why);
-    /* Compiles a text of CUDA C++ with the kernel `name` for GPUs of this capability. *binary: malloc's. The reason,
-     * with what the compiler says, lives until the thread's next call. */
+    /* Compiles CUDA C++ text with the kernel `name` for GPUs of this compute capability. *binary is allocated by
+     * malloc. The error, with the compiler's output, is valid until the thread's next call. */
     const char *(*compile)(const char *text, const char *name, int major, int minor, void **binary, size_t *bytes);
     const char *(*load)(int gpu, const void *binary, size_t bytes, const char *name, void **kernel);
-    /* argument: of the kernel, a struct of that many bytes, which is copied. What a thread launches, kernels and
-     * products, the GPU does later and in that order; settle blocks until all of it is done. */
+    /* Launches a kernel. argument: the kernel's argument struct, of that many bytes, which is copied. The GPU
+     * executes the launches of a thread, kernels and products, asynchronously in order; settle blocks until all are
+     * done. */
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
-    /* Names the library that computes products, and its version; NULL: there is none (*why). */
+    /* Returns the name and version of the library of matrix products; NULL: there is none (*why). */
     const char *(*library)(const char **why);
-    /* The way in which it computes one on that GPU, kept for the process, and the scratch that takes; the same way for
-     * the same product. NULL: it has none. */
+    /* Returns the algorithm by which the library computes a product on that GPU, kept for the process and the same
+     * for equal products, and the scratch that it needs. NULL: no algorithm. */
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
     cuda_way_fn *multiply;
     const char *(*settle)(int gpu);
-    /* Events, of struct device_events. */
+    /* Events, as in struct device_events. */
     const char *(*event)(int gpu, void **out);
     void (*forget)(int gpu, void *event);
     const char *(*note)(int gpu, void *event);
     const char *(*await)(void *event);
     const char *(*follow)(int gpu, void *event);
-    /* Memory of the host that GPUs copy from and to while they work; false: it stays as it was. */
+    /* Pins host memory, which GPUs then copy from and to while they compute; false: not pinned. */
     bool (*pin)(void *p, size_t bytes);
-    void (*unpin)(void *p); /* nothing, where it was not pinned */
-    /* Launches a copy of rows, to and from bytes apart, between memory of `take` or `pin`; *begun false: one is not. */
+    void (*unpin)(void *p); /* does nothing if the memory was not pinned */
+    /* Launches a copy of rows, with strides `to` and `from` in bytes, between memory of `take` or `pin`; *begun
+     * false: not launched. */
     const char *(*carry)(int gpu, void *dst, size_t to, const void *src, size_t from, size_t row, size_t nrow,
                          bool *begun);
-    /* Names the library that makes collectives, and its version; NULL: there is none (*why). */
+    /* Returns the name and version of the library of collectives; NULL: there is none (*why). */
     const char *(*collectives)(const char **why);
-    /* A communicator in the making, of n seats on different GPUs; gpu: by seat, -1: another process's. Any thread cuts
-     * it, also while it is made; the rest is the session's thread's. */
+    /* Allocates a communicator of n seats on different GPUs, not yet connected; gpu: by seat, -1: in another
+     * process. Any thread may cut it, also during meet; the session's thread makes all other calls. */
     void *(*communicator)(int n, const int *gpu);
-    /* A new id, CUDA_ID bytes, that makes one communicator. */
+    /* Creates an id, CUDA_ID bytes, for one communicator. */
     const char *(*identify)(void *id);
-    /* Makes it, with the seats of other processes that do the same with this id; blocks until all are there, it is cut,
-     * or left (NULL: never) says so. */
+    /* Connects it with the seats of other processes that call meet with this id; blocks until all have called, it is
+     * cut, or `left` (NULL: never) returns true. */
     const char *(*meet)(void *communicator, const void *id, bool (*left)(void *of), void *of);
-    /* Launches the part of a seat, on its GPU: done when all seats have launched theirs, which they do in one order.
-     * Of a communicator that is cut it launches nothing. */
+    /* Launches the part of a seat on its GPU. The part is done when all seats have launched theirs; all seats must
+     * launch in the same order. Launches nothing on a cut communicator. */
     const char *(*collect)(void *communicator, int seat, const struct cuda_collective *what, const void *in, void *out);
-    void (*cut)(void *communicator);  /* parts that wait end, and what they gave is nothing; who meets leaves */
-    void (*drop)(void *communicator); /* of one that is cut and no thread uses any more */
-    /* Graphs: from capture to captured what this thread launches on the GPU is written down, not done; it launches
-     * kernels and products that it launched before, and asks for nothing else. captured: NULL: there can be no graph of
-     * it. A graph is launched any number of times, and does what was written down each time. */
+    void (*cut)(void *communicator);  /* ends waiting parts, whose results are invalid, and a waiting meet */
+    void (*drop)(void *communicator); /* frees a cut communicator that no thread uses */
+    /* Graphs: from capture to captured, launches of this thread on the GPU are recorded, not executed. The thread
+     * may then only launch kernels and products that it has launched before. captured: NULL: no graph is possible. A
+     * graph can be launched any number of times. */
     const char *(*capture)(int gpu);
     void *(*captured)(int gpu);
     const char *(*replay)(int gpu, void *graph);
     void (*discard)(int gpu, void *graph);
-    /* Of convolutions, as library, product and multiply are of products. */
+    /* convolver, and so on: for convolutions, as library, product and multiply are for products. */
     const char *(*convolver)(const char **why);
     void *(*convolution)(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
     cuda_way_fn *convolve;
 };
 
-/* Which devices a process names: the i-th is a 1/parts of a GPU. */
+/* The devices that a process names: device i is 1/parts of a GPU. */
 enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
-    bool all;  /* every GPU, of a text that was read where they are not: n is 0 */
-    bool nccl; /* a library makes collectives among them */
+    bool all;  /* every GPU, from a text read in a process without those GPUs: n is 0 */
+    bool nccl; /* a library runs collectives among them */
     struct cuda_device {
         int gpu, parts;
     } device[CUDA_DEVICES];
 };
 
-/* Adds the devices of "all", "0", or "0x4" (four that share GPU 0). here: the driver of this process is asked for them;
- * else it reads the text and no more. E_PLACE: no plug-in, no driver, no such GPU. */
+/* Adds the devices of "all", "0", or "0x4" (four that share GPU 0). here: checks with the driver of this process;
+ * otherwise only parses the text. E_PLACE: no plug-in, no driver, no such GPU. */
 int cuda_parse(const char *text, bool here, struct cuda_choice *c);
-/* Makes these the devices of the kind from now on. E_PLACE: others hold a GPU; there is no library of collectives, or
- * devices share a GPU; E_STATE: the process has chosen otherwise before. */
+/* Sets the devices of the kind. E_PLACE: others use a GPU; no library of collectives, or devices share a GPU.
+ * E_STATE: the process has already made a different choice. */
 int cuda_choose(const struct cuda_choice *c);
-/* The GPU of a device of this process. E_PLACE: there is no such device. */
+/* Returns the GPU of a device of this process. E_PLACE: no such device. */
 int cuda_gpu_of(int device, struct cuda_gpu *out);
-/* What the devices of this process can: COMPILES, MULTIPLIES, CONVOLVES and COLLECTS, once they are chosen. */
+/* Returns the flags COMPILES, MULTIPLIES, CONVOLVES and COLLECTS that the devices of this process support, once they
+ * are chosen. */
 unsigned cuda_abilities(void);
-/* From now on devices of the kind count through the processes of a cluster: this one has n of them from `first` on, all
- * that it has chosen, or none; its plans are made for what all of them can. A process that has none launches nothing,
- * and has no texts compiled. E_PLACE: it has fewer, or they can less. While no work of the kind is
- * under way; the session's thread. */
+/* Numbers the devices of the kind through the processes of a cluster: this process has n from `first` on, all that
+ * it has chosen, or none. Plans use only the abilities that all processes share. A process without devices launches
+ * and compiles nothing. E_PLACE: it has fewer devices, or they support less. Only while no work of the kind is in
+ * progress; session's thread. */
 int cuda_join(unsigned abilities, int first, int n);
 
-/* Pins memory of the host, if that can be, once devices are chosen. The session's thread. */
+/* Pins host memory, if possible, once devices are chosen. Session's thread. */
 void cuda_pin(void *p, size_t bytes);
-void cuda_unpin(void *p); /* before it is given back, pinned or not */
+void cuda_unpin(void *p); /* call before memory is freed, pinned or not */
 
 /* ---- kernels: cuda_kernel.c compiles each once for a capability and keeps it for the process, and on disk ---- */
 
 struct cuda_kernel;
 struct str;
-/* Adds who compiles kernels and where they are kept, or why not, and which libraries compute what; once devices are
- * chosen. The session's thread. */
+/* Prints the compiler of kernels and their cache, or why there is none, and the libraries in use; once devices are
+ * chosen. Session's thread. */
 void cuda_kernel_about(struct str *text);
-/* The kernel `name` of prologue + text; a name stands for its text. The session's thread or a device's. E_KERNEL. */
+/* Returns the kernel `name` of prologue + text; equal names must have equal text. The session's thread or a
+ * device's. E_KERNEL. */
 int cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out);
-/* Launches it. E_KERNEL: the device is broken. */
+/* Launches a kernel. E_KERNEL: the device is broken. */
 int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
                     size_t bytes);
 
-/* ---- products and convolutions by libraries: cuda_product.c asks once for each, and keeps what they said ---- */
+/* ---- products and convolutions by libraries: cuda_product.c asks once for each algorithm and caches it ---- */
 
 struct cuda_way;
-/* *out NULL: on some GPU of the process the library has no way, or there is no library. The session's thread. */
+/* Returns the algorithm of a product. *out NULL: there is none on some GPU of the process, or no library. Session's
+ * thread. */
 void cuda_product_get(const struct cuda_product *p, struct cuda_way **out);
 void cuda_convolution_get(const struct cuda_convolution *c, struct cuda_way **out);
 size_t cuda_way_scratch(const struct cuda_way *w);
-/* Launches it. E_KERNEL: the device is broken. */
+/* Launches a product or convolution. E_KERNEL: the device is broken. */
 int cuda_way_run(const struct cuda_way *w, int device, const struct cuda_factors *at);
 
-/* ---- runs of launches that come again: cuda_graph.c ---- */
+/* ---- repeated sequences of launches: cuda_graph.c ---- */
 
-/* Whether this thread gathers what it launches, to launch runs that come again as one graph. */
+/* Sets whether this thread gathers its launches, to replay repeated sequences as one graph. */
 void cuda_graph_gather(bool on);
-/* Launches what this thread has gathered. Before it waits, notes or follows an event, or puts anything else on its
- * stream. E_KERNEL. */
+/* Launches what this thread has gathered. Call it before the thread waits, records or follows an event, or puts
+ * anything else on its stream. E_KERNEL. */
 int cuda_graph_launch(void);
-/* Launch, or gather. E_KERNEL. */
+/* Launch at once, or gather. E_KERNEL. */
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
 int cuda_graph_way(int gpu, cuda_way_fn *by, const void *way, const struct cuda_factors *at);
 struct cuda_graph_count {
-    int64_t graphs, replays; /* that this process made; how often one was launched */
+    int64_t graphs, replays; /* graphs created by this process; graph launches */
 };
 struct cuda_graph_count cuda_graphs(void); /* any thread */
 
-/* ---- collectives by a library: cuda_collective.c keeps communicators; device.h says what these do ---- */
+/* ---- collectives by a library: cuda_collective.c keeps communicators; device.h describes the functions ---- */
 
 struct communicator;
 struct communicator_post;
@@ -232,17 +237,17 @@ int cuda_communicators_meet(int n, struct communicator *const *c, const struct c
 int cuda_collect(struct communicator *c, int32_t seat, const struct collective_call *call, const struct stream *s,
                  const void *in, void *out);
 void cuda_collect_cut(void);
-/* E_CANCEL between a cut and the next run: what was launched may have been cut. */
+/* Returns E_CANCEL between a cut and the next run, because launched work may have been cut. */
 int cuda_cut_work(void);
 
-/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the plug-in that is open; the i-th of the process's devices,
- * and which of them a device is; a GPU's first error becomes the process's. */
+/* For cuda_kernel.c, cuda_product.c and cuda_collective.c: the open plug-in; the i-th device of the process; the
+ * index of a device among them; and the report of a GPU's first error, which becomes the process's. */
 const struct cuda_plugin *cuda_opened(void);
-const struct cuda_device *cuda_device_at(int i, int *major, int *minor); /* NULL: there is no such one */
+const struct cuda_device *cuda_device_at(int i, int *major, int *minor); /* NULL: no such device */
 int cuda_index(int device);
 int cuda_note(const char *why);
 
 struct device_kind;
-extern struct device_kind device_cuda; /* cuda_choose and cuda_join alone write it */
+extern struct device_kind device_cuda; /* written only by cuda_choose and cuda_join */
 
 #endif

@@ -23,16 +23,17 @@ int fail(enum err_code code, const char *fmt, ...) __attribute__((format(printf,
 /* Puts "note: " before the text of the present error. */
 void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Puts "who: " before it, unless it begins so. */
+/* Puts "who: " before the text, unless the text already begins so. */
 void err_of(const char *who);
 
-/* The line of the user's program that failures of this thread belong to from now on; file must live on. NULL: none. */
+/* Sets the line of the user's program that later failures of this thread are reported with; file must stay valid.
+ * NULL: none. */
 void err_at(const char *file, int line);
 
-/* The line of the last failure, "file:line", or "". Valid until the next err_line(). */
+/* Returns the line of the last failure, "file:line", or "". Valid until the next err_line(). */
 const char *err_line(void);
 
-/* The text of the last failure of this thread, "" when there was none. Valid until the next fail(). */
+/* Returns the text of the last failure of this thread, "" if there was none. Valid until the next fail(). */
 const char *err_text(void);
 enum err_code err_last(void);
 void err_clear(void);

@@ -1,4 +1,4 @@
-/* file.c - text files that are written whole, or an error that tells the reason. */
+/* file.c - atomic writes and reads of text files. */
 #include "runtime/file.h"
 
 #include "runtime/error.h"
@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens what is written until it is whole. The file keeps the rights that it had: one that may not be written is none
- * to replace. */
+/* Opens the temporary file, with the permissions of the existing one. An existing file that is not writable is not
+ * replaced. */
 static FILE *
 open_beside(const char *path, struct file_out *out)
 {
@@ -42,7 +42,7 @@ file_create(const char *what, const char *path, struct file_out *out)
     return out->f ? 0 : fail(E_IO, "%s: %s cannot be written: %s", what, path, strerror(errno));
 }
 
-/* What is still in the buffer goes out first, so that errno tells of the last attempt. */
+/* Flushes the buffer first, so that errno is that of the last attempt. */
 int
 file_finish(struct file_out *out)
 {
@@ -65,7 +65,7 @@ file_write(const char *what, const char *path, const char *text, size_t n)
     return file_finish(&out);
 }
 
-/* May a block of n bytes follow the first `at` bytes of a text? */
+/* Checks that a block of n bytes may follow the first `at` bytes of a text. */
 static int
 check_text(const char *what, const char *path, size_t most, size_t at, const char *block, size_t n)
 {
@@ -74,7 +74,7 @@ check_text(const char *what, const char *path, size_t most, size_t at, const cha
     return n > most - at ? fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most) : 0;
 }
 
-/* most: of a text; 0: any bytes, as many as there are. */
+/* most: maximum bytes of a text; 0: any bytes, no limit. */
 static int
 read_all(const char *what, const char *path, size_t most, char **out, size_t *n)
 {

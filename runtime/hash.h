@@ -1,15 +1,15 @@
-/* hash.h - hashes of bytes and numbers, and the table that finds things again.
+/* hash.h - hashes of bytes and numbers, and a hash table.
  *
- * A table holds pointers that somebody else owns, by their hash; who looks one up compares those with its hash. It
+ * A table stores pointers to items owned by others, by hash; a lookup compares the items with equal hash. A table
  * belongs to one thread. hash_number and digests are the same in every process.
  *
- * runtime/text/ has tables of its own: there the keys are in the slots, and a byte of text takes nanoseconds. */
+ * runtime/text/ has its own tables, with the keys in the slots, because there a byte of text takes nanoseconds. */
 #ifndef RILLE_RUNTIME_HASH_H
 #define RILLE_RUNTIME_HASH_H
 
 #include "runtime/arena.h"
 
-/* h: 0, or the hash of what comes before. */
+/* Continues the hash h of the preceding bytes; h 0: starts a hash. */
 uint64_t hash_bytes(uint64_t h, const void *p, size_t n);
 static inline uint64_t
 hash_number(uint64_t h, uint64_t w)
@@ -18,7 +18,7 @@ hash_number(uint64_t h, uint64_t w)
     return h ^ h >> 32;
 }
 
-/* Of a thing by where it lies. */
+/* Hashes an address. */
 static inline uint64_t
 hash_address(const void *p)
 {
@@ -30,21 +30,21 @@ struct hash_slot {
     void *item; /* NULL: empty */
 };
 struct hash_table {      /* all 0: empty */
-    struct arena *arena; /* owns the slots; NULL: the heap does, until hash_free */
+    struct arena *arena; /* owner of the slots; NULL: the heap, until hash_free */
     struct hash_slot *slot;
     int32_t n, capacity; /* a power of two, at least twice n */
 };
 
-/* The items of this hash, one a call; NULL after the last. *at is 0 before the first call. */
+/* Returns the next item with this hash; NULL after the last. *at must be 0 before the first call. */
 void *hash_next(const struct hash_table *t, uint64_t hash, uint32_t *at);
 void hash_add(struct hash_table *t, uint64_t hash, void *item); /* not NULL */
 void hash_remove(struct hash_table *t, uint64_t hash, const void *item);
 void hash_free(struct hash_table *t);
-/* Arrays of one content stand at one address: returns those bytes where they were kept first, in a copy that the
- * table's arena owns. All items of such a table come from here. */
+/* Interns an array: returns the address of the first copy with these bytes, which the table's arena owns. All items
+ * of such a table must be created by hash_keep. */
 const void *hash_keep(struct hash_table *t, const void *data, size_t bytes);
 
-/* Turn a thing's number into an item, and back. */
+/* Convert an index to an item, and back. */
 static inline void *
 hash_index(int32_t i)
 {
@@ -56,7 +56,7 @@ hash_index_of(const void *item)
     return (int32_t)((intptr_t)item - 1);
 }
 
-/* 128 bits over numbers in order: finds mistakes, not forgers. */
+/* A 128-bit digest of numbers in order; detects mistakes, not forgeries. */
 struct digest {
     uint64_t a, b;
 };

@@ -1,6 +1,5 @@
-/* heap.h - numbers by key, of which the one with the least comes first.
- *
- * Whoever makes it says how many it holds at most; its arrays belong to the arena. One thread at a time. */
+/* heap.h - a heap of numbers with keys, least key first. The creator sets its capacity; the arrays belong to the
+ * arena. One thread at a time. */
 #ifndef RILLE_RUNTIME_HEAP_H
 #define RILLE_RUNTIME_HEAP_H
 
@@ -11,7 +10,7 @@ struct heap {
     int32_t *value, n;
 };
 
-/* Returns an empty one for `most` numbers, which belongs to the arena. */
+/* Returns an empty heap for `most` numbers, which belongs to the arena. */
 static inline struct heap
 heap_for(int64_t most, struct arena *a)
 {
@@ -56,7 +55,7 @@ heap_push(struct heap *h, uint64_t key, int32_t value)
     heap_up(h, h->n++);
 }
 
-/* Takes out the i-th number of the heap; 0: the one of the least key. */
+/* Removes the i-th number of the heap; 0: the number of the least key. */
 static inline int32_t
 heap_take(struct heap *h, int32_t i)
 {

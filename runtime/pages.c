@@ -1,8 +1,8 @@
-/* pages.c - regions of huge pages, and what is free of each.
+/* pages.c - regions of huge pages, and their free ranges.
  *
- * A block is cut from the first free range that has room, a range that is given back joins its neighbours. A region of
- * which all is free goes back to the host; of another the huge pages go on which nothing lies any more. A block larger
- * than a region has one of its own. */
+ * A block is allocated from the first free range that is large enough; a freed range is merged with its neighbours.
+ * A region that is entirely free returns to the host; of other regions, huge pages without any block do. A block
+ * larger than a region gets its own region. */
 #include "runtime/pages.h"
 
 #include "runtime/arena.h"
@@ -21,11 +21,11 @@ struct range {
 struct region {
     struct range all;
     bool small;         /* its blocks are, than a huge page */
-    struct range *free; /* in order of memory, none beside another */
+    struct range *free; /* by address, no two adjacent */
     int nfree, capacity;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct region *region;
 static int nregion, region_capacity;
 
@@ -36,7 +36,7 @@ pages_whole(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* Memory of the system that begins with a huge page. */
+/* Allocates system memory aligned to a huge page. */
 static void *
 map_huge(size_t bytes)
 {
@@ -120,7 +120,7 @@ pages_take(size_t bytes)
 
 /* ---- giving back ---- */
 
-/* Adds the range to what is free and gives the free range in which it is now. */
+/* Adds a range to the free list and returns the free range that contains it. */
 static struct range
 join(struct region *r, struct range given)
 {
@@ -139,7 +139,7 @@ join(struct region *r, struct range given)
     return given;
 }
 
-/* Gives the host the huge pages that were in use for `given` alone: those of the free range `f` that it touches. */
+/* Returns to the host the huge pages that only `given` was using: those of the free range `f` that it touches. */
 static void
 forget(const struct region *r, struct range f, struct range given)
 {

@@ -14,10 +14,10 @@
 
 enum { HUGE_PAGE = 2 << 20, REGION = 16 * HUGE_PAGE, PAGES_LEAST = 128 << 10 };
 
-/* So many bytes in whole pages. */
+/* Returns bytes rounded up to whole pages. */
 size_t pages_whole(size_t bytes);
-/* Aligned to a page; zeros, or what was given back; NULL: there is no memory. Below PAGES_LEAST it is no use. */
+/* Allocates memory aligned to a page, zeroed or reused; NULL: no memory. Useful only from PAGES_LEAST bytes on. */
 void *pages_take(size_t bytes);
-void pages_give(void *p, size_t bytes); /* as many as were taken */
+void pages_give(void *p, size_t bytes); /* bytes: as allocated */
 
 #endif

@@ -7,9 +7,9 @@
 
 #include "runtime/base.h"
 
-/* Four 32-bit words of counter (hi, lo) under key. */
+/* Computes four 32-bit words of counter (hi, lo) under key. */
 void philox(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]);
-/* The key of the ordinal-th random call under seed. */
+/* Returns the key of the ordinal-th random call under seed. */
 uint64_t rng_key(uint64_t seed, uint64_t ordinal);
 /* Element i. Elements use all four words of a block: 32 bits are word i % 4 of the block of counter (piece, i / 4), 64
  * bits two words of block i / 2, the lower first. */
@@ -21,7 +21,8 @@ double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
  * (f64: of their two pairs). */
 float rng_normal(uint64_t key, uint64_t piece, uint64_t i);
 double rng_normal_f64(uint64_t key, uint64_t piece, uint64_t i);
-/* The i-th of 0 .. n - 1 in an order that the key gives: a permutation without a table, for an epoch of any length. */
+/* Returns element i of a permutation of 0 .. n - 1 given by the key. Needs no table, so an epoch may have any
+ * length. */
 uint64_t rng_shuffle(uint64_t key, uint64_t n, uint64_t i);
 
 #endif

@@ -1,21 +1,20 @@
-/* signals.h - stretches in which a thread takes no signals.
+/* signals.h - blocks signals while a thread computes.
  *
- * oneDNN 2.6 keeps values below the end of the stack in its products for AVX-512, farther than the ABI has it: the
- * frame of a handler would overwrite them. And threads that a kernel's team starts take none, whoever started them.
- * Holding signals and letting them pass again takes two system calls, half a microsecond, as long as a small product.
- * So a thread that computes holds them from its first product or team on and lets them pass now and then: before it
- * waits, when a run or a kernel that somebody called by itself ends, and, where it has held them for a millisecond,
- * after a product, after what a team did, and when it asks whether its work is still wanted. All functions are about
- * the calling thread. */
+ * oneDNN 2.6 keeps values below the end of the stack in its AVX-512 products, beyond the red zone of the ABI: the
+ * frame of a signal handler would overwrite them. Threads that a kernel's team starts must not handle signals
+ * either. Blocking and unblocking takes two system calls, half a microsecond, as long as a small product. A
+ * computing thread therefore blocks signals from its first product or team on. It unblocks them before it waits,
+ * when a run or a kernel called alone ends, and, if they have been blocked for a millisecond, after a product, after
+ * a team's work, and when it asks whether its work is still wanted. All functions act on the calling thread. */
 #ifndef RILLE_RUNTIME_SIGNALS_H
 #define RILLE_RUNTIME_SIGNALS_H
 
-/* From now on this thread, and threads that it starts meanwhile, take no signals but those that their own instructions
- * raise. */
+/* Blocks signals for this thread, and for threads that it starts meanwhile, except those raised by their own
+ * instructions. */
 void signals_hold(void);
-/* Lets them pass again, if this thread holds them; */
+/* Unblocks signals, if this thread has blocked them. */
 void signals_pass(void);
-/* the same where it has held them for a millisecond. */
+/* Unblocks signals if they have been blocked for a millisecond. */
 void signals_pass_in_time(void);
 
 #endif

@@ -1,9 +1,9 @@
-/* stop.h - how a kernel that takes long learns that nobody wants its result any more.
+/* stop.h - cancellation of long kernels.
  *
- * Whoever runs kernels on a thread names a question; a kernel asks it between parts of its work that take some tens of
- * milliseconds, and after a yes returns at once, its results half written. Who said yes must not take them for results:
- * a loop that helps (kernels/cpu/team.h) has no status to give. The question belongs to the calling thread; threads
- * that help it ask as it does. */
+ * The thread that runs kernels sets a question. A kernel asks it about every few tens of milliseconds of work, and
+ * if the answer is yes returns at once with its results half written. The thread whose question was answered yes
+ * must discard the results, because a loop run by helpers (kernels/cpu/team.h) returns no status. The question
+ * belongs to the calling thread; threads that help it ask the same question. */
 #ifndef RILLE_RUNTIME_STOP_H
 #define RILLE_RUNTIME_STOP_H
 
@@ -11,15 +11,15 @@
 #include <stdint.h>
 
 struct stop {
-    bool (*wanted)(void *arg); /* any thread may call it; after a yes it says no more no; NULL: nobody */
+    bool (*wanted)(void *arg); /* called by any thread; after a yes always yes; NULL: no question */
     void *arg;
 };
 
-void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: nobody */
-struct stop stop_asked(void);                        /* this thread's question, for those that help it */
+void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no question */
+struct stop stop_asked(void);                        /* this thread's question, for its helpers */
 bool stop_now(void);
-/* For loops of short steps: *since, 0 at first, sums up their work, in bytes that they move; after some milliseconds'
- * worth of it this asks the question. */
+/* Asks the question every few milliseconds in a loop of short steps. *since: bytes moved since the last question,
+ * initially 0. */
 enum { STOP_BYTES = 4 << 20 };
 static inline bool
 stop_after(int64_t *since, int64_t bytes)
@@ -29,22 +29,22 @@ stop_after(int64_t *since, int64_t bytes)
     *since = 0;
     return stop_now();
 }
-/* The same of a loop over the elements of one long line, by blocks whose size is a power of two: may it do the block
- * from element i on? */
+/* Asks the question in a loop over the elements of one long line, processed in blocks of a power of two. Returns
+ * true if the block that begins at element i may be processed. */
 enum { STOP_ELEMENTS = 1 << 20 };
 static inline bool
 stop_passes(int64_t i)
 {
     return i == 0 || i % STOP_ELEMENTS || !stop_now();
 }
-/* 0, or E_CANCEL after fail(). */
+/* Returns 0, or E_CANCEL after fail(). */
 int stop_check(void);
 
-/* What no kernel does and a caller waits for - texts cut into tokens, files read and checked - asks a question of its
- * own, which the caller names for its thread: a yes to it stops no copy whose reader has no status to give. */
-void stop_caller_ask(bool (*wanted)(void *arg), void *arg); /* NULL: nobody */
+/* A second question, for long operations that are no kernels (tokenizing texts, reading and checking files). The
+ * caller sets it for its thread. It does not stop copies whose reader has no status to return. */
+void stop_caller_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no question */
 int stop_caller_check(void);                                /* 0, or E_CANCEL after fail() */
-/* For loops of short steps, as stop_after() is: `work`, in bytes of text or what takes as long. */
+/* Like stop_after(). work: bytes of text, or other work of the same duration. */
 enum { STOP_TEXT = 1 << 18 };
 static inline int
 stop_caller_after(int64_t *since, int64_t work)

@@ -1,9 +1,9 @@
-/* stream.h - ordered work of a device.
+/* stream.h - ordered asynchronous work of a device.
  *
- * A stream does its work in the order in which its owner enqueued it, some time later. A mark names the work that is on
- * the stream so far; the stream passes it when all of that is done. Work of one stream may wait for a mark of another.
- * Only the thread that owns its device uses a stream; any thread may ask `passed`. Nothing here blocks or allocates but
- * what makes and frees a stream. */
+ * A stream executes work in the order in which its owner enqueued it. A mark stands for all work enqueued so far;
+ * the stream passes the mark when that work is done. Work of one stream may wait for a mark of another stream. Only
+ * the thread that owns the device uses a stream; any thread may call `passed`. No function blocks or allocates,
+ * except those that create and free a stream. */
 #ifndef RILLE_RUNTIME_STREAM_H
 #define RILLE_RUNTIME_STREAM_H
 
@@ -11,47 +11,47 @@
 
 struct finding;
 
-/* What work of its device a stream is for. Streams of one device go on side by side: only marks order them. */
+/* The kind of work a stream is for. Streams of one device run concurrently; only marks order them. */
 enum stream_role {
-    STREAM_COMPUTE, /* kernels; all work, where a device has one stream */
-    STREAM_IN,      /* what lay elsewhere is brought here */
-    STREAM_OUT,     /* what lies here is brought elsewhere */
-    STREAM_MOVE,    /* from layout to layout, among devices that read each other's bytes */
-    STREAM_COLLECT, /* parts in collectives of a library, which wait for other devices */
-    STREAM_SEND,    /* what a library brings to a device elsewhere, which waits for that: a stream for each edge */
-    STREAM_RECV,    /* what it brings from there */
+    STREAM_COMPUTE, /* kernels; all work, if the device has one stream */
+    STREAM_IN,      /* copies to this device */
+    STREAM_OUT,     /* copies from this device */
+    STREAM_MOVE,    /* boxing among devices that can read each other's memory */
+    STREAM_COLLECT, /* a library's collectives, which wait for other devices */
+    STREAM_SEND,    /* sends by a library, which wait for the receiver: one stream per edge */
+    STREAM_RECV,    /* receives by a library */
     NSTREAM,
 };
 const char *stream_role_text(int role); /* "compute", "in" */
 
-/* What every kind's stream begins with. */
+/* Base of the streams of every kind. */
 struct stream {
     const struct device_kind *kind;
-    int device, role; /* of that kind; enum stream_role */
+    int device, role; /* device number within the kind; enum stream_role */
 };
 
-/* One piece of work, in host code that stands for a kernel. What it points to stays until the work is done. It touches
- * bytes by stream_reach alone. */
+/* A work item: host code that stands for a kernel. Memory that it points to must stay valid until the work is done.
+ * It accesses bytes only through stream_reach. */
 enum { STREAM_HELD = -1 };
 struct stream_work {
-    /* E_..., after fail(): see stream_trouble. Of a driven stream STREAM_HELD: it waits for another device, and the
-     * stream asks again. */
+    /* Returns 0 or E_..., after fail(): see stream_trouble. On a driven stream also STREAM_HELD: the work waits for
+     * another device, and the stream calls run again. */
     int (*run)(const struct stream_work *w, const struct stream *s);
     const void *of;
     void *const *in, *const *out;
     void *scratch;
     uint64_t piece;
-    struct finding *find; /* what is wrong in the data (op.h); NULL where the work looks for nothing */
-    bool launches;        /* host code of it touches no bytes: it only launches what the device does later, in order */
+    struct finding *find; /* receives findings about bad data (op.h); NULL: the work does not check data */
+    bool launches;        /* run touches no bytes on the host: it only launches device work, in order */
 };
 
-/* Puts work on the stream; s NULL: does it now. */
+/* Enqueues work; s NULL: runs it now. */
 static inline int
 stream_enqueue(struct stream *s, const struct stream_work *w)
 {
     return s ? s->kind->enqueue(s, w) : w->run(w, NULL);
 }
-/* Names all work that is on the stream now. */
+/* Returns the mark of all work enqueued so far. */
 static inline int64_t
 stream_mark(const struct stream *s)
 {
@@ -62,41 +62,41 @@ stream_passed(const struct stream *s, int64_t mark)
 {
     return s->kind->passed(s, mark);
 }
-/* Makes work that s gets from now on wait for a mark of another stream of its kind. */
+/* Makes work enqueued on s from now on wait for a mark of another stream of its kind. */
 static inline void
 stream_wait(struct stream *s, const struct stream *other, int64_t mark)
 {
     s->kind->wait(s, other, mark);
 }
-/* Others than who comes behind it on the stream wait for the work so far: it is told of as soon as it is done, not with
- * work that follows. */
+/* Makes the completion of the work so far visible as soon as it is done, not together with later work, because
+ * others than this stream wait for it. */
 static inline void
 stream_show(struct stream *s)
 {
     if (s->kind->show) s->kind->show(s);
 }
-/* Calls fn(of) whenever more of the stream is done: on a thread of the stream's, briefly. Before there is work. False:
- * it does not, and who waits has to look now and then. */
+/* Makes the stream call fn(of) whenever more work is done, on a thread of the stream; fn must be brief. Call it
+ * before there is work. Returns false if the kind cannot call back; then waiters must poll. */
 static inline bool
 stream_tell(struct stream *s, void (*fn)(void *of), void *of)
 {
     if (s->kind->tell) s->kind->tell(s, fn, of);
     return s->kind->tell;
 }
-/* 0, or, after fail(), why work before a passed mark failed: the first that did; the stream begins no work after it. A
- * stream that tells it with nothing left to do forgets it. */
+/* Returns 0, or, after fail(), the error of the first failed work before a passed mark; the stream begins no work
+ * after that. A stream that reports the error while it is idle then clears it. */
 static inline int
 stream_trouble(struct stream *s, int64_t mark)
 {
     return s->kind->trouble(s, mark);
 }
-/* Does the oldest work of a driven stream; false: there is none, or it waits. */
+/* Runs the oldest work of a driven stream. Returns false if there is none, or if it waits. */
 static inline bool
 stream_step(struct stream *s)
 {
     return s->kind->step(s);
 }
-/* The address by which work on the stream touches p. */
+/* Returns the address by which work on the stream accesses p. */
 static inline void *
 stream_reach(const struct stream *s, void *p)
 {

@@ -1,20 +1,19 @@
-/* stream_host.c - streams whose work is done by a thread of the host.
+/* stream_host.c - streams whose work a host thread executes.
  *
- * A stream is a ring of work and a thread that does it in order; driven, the ring
- * alone, of which the simulator does the oldest when its seed says so. The owner
- * counts what it has enqueued, the thread what is done: a mark is such a count.
+ * A stream is a ring of work items and a thread that executes them in order. A driven stream is the ring alone: the
+ * simulator executes the oldest item when its seed says so. The owner counts the enqueued items, the thread counts
+ * the completed ones; a mark is such a count.
  *
- * Work that only launches is done when its device says so, and an event behind each
- * group tells: pieces that follow each other up to one that others wait for (show),
- * GROUP at most, as far as there is work. The thread asks when it has nothing else to
- * launch, before host code touches bytes, and, for the older half, when LAUNCHED
- * groups are under way, so that the device always has some. Who waits for what is under
- * way lets the device wait (follow): a stream goes on to launch as soon as the other
- * has launched.
+ * An item that only launches device work is done when the device has finished that work. An event follows each group
+ * of such items: consecutive items up to one that others wait for (show), at most GROUP, and no more than are
+ * enqueued. The thread queries the device when it has nothing else to launch, before host code touches bytes, and,
+ * for the older half of the groups, when LAUNCHED groups are in flight, so the device always has work. An item that
+ * waits for work in flight lets the device wait (follow), so its stream continues to launch as soon as the other
+ * stream has launched.
  *
- * The thread sleeps when there is no work, or when the oldest waits for another
- * stream: on its own waker, and on the count of that other. It spins a little
- * before, no longer than a sleep costs: there may be more streams than cores. */
+ * The thread sleeps if there is no work (on its own waker), or if the oldest item waits for another stream (on that
+ * stream's count). It spins briefly first, no longer than a sleep costs, because there may be more streams than
+ * cores. */
 #include "runtime/stream_host.h"
 
 #include "runtime/arena.h"
@@ -31,7 +30,7 @@
 enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    struct stream_work work; /* run NULL: waits for `mark` of `other`; NULL too: a group ends */
+    struct stream_work work; /* run NULL: waits for `mark` of `other`; other NULL too: end of a group */
     const struct stream *other;
     int64_t mark;
 };
@@ -40,21 +39,21 @@ struct host_stream {
     struct stream stream;
     bool driven;
     pthread_t thread;
-    struct waker more; /* of the thread, when there is no work */
+    struct waker more; /* wakes the thread when work is enqueued */
     _Atomic bool quit;
-    _Atomic int64_t enqueued, done; /* the owner's, the thread's */
-    _Atomic int64_t begun;          /* the thread's: those from `done` on are under way on the device */
-    int64_t taken;                  /* those from `begun` on are of the group that is being launched */
-    int64_t ngroup, ngone;          /* that are launched; that are done */
-    void *event[LAUNCHED];          /* behind group g is event g % LAUNCHED; NULL: its kind has none */
-    _Atomic int64_t upto[LAUNCHED]; /* and that is the mark at its end */
-    struct bell progress;           /* for streams that wait for this one */
-    void (*tell)(void *of);         /* NULL: nobody asked */
+    _Atomic int64_t enqueued, done; /* written by the owner; written by the thread */
+    _Atomic int64_t begun; /* written by the thread; items from `done` to `begun` are in flight on the device */
+    int64_t taken;         /* items from `begun` to `taken` are in the group being launched */
+    int64_t ngroup, ngone; /* groups launched; groups done */
+    void *event[LAUNCHED]; /* event g % LAUNCHED follows group g; NULL: the kind has no events */
+    _Atomic int64_t upto[LAUNCHED]; /* mark at the end of that group */
+    struct bell progress;           /* wakes streams that wait for this one */
+    void (*tell)(void *of);         /* NULL: no callback */
     void *tell_of;
     struct item item[CAPACITY];
-    int status; /* of the work that failed; the worker's, until `done` says so */
+    int status; /* status of the failed item; the worker's, until `done` has passed the item */
     char text[1024];
-    _Atomic int64_t failed; /* mark of the work before it; INT64_MAX: none did */
+    _Atomic int64_t failed; /* mark of the work before the failed item; INT64_MAX: no failure */
 };
 
 static struct host_stream *
@@ -75,7 +74,7 @@ host_stream_mark(const struct stream *s)
     return atomic_load_explicit(&host(s)->enqueued, memory_order_relaxed);
 }
 
-/* What it says is the failing thread's, and kept for the owner's. n: the mark of the work before it. */
+/* Copies the error of the failing thread for the owner. n: the mark of the work before the failed item. */
 static void
 keep_failure(struct host_stream *s, int status, int64_t n)
 {
@@ -84,7 +83,8 @@ keep_failure(struct host_stream *s, int status, int64_t n)
     atomic_store_explicit(&s->failed, n, memory_order_release);
 }
 
-/* May work behind this wait begin? It may when the other's is done, or under way where the device can wait. */
+/* Returns true if work behind this wait may begin: if the other stream's work is done, or in flight and the device
+ * can wait. */
 static bool
 may_follow(const struct item *i)
 {
@@ -94,8 +94,8 @@ may_follow(const struct item *i)
            (waits && atomic_load_explicit(&other->begun, memory_order_acquire) >= i->mark);
 }
 
-/* The event of the first group that holds what the mark names. One that was noted again meanwhile stands for more: also
- * for what is launched already, so that nobody waits for ever. */
+/* Returns the event of the first group that contains the mark. If its slot was reused meanwhile, the event covers
+ * later work too, but only launched work, so that no wait lasts for ever. */
 static void *
 event_behind(const struct host_stream *s, int64_t mark)
 {
@@ -118,7 +118,7 @@ follow(const struct host_stream *s, const struct item *i)
     return s->stream.kind->events->follow(s->stream.device, event_behind(host(i->other), i->mark));
 }
 
-/* After a failure nothing more is begun. False: the work waits. */
+/* Executes an item, or nothing after a failure. Returns false if the item waits. */
 static bool
 carry_out(struct host_stream *s, const struct item *i, int64_t n)
 {
@@ -137,14 +137,14 @@ is_done(struct host_stream *s, int64_t n)
     if (s->tell) s->tell(s->tell_of);
 }
 
-/* What the device says of work behind n: the first that fails is kept. */
+/* Records the first failure that the device reports for work after mark n. */
 static void
 hear(struct host_stream *s, int status, int64_t n)
 {
     if (status && atomic_load_explicit(&s->failed, memory_order_relaxed) == INT64_MAX) keep_failure(s, status, n);
 }
 
-/* Waits for all that was launched: n pieces of work are done. */
+/* Waits for all launched work, and marks n items as done. */
 static void
 finish(struct host_stream *s, int64_t n)
 {
@@ -154,7 +154,7 @@ finish(struct host_stream *s, int64_t n)
     is_done(s, n);
 }
 
-/* Waits for what is under way, and tells that it is done. False: nothing is. */
+/* Waits for the work in flight and marks it as done. Returns false if there is none. */
 static bool
 settle(struct host_stream *s)
 {
@@ -163,7 +163,8 @@ settle(struct host_stream *s)
     return true;
 }
 
-/* What was taken is one more group under way; of too many it waits for the older half. False: nothing was. */
+/* Closes the group of taken items, which is now in flight. If LAUNCHED groups are in flight, waits for the older
+ * half. Returns false if no item was taken. */
 static bool
 launch_taken(struct host_stream *s)
 {
@@ -217,7 +218,7 @@ has_work(struct host_stream *s)
     return s->taken < atomic_load_explicit(&s->enqueued, memory_order_acquire);
 }
 
-/* The stream for which the oldest work waits, NULL: it may go on. */
+/* Returns the stream that the oldest item waits for; NULL: the item may begin. */
 static struct host_stream *
 held_by(struct host_stream *s)
 {
@@ -225,7 +226,7 @@ held_by(struct host_stream *s)
     return !has_work(s) || !i->other || may_follow(i) ? NULL : host(i->other);
 }
 
-/* Takes the oldest work. False: there is none, or it waits. */
+/* Executes the oldest item. Returns false if there is none, or if it waits. */
 static bool
 take(struct host_stream *s)
 {

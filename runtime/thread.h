@@ -1,13 +1,13 @@
-/* thread.h - a thread beside the caller's, for work that is not a device's. Who starts it owns it, and joins it. */
+/* thread.h - threads for work that is not a device's. The thread that starts one owns and joins it. */
 #ifndef RILLE_RUNTIME_THREAD_H
 #define RILLE_RUNTIME_THREAD_H
 
 #include <pthread.h>
 
-/* It takes no signals: they are the caller's. E_STATE: there is none. */
+/* Starts a thread that blocks signals, which the caller handles. E_STATE: the thread could not be started. */
 int thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
 
-/* Returns how many cores this process may use: those that its launcher bound it to, or all. */
+/* Returns the number of cores that this process may use: those that its launcher bound it to, or all. */
 int thread_cores(void);
 
 #endif

@@ -29,11 +29,12 @@ bool dtype_is_float(enum dtype d);
 bool dtype_is_half(enum dtype d); /* bf16, f16 */
 int dtype_digits(enum dtype d);   /* binary digits of a float, the hidden one too; 0 of others */
 bool dtype_is_int(enum dtype d);  /* i64 i32 u8, not bool */
-/* DT_NONE after fail(E_DTYPE) naming the text when it is not a dtype. */
+/* Returns the dtype; DT_NONE after fail(E_DTYPE), which quotes the text. */
 enum dtype dtype_parse(const char *text);
-/* Is the class of from (bool, integers, floats) no wider than that of to? Otherwise conversion cuts values. */
+/* Returns true if the class of from (bool, integers, floats) is no wider than that of to. Otherwise a conversion
+ * truncates values. */
 bool dtype_class_fits(enum dtype from, enum dtype to);
-/* PyTorch's promotion of two dtypes, weak or not. If one is DT_NONE it gives the other. */
+/* Returns PyTorch's promotion of two dtypes, weak or not. If one is DT_NONE, returns the other. */
 enum dtype dtype_promote(enum dtype a, bool a_weak, enum dtype b, bool b_weak);
 /* Of any number of operands, again PyTorch's: one without dimensions counts beside one that has some by its class
  * alone, and is then as wide as it is; a number counts so beside both. Start with {0}; absent operands count for

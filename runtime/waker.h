@@ -1,9 +1,10 @@
-/* waker.h - words in memory on which threads sleep until others wake them: a waker for one, a bell for many.
+/* waker.h - futex words on which threads sleep until woken: a waker for one sleeper, a bell for many.
  *
- * The sleeper says that it is about to sleep (waker_arm), looks once more at what it waits for, and sleeps. Who makes
- * that true wakes it afterwards. Each stores first and loads second, sequentially consistent, so that at least one sees
- * the other. A wake that comes too late is harmless: the sleeper looks again. A waker has one sleeper; any thread
- * wakes. The word may lie in memory that processes share. (Linux: futex(2).) */
+ * The sleeper announces that it is about to sleep (waker_arm), checks its condition once more, and sleeps. The other
+ * thread makes the condition true and then wakes the sleeper. Each side stores first and loads second, sequentially
+ * consistent, so at least one sees the other's store. A late wake is harmless, because the sleeper checks its
+ * condition again. A waker has one sleeper; any thread may wake. The word may be in memory shared between processes.
+ * (Linux: futex(2).) */
 #ifndef RILLE_RUNTIME_WAKER_H
 #define RILLE_RUNTIME_WAKER_H
 
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 struct waker {
-    _Atomic uint32_t asleep; /* 1: the owner sleeps, or is about to */
+    _Atomic uint32_t asleep; /* 1: the owner sleeps or is about to sleep */
 };
 
 static inline void
@@ -25,14 +26,14 @@ waker_arm(struct waker *w)
     atomic_store(&w->asleep, 1);
 }
 
-/* The owner has no need to sleep after all. */
+/* Cancels waker_arm, if the owner need not sleep. */
 static inline void
 waker_disarm(struct waker *w)
 {
     atomic_store_explicit(&w->asleep, 0, memory_order_relaxed);
 }
 
-/* After waker_arm: sleeps until somebody wakes it, a signal comes, or so long; 0: for ever. */
+/* Sleeps, after waker_arm, until a wake, a signal, or ns nanoseconds have passed; ns 0: no timeout. */
 static inline void
 waker_sleep(struct waker *w, int64_t ns)
 {
@@ -53,7 +54,8 @@ struct bell {
     _Atomic uint32_t rung, nsleeper;
 };
 
-/* Any thread calls it before it looks once more and sleeps. Returns what to give bell_sleep. */
+/* Announces a sleeper, before it checks its condition once more and sleeps. Returns the value to pass to bell_sleep.
+ * Any thread. */
 static inline uint32_t
 bell_arm(struct bell *b)
 {
@@ -67,7 +69,7 @@ bell_disarm(struct bell *b)
     atomic_fetch_sub(&b->nsleeper, 1);
 }
 
-/* After bell_arm: sleeps until it rings, or has rung since, or a signal comes. */
+/* Sleeps until the bell rings, unless it has rung since bell_arm, or until a signal. */
 static inline void
 bell_sleep(struct bell *b, uint32_t armed)
 {
@@ -75,7 +77,7 @@ bell_sleep(struct bell *b, uint32_t armed)
     bell_disarm(b);
 }
 
-/* Wakes all who sleep. */
+/* Wakes all sleepers. */
 static inline void
 bell_ring(struct bell *b)
 {
@@ -84,7 +86,7 @@ bell_ring(struct bell *b)
     syscall(SYS_futex, &b->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* A moment of a loop that looks again and again. */
+/* Pauses briefly in a polling loop. */
 static inline void
 relax(void)
 {

@@ -1,4 +1,4 @@
-/* along.c - networks of those candidates that differ on one mesh axis. */
+/* along.c - builds and searches networks whose candidates differ on one mesh axis only. */
 #include "sbp/along.h"
 
 #include "runtime/hash.h"
@@ -10,19 +10,19 @@
 #include <string.h>
 
 enum {
-    LOOKS = 24,   /* along an axis */
-    RACE = 8,     /* along an axis, from two choices */
-    LITTLE = 256, /* what part of the cost is worth another time */
-    GLANCE = 4,   /* looks at all of a net with few layers */
-    LAYERS = 8,   /* of so many alike a few are looked at first */
+    LOOKS = 24,   /* bounding rounds along an axis */
+    RACE = 8,     /* bounding rounds along an axis, for two choices in competition */
+    LITTLE = 256, /* a gain of 1 / LITTLE of the cost is worth another pass */
+    GLANCE = 4,   /* bounding rounds of a whole net with few layers */
+    LAYERS = 8,   /* nets with at least this many layers are first solved with a few of them */
 };
 
-/* Candidates of a node that are left; nodes with the same ones share the list. */
+/* Remaining candidates of a node; nodes with equal lists share one. */
 struct left {
     int32_t n;
     uint16_t *candidate;
 };
-struct shortened { /* an array by candidate, without those that went */
+struct shortened { /* an array by candidate, restricted to the remaining candidates */
     const void *was;
     const struct left *left;
     void *is;
@@ -32,13 +32,13 @@ struct along {
     const struct net *net;
     struct net few;
     const struct left **left; /* by node */
-    bool hold;                /* nodes that decide on no axis keep their candidate */
+    bool hold;                /* nodes without decisions per axis keep their candidate */
     struct hash_table lists, arrays;
 };
 
-/* ---- which candidates ---- */
+/* ---- candidates ---- */
 
-/* Does candidate k decide on all axes but one what `now` does? */
+/* Returns true if candidate k agrees with `now` on all axes except `level`. */
 static bool
 stays(const struct along *w, const struct net_node *v, int32_t k, int32_t now, int32_t level)
 {
@@ -71,7 +71,7 @@ list_left(struct along *w, const struct net_node *v, int32_t now, int32_t level)
     return l;
 }
 
-/* Is there a node to which this axis matters? */
+/* Returns true if the candidates of some node differ on this axis. */
 static bool
 is_used(const struct net *n, int32_t level)
 {
@@ -81,9 +81,9 @@ is_used(const struct net *n, int32_t level)
     return false;
 }
 
-/* ---- the network ---- */
+/* ---- restricted network ---- */
 
-/* One array of any kind is shortened once for each list, so that what was shared still is. */
+/* Restricts an array to the remaining candidates, once per array and list, so that shared arrays stay shared. */
 static const void *
 shorten(struct along *w, const void *was, size_t size, const struct left *left)
 {
@@ -125,7 +125,7 @@ make_net(struct along *w, const int32_t *choice, int32_t level)
     }
 }
 
-/* Looks for a better choice of a net, from the one that it has. */
+/* Searches for a better choice of a net, starting from the present one. */
 static void
 glance(const struct net *n, struct explore *s, int32_t *choice)
 {
@@ -139,7 +139,7 @@ glance(const struct net *n, struct explore *s, int32_t *choice)
     cfn_free(&c);
 }
 
-/* True when the choice became better. */
+/* Returns true if the choice improved noticeably. */
 static bool
 along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int32_t *choice)
 {
@@ -156,8 +156,7 @@ along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int
     return s->best < before - before / LITTLE;
 }
 
-/* Once along each axis, with few looks, from the choice and from another one. True when that is better: choice has it.
- */
+/* Improves two choices along each axis, in few rounds. Returns true if `other` wins; its result is then in `choice`. */
 static bool
 race(const struct net *n, struct explore *s, const int32_t *other, int32_t *choice)
 {
@@ -184,7 +183,7 @@ race(const struct net *n, struct explore *s, const int32_t *other, int32_t *choi
     return better;
 }
 
-/* One axis after the other, as long as that is worth something. */
+/* Cycles through the axes until no axis gains enough. */
 static void
 all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_t *choice)
 {
@@ -192,8 +191,8 @@ all_axes(const struct net *n, struct explore *s, int32_t used, bool hold, int32_
         if (is_used(n, level)) idle = along_axis(n, level, hold, s, choice) ? 1 : idle + 1;
 }
 
-/* What a net with few layers chose in one layer all take - and others what `from` has - then each node what is best
- * beside the others; if that is better. */
+/* Extends a choice of the net with few layers to all layers (other nodes: from `from`), and improves it node by
+ * node. Keeps the result if it is better. */
 static void
 all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struct explore *s, int32_t *choice)
 {
@@ -212,8 +211,8 @@ all_layers(const struct fewer *f, const int32_t *now, const int32_t *from, struc
     arena_fini(&tmp);
 }
 
-/* The same for a net with few layers, and a glance at all of it. False where that was not better, or so much dearer in
- * all layers that they cannot be as alike as they look. */
+/* Solves a net with few layers first, then a few rounds of it as a whole. Returns false if the choice did not
+ * improve, or costs so much more in all layers that these cannot be as similar as they seem. */
 static bool
 few_layers(const struct net *n, struct explore *s, int32_t used, const int32_t *other, int32_t *choice)
 {
@@ -257,7 +256,7 @@ along_axes(const struct net *n, int64_t scale, bool (*stop)(void *arg), void *ar
     if (used < 2 || n->nnode == 0) return false;
     int64_t also = other ? net_cost(n, other) : NET_NEVER;
     struct arena tmp = {0};
-    if (also < *cost) { /* who is ahead has the turn */
+    if (also < *cost) { /* continue with the cheaper choice */
         const int32_t *was = arena_dup(&tmp, choice, sizeof *choice * (size_t)n->nnode);
         memcpy(choice, other, sizeof *choice * (size_t)n->nnode);
         other = was;

@@ -1,4 +1,4 @@
-/* around.c - neighbourhoods in a net, chosen anew beside all others. */
+/* around.c - large neighbourhood search in a net. */
 #include "sbp/around.h"
 
 #include "sbp/explore.h"
@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    SMALL = 16, /* nodes of a neighbourhood */
+    SMALL = 16, /* nodes of a neighbourhood at first */
     LARGE = 60,
-    HUB = 32,  /* readers of one tensor that are looked at */
-    SETUP = 3, /* times as long as a sweep takes for as many costs */
+    HUB = 32,  /* maximum number of readers of one tensor that are visited */
+    SETUP = 3, /* time per cost read, relative to a sweep */
 };
 
 static int32_t
@@ -38,7 +38,7 @@ around_end(struct around *w)
     local_end(&w->local);
 }
 
-/* ---- which neighbourhood ---- */
+/* ---- choosing a neighbourhood ---- */
 
 static void
 take(struct around *w, int32_t node)
@@ -59,7 +59,7 @@ take_around(struct around *w, int32_t node)
     }
 }
 
-/* Breadth first: from alike nodes in alike surroundings neighbourhoods are alike, place by place. */
+/* Collects nodes breadth first, so that similar nodes in similar surroundings get neighbourhoods in the same order. */
 static void
 choose_near(struct around *w, int32_t seed)
 {
@@ -80,10 +80,10 @@ struct making {
     struct around *w;
     struct arena *a;
     struct net *to;
-    int32_t *outer, nouter; /* nodes beside the neighbourhood */
+    int32_t *outer, nouter; /* nodes outside, next to the neighbourhood */
 };
 
-/* A node beside the neighbourhood has one candidate, at no cost: what it has. */
+/* Returns a node's number in the small network. A node outside gets only its current candidate, at cost 0. */
 static int32_t
 number(struct making *m, int32_t node)
 {
@@ -94,7 +94,7 @@ number(struct making *m, int32_t node)
     return m->w->at[node] = m->to->nnode++;
 }
 
-/* A copy: forms that stand at one address are taken for equal (cfn.c). */
+/* Returns the forms of a node. Copies those of a node outside, because cfn.c takes forms at one address for equal. */
 static const uint16_t *
 form_of(const struct making *m, int32_t node, const uint16_t *form)
 {
@@ -102,7 +102,7 @@ form_of(const struct making *m, int32_t node, const uint16_t *form)
     return arena_dup(m->a, &form[m->w->local.choice[node]], sizeof *form);
 }
 
-/* Of readers beside the neighbourhood that want the same form one is enough. */
+/* Adds a tensor. One outside reader per needed form is enough. */
 static void
 add_tensor(struct making *m, const struct net_tensor *t)
 {
@@ -132,7 +132,7 @@ make_net(struct making *m)
     struct around *w = m->w;
     int32_t nnode = w->nnear, ntensor = 0;
     w->tries++;
-    for (int pass = 0; pass < 2; pass++) { /* counts, then adds; a tensor once */
+    for (int pass = 0; pass < 2; pass++) { /* first counts, then adds; each tensor once */
         for (int32_t k = 0; k < w->nnear; k++) {
             int32_t node = w->near[k];
             if (pass) m->to->node[k] = w->net->node[node];
@@ -154,9 +154,9 @@ make_net(struct making *m)
     }
 }
 
-/* ---- solving it ---- */
+/* ---- solving a neighbourhood ---- */
 
-/* The neighbourhood as a network of its own, with what its nodes have: small.choice. Released by small_end. */
+/* The neighbourhood as a network of its own, with its current choice. Released by small_end. */
 struct small {
     struct arena arena;
     struct net net;
@@ -193,7 +193,7 @@ keep(struct around *w, const int32_t *choice, int64_t gain)
     w->cost -= gain;
 }
 
-/* What made a neighbourhood better is tried where the same stands: layers of a model are alike. */
+/* Tries the improvement of a neighbourhood at all similar places, because layers of a model are similar. */
 static void
 repeat(struct around *w, const int32_t *near, const int32_t *was, const int32_t *then, int32_t n)
 {
@@ -267,12 +267,12 @@ around_look(struct around *w, int64_t work)
     return any;
 }
 
-/* ---- beside a search ---- */
+/* ---- as part of a search ---- */
 
-/* So much work beside the bound; after looks that found nothing less, down to a quarter. */
+/* Share of work relative to bounding; after searches without gain, down to a quarter. */
 enum { SHARE = 3, IDLE = 2 };
 
-/* Begins again from a choice that costs less. */
+/* Restarts from a cheaper choice. */
 static void
 set(struct around *w, const int32_t *choice, int64_t cost)
 {

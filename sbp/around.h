@@ -1,8 +1,8 @@
-/* around.h - better choices around a choice (inside sbp/).
+/* around.h - large neighbourhood search around a choice (inside sbp/).
  *
- * It chooses a neighbourhood, some nodes that lie together, anew while all others stay: a small network, which it
- * searches as the whole. So chains of operators change their layout together, which no single change and no message
- * brings about. For networks without a memory limit; nearby.h is the same with one. Deterministic. One owner, one
+ * Chooses a neighbourhood (some connected nodes) again while all other nodes stay fixed: a small network, solved
+ * like the whole. Chains of operators so change their layout together, which neither single changes nor messages
+ * achieve. For networks without a memory limit; nearby.h is the version with a limit. Deterministic. One owner, one
  * thread. */
 #ifndef RILLE_SBP_AROUND_H
 #define RILLE_SBP_AROUND_H
@@ -11,25 +11,26 @@
 
 struct around {
     const struct net *net;
-    struct local local; /* the choice */
+    struct local local; /* the current choice */
     int64_t cost, scale;
     bool (*stop)(void *arg); /* NULL: never */
     void *arg;
     uint64_t random;
-    int64_t work;              /* done (explore.h) */
-    int32_t size, most;        /* nodes of a neighbourhood */
-    int32_t *near, nnear, *at; /* the neighbourhood at hand; by node: where it stands in the small network, -1 */
-    int32_t *met;              /* by tensor: the last neighbourhood that it lay at */
-    int32_t idle;              /* how often a search has asked in vain */
-    int32_t tries, turn;       /* how many neighbourhoods it has made; which reader of a hub comes first */
+    int64_t work;              /* work done so far (explore.h) */
+    int32_t size, most;        /* size of a neighbourhood, in nodes, and its maximum */
+    int32_t *near, nnear, *at; /* the current neighbourhood; by node: number in the small network, or -1 */
+    int32_t *met;              /* by tensor: mark of the last neighbourhood next to it */
+    int32_t idle;              /* number of searches in a row without gain */
+    int32_t tries, turn;       /* neighbourhoods built so far; first reader to take at a hub tensor */
 };
-/* Begins from a choice that is possible; the search multiplies costs by scale. */
+/* Starts from a possible choice. scale: factor of the search's costs. */
 void around_begin(struct around *w, const struct net *n, const int32_t *choice, int64_t scale);
 void around_end(struct around *w);
-/* The search asks it for better choices, beginning from its first; w has the net alone. around_end afterwards. */
+/* Makes the search s ask w for better choices, starting from the first choice of s. Only w->net must be set. Call
+ * around_end afterwards. */
 struct explore;
 void around_ask(struct around *w, struct explore *s);
-/* Tries neighbourhoods until that was so much work. True when it found something better: local.choice, cost. */
+/* Tries neighbourhoods until `work` is spent. Returns true if local.choice and cost improved. */
 bool around_look(struct around *w, int64_t work);
 
 #endif

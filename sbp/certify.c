@@ -1,11 +1,11 @@
-/* certify.c - a net, a choice and a proof as text. */
+/* certify.c - writes a net, a choice and a proof as text. */
 #include "sbp/certify.h"
 
 #include "runtime/hash.h"
 
 #include <stdlib.h>
 
-/* Lists of one length that stand at one address are written once: zeros may serve as numbers of two sizes. */
+/* A list already written. Its length counts, too: one array of zeros may serve lists of two lengths. */
 struct listed {
     struct listed *next;
     const void *at;

@@ -1,4 +1,4 @@
-/* cfn.c - making a cost function network of a net, and taking it apart. */
+/* cfn.c - builds a cost function network from a net, and changes it. */
 #include "sbp/cfn.h"
 
 #include "runtime/hash.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 50 }; /* an allocation, beside its costs */
+enum { EACH = 50 }; /* work of an allocation, besides its costs */
 
 /* ---- tables and edges ---- */
 
@@ -79,7 +79,7 @@ cfn_is_sum(const struct cfn *c, const struct cfn_edge *e)
     return t->sum == CFN_YES;
 }
 
-/* Tables of equal costs become one, as those of layers that are alike: sweeps read it from a near cache. */
+/* Lets edges with equal costs, as in similar layers, share one table, so that sweeps read it from a near cache. */
 void
 cfn_share(struct cfn *c)
 {
@@ -133,7 +133,7 @@ edge_new(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
     incident(&c->var[v], c->nedge++);
 }
 
-/* The edge's table, for it alone, to be written. */
+/* Returns the edge's table for writing; copies it if shared. */
 static int64_t *
 own_table(struct cfn *c, struct cfn_edge *e)
 {
@@ -189,7 +189,7 @@ cfn_cut(struct cfn *c, int32_t edge)
     e->to_u = e->to_v = NULL;
 }
 
-/* ---- fewer values ---- */
+/* ---- dropping values ---- */
 
 static void
 keep_rows(struct cfn *c, struct cfn_edge *e, int32_t v, const uint8_t *keep, int32_t nleft)
@@ -248,12 +248,12 @@ cfn_scale(const struct net *n)
         sum += table[i] * t->nuse;
     }
     arena_fini(&tmp);
-    int64_t most = n->memory_limit ? NET_NEVER / 4096 : NET_NEVER / 16; /* prices of memory add to what costs */
+    int64_t most = n->memory_limit ? NET_NEVER / 4096 : NET_NEVER / 16; /* memory prices add to the costs */
     while (scale < 1 << 16 && sum < most / scale) scale *= 2;
     return scale;
 }
 
-/* Tables of tensors that are alike - the same prices and the same forms - are one. */
+/* Tensors with the same prices and forms share their tables. */
 struct same {
     struct same *next;
     const void *price, *from, *to;
@@ -265,7 +265,7 @@ struct making {
     const struct net *net;
     struct arena tmp;
     struct same *same[SAME];
-    int32_t *made; /* by form of the tensor at hand: its variable, -1 */
+    int32_t *made; /* by form of the current tensor: its variable; -1: none */
 };
 
 static struct same *
@@ -286,7 +286,7 @@ scaled(const struct cfn *c, int64_t cost)
     return cost >= NET_NEVER ? NET_NEVER : cost * c->scale;
 }
 
-/* One reader: maker and reader pay together. */
+/* Returns the joint costs of a tensor's maker and its only reader. */
 static struct cfn_table *
 price_table(struct making *m, const struct net_tensor *t, const struct net_use *u)
 {
@@ -330,7 +330,7 @@ made_new(struct making *m, const struct net_tensor *t)
     return v;
 }
 
-/* Value 1 of the form's variable, "made", costs what its maker's form says. */
+/* Sets the cost of value 1, "made", of the form's variable, by the maker's form. */
 static void
 pay_made(struct making *m, const struct net_tensor *t, int32_t form, int32_t made)
 {
@@ -342,7 +342,7 @@ pay_made(struct making *m, const struct net_tensor *t, int32_t form, int32_t mad
     cfn_table_drop(&table);
 }
 
-/* A reader that wants the form forbids value 0, "not made". */
+/* Forbids value 0, "not made", for a reader's candidates that need the form. */
 static void
 want_made(struct making *m, const struct net_use *u, int32_t form, int32_t made)
 {

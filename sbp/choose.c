@@ -1,12 +1,10 @@
-/* choose.c - the signature of the fewest bytes, moved now and owed.
+/* choose.c - chooses the signature with the fewest bytes, moved now plus owed.
  *
- * What a signature moves is the sum, over operands that move, of the price of one
- * move; what it owes is in debt.c. A signature that makes an operand partial by
- * itself is never tried, one that cannot win is dropped before anything is
- * priced, and a price is asked once (search.h).
+ * Moved bytes are the sum of prices of the operands that move; owed bytes (pending reductions) are computed in
+ * debt.c. A signature that makes an operand partial of its own accord is never tried. A signature that cannot win is
+ * dropped before any price is computed, and each price is computed once (search.h).
  *
- * All combinations are tried while there are at most EXACT of them; beyond, two
- * axes at a time are improved from the best of several starts. */
+ * Up to EXACT combinations are all tried. Beyond, two axes at a time are improved, from the best of several starts. */
 #include "sbp/search.h"
 
 #include "runtime/arena.h"
@@ -15,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a point costs ---- */
+/* ---- cost of a point ---- */
 
-/* Twins share what is known. */
+/* Returns the price of a move; twins share the cache. */
 static int64_t
 price_of(const struct search *s, const struct mover *m, int code, const struct point *p)
 {
@@ -31,7 +29,7 @@ price_of(const struct search *s, const struct mover *m, int code, const struct p
     return bytes;
 }
 
-/* A value that is wanted twice in one layout moves once. */
+/* Returns true if an earlier twin moves to the same layout: a value moves there once. */
 static bool
 moved_before(const struct search *s, int i, int code, const struct point *p)
 {
@@ -42,8 +40,8 @@ moved_before(const struct search *s, int i, int code, const struct point *p)
     return false;
 }
 
-/* Is a before b: fewer bytes in all; fewer now; more operands left as they are; the order S, B, P of the first axis
- * that differs. */
+/* Compares by bytes in all, then bytes moved now, number of operands that stay, and order S, B, P on the first
+ * different axis. */
 static int
 point_compare(const struct point *a, const struct point *b)
 {
@@ -56,7 +54,7 @@ point_compare(const struct point *a, const struct point *b)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Prices p; false as soon as it cannot come before bound, or is not legal, or a move is impossible. */
+/* Prices p. Returns false as soon as p cannot come before bound, is illegal, or needs an impossible move. */
 static bool
 price_point(const struct search *s, struct point *p, const struct point *bound)
 {
@@ -89,7 +87,7 @@ improve(const struct search *s, const struct point *p, struct point *best, bool 
 
 /* ---- searching ---- */
 
-/* How many operands have on axis x already what signature g gives them. */
+/* Returns the number of operands that already have signature g's entry on axis x. */
 static int
 matches(const struct search *s, int g, int x)
 {
@@ -109,7 +107,7 @@ has_partial(const struct search *s, int g)
     return false;
 }
 
-/* The signature of axis x that leaves most operands as they are; on an axis of one rank nothing is partial. */
+/* Returns the signature of axis x that leaves the most operands unchanged; without P if the axis has one rank. */
 static int
 most_matching(const struct search *s, int x, uint64_t may)
 {
@@ -131,7 +129,7 @@ greedy_point(const struct search *s)
     return p;
 }
 
-/* The next signature after g that free axis i may have; the first again, and false, after the last. */
+/* Advances *g to the next allowed signature of free axis i; wraps to the first and returns false after the last. */
 static bool
 next_signature(const struct search *s, int i, int *g)
 {
@@ -140,7 +138,7 @@ next_signature(const struct search *s, int i, int *g)
     return later;
 }
 
-/* The next combination of the free axes, the last axis fastest; false after the last. */
+/* Advances to the next combination of the free axes, last axis fastest. Returns false after the last. */
 static bool
 next_point(const struct search *s, struct point *p)
 {
@@ -169,7 +167,7 @@ search_all(const struct search *s, struct point *best)
     return found;
 }
 
-/* Every pair of signatures on two free axes, the others as in *best. */
+/* Tries every pair of signatures on two free axes, with the other axes as in *best. */
 static void
 improve_pair(const struct search *s, int i, int j, struct point *best)
 {
@@ -183,7 +181,7 @@ improve_pair(const struct search *s, int i, int j, struct point *best)
     while (next_signature(s, i, g));
 }
 
-/* Changes two axes at a time while that helps: often one cannot move without another. */
+/* Changes two axes at a time while that helps, because often no single axis can change alone. */
 static void
 descend(const struct search *s, struct point *best)
 {
@@ -217,7 +215,7 @@ search_by_pairs(const struct search *s, struct point *best)
     return found;
 }
 
-/* ---- the answer ---- */
+/* ---- results ---- */
 
 static void
 candidate_of(const struct search *s, const struct point *p, struct sig_candidate *out)
@@ -238,7 +236,7 @@ by_rank(const void *a, const void *b)
     return point_compare(a, b);
 }
 
-/* Every legal combination, best first. With too many, only the best. */
+/* Lists every legal combination, best first; if there are too many, only the best. */
 static void
 list_all(const struct search *s, const struct point *best, struct sig_choice *out)
 {
@@ -257,7 +255,7 @@ list_all(const struct search *s, const struct point *best, struct sig_choice *ou
     for (int i = 0; i < n; i++) candidate_of(s, &point[i], &out->candidate[i]);
 }
 
-/* On one rank everything is broadcast already. */
+/* Returns true if all operands are broadcast, as is usual on one rank. */
 static bool
 all_broadcast(const struct call *c, const struct rule *r, const struct layout *broadcast)
 {

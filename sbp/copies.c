@@ -1,4 +1,4 @@
-/* copies.c - copies as nodes. */
+/* copies.c - builds the net with copies as nodes. */
 #include "sbp/copies.h"
 
 #include "sbp/work.h"
@@ -12,7 +12,7 @@ struct parting {
     struct copies *c;
     double *rank;
     int32_t tensor_capacity;
-    int32_t *before; /* by time, one more: how many times before it some choice is over the limit */
+    int32_t *before; /* by time, with an end mark: number of earlier times at which the limit may be exceeded */
     const uint16_t *same;
 };
 
@@ -22,7 +22,7 @@ entry(const struct net_tensor *t, const int64_t *table, int32_t from, int32_t to
     return table[(int64_t)from * t->nto + to];
 }
 
-/* The most that a copy in this form takes. */
+/* Returns the most bytes of a copy in this form. */
 static int64_t
 most_of(const struct net_tensor *t, int32_t form)
 {
@@ -40,7 +40,7 @@ may_want(const struct net *n, const struct net_use *u, int32_t form)
     return false;
 }
 
-/* When some reader may want the form; false: none may. */
+/* Finds when readers may need the form; returns false if no reader may. */
 static bool
 wanted(const struct net *n, const struct net_tensor *t, int32_t form, int32_t *begin, int32_t *end)
 {
@@ -54,7 +54,7 @@ wanted(const struct net *n, const struct net_tensor *t, int32_t form, int32_t *b
     return *end > 0;
 }
 
-/* The most that other rounds have of it. */
+/* Returns the most copies of a tensor that other rounds hold. */
 static int64_t
 most_others(const struct net *n, const struct net_tensor *t)
 {
@@ -63,7 +63,7 @@ most_others(const struct net *n, const struct net_tensor *t)
     return most - 1;
 }
 
-/* ---- when it matters ---- */
+/* ---- times that matter ---- */
 
 static void
 change(int64_t *live, int32_t begin, int32_t end, int64_t bytes)
@@ -73,7 +73,7 @@ change(int64_t *live, int32_t begin, int32_t end, int64_t bytes)
     live[end] -= bytes;
 }
 
-/* Counts the times at which not every choice keeps the limit. */
+/* Counts the times at which some choice may exceed the limit. */
 static void
 find_times(struct parting *p)
 {
@@ -113,7 +113,7 @@ matters(const struct parting *p, const struct net_tensor *t, int32_t form)
     return p->before[end] > p->before[begin];
 }
 
-/* ---- spans ---- */
+/* ---- live ranges ---- */
 
 static int
 by_number(const void *a, const void *b)
@@ -122,7 +122,7 @@ by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorted, each once. Returns how many. */
+/* Sorts x and removes duplicates. Returns the number left. */
 static int32_t
 sorted(int64_t *x, int32_t n)
 {
@@ -133,7 +133,7 @@ sorted(int64_t *x, int32_t n)
     return count;
 }
 
-/* The bytes that a copy in this form may take. */
+/* Lists the sizes that a copy in this form may have. Returns their number. */
 static int32_t
 list_bytes(const struct net_tensor *t, int32_t form, int64_t *bytes)
 {
@@ -150,7 +150,7 @@ add_span(struct parting *p, struct copied *x, int32_t *capacity, struct copy_spa
     x->span[x->nspan++] = s;
 }
 
-/* Short ones first: of equals a search takes the first. */
+/* Adds the candidates for a form, short live ranges first, because a search takes the first of equals. */
 static void
 add_spans(struct parting *p, struct copied *x, int32_t *capacity, int32_t form)
 {
@@ -192,7 +192,7 @@ tensor_new(struct parting *p)
     return &to->tensor[to->ntensor++];
 }
 
-/* What one node costs beside another: both as they are. */
+/* Adds a tensor for the joint cost of two nodes, which both keep their forms. Returns the zeroed price table. */
 static int64_t *
 beside(struct parting *p, int32_t maker, const uint16_t *from, int32_t nfrom, int32_t reader, const uint16_t *to,
        int32_t nto)
@@ -239,7 +239,8 @@ take(struct parting *p, const struct copied *x, int32_t node, const int64_t *byt
     t->dies = dies;
 }
 
-/* Between two points of time at which a span may begin or end, its node takes the same bytes. */
+/* Adds the bytes of a copy node: a tensor for each interval between successive ends of its spans, where the bytes
+ * are constant, and one for the copies of other rounds. */
 static void
 take_bytes(struct parting *p, const struct copied *x, int32_t node)
 {
@@ -285,7 +286,7 @@ add_copied(struct parting *p, int32_t tensor, int32_t form)
     take_bytes(p, &x, node);
 }
 
-/* What is left of a tensor when copies in these forms are nodes of their own. */
+/* Returns the tensor without copies: forms whose copies are nodes cost nothing here. */
 static struct net_tensor
 rest_of(struct parting *p, const struct net_tensor *t, const uint8_t *gone)
 {
@@ -350,7 +351,7 @@ copies_begin(struct arena *a, const struct net *n, struct copies *c)
     return true;
 }
 
-/* ---- as short as it may be ---- */
+/* ---- shortest live ranges ---- */
 
 static int32_t
 shortest(const struct copies *c, const struct copied *x, const int32_t *choice)
@@ -369,7 +370,7 @@ shortest(const struct copies *c, const struct copied *x, const int32_t *choice)
         const struct copy_span *s = &x->span[k];
         if (s->form == form && s->bytes == bytes && (bytes == 0 || (s->begin == begin && s->end == end))) return k;
     }
-    return 0; /* such a conversion is not possible */
+    return 0; /* the conversion is impossible */
 }
 
 void

@@ -1,16 +1,14 @@
-/* debt.c - what a call leaves to be paid: its partial results.
+/* debt.c - pending reductions: the future cost of a call's partial results.
  *
- * A P is a promise to add up. It costs nothing now and what it takes, later, to
- * make it whole or split; a choice that looks at moves alone would promise
- * without end. So nothing becomes partial by itself, and what a signature adds
- * to the debt counts like what it moves - but for the P that the user's layouts
- * ask for: where operands already lie cut along a factor that is reduced, the
- * P is the meaning of those layouts. */
+ * A P result costs nothing now, and costs a reduction later, when it is made whole or split. A choice that counted
+ * only moves would postpone every reduction. So nothing becomes partial of its own accord, and a signature's pending
+ * reductions count like its moves. The exception is a P that the user's layouts imply: if operands are already cut
+ * along a reduced factor, P is the meaning of these layouts. */
 #include "sbp/search.h"
 
 #include "runtime/arena.h"
 
-/* ---- which signatures may be tried ---- */
+/* ---- signatures that may be tried ---- */
 
 static bool
 lies_partial_sum(const struct search *s, int x)
@@ -22,9 +20,9 @@ lies_partial_sum(const struct search *s, int x)
     return false;
 }
 
-/* May an operand that lies as given be taken as want? A P comes from that P, or from a B where another operand is
- * P(sum): one rank keeps the value, the others hold zeros. From S it would be padded to the full size, and the identity
- * of a maximum is not neutral in arithmetic (inf - inf). */
+/* Returns true if an operand in entry `given` may be used as `want`. P is reached from the same P, or from B beside
+ * an operand that is P(sum): one rank keeps the value, the others hold zeros. From S the shard would be padded to
+ * the full size, and the identity of a maximum is not neutral in arithmetic (inf - inf). */
 static bool
 may_take(struct sbp given, struct sbp want, bool beside_sum)
 {
@@ -42,8 +40,8 @@ signature_may(const struct search *s, const struct sig *g, int x, bool beside_su
     return true;
 }
 
-/* Do the operands lie so that cutting this factor on axis x is what they ask for? One that has it is cut so, the others
- * that have it are too, or B. */
+/* Returns true if the operands' layouts imply this cut on axis x: at least one operand with the factor is already
+ * cut like this, and the rest of them are cut like this or B. */
 static bool
 signature_forced(const struct search *s, const struct sig *g, int x)
 {
@@ -72,10 +70,10 @@ debt_init(struct search *s)
     s->debt = ARENA_ARRAY(s->arena, struct debt, NDEBT);
 }
 
-/* ---- what a partial layout owes ---- */
+/* ---- pending reduction of a partial layout ---- */
 
-/* The layout with these axes as v says, cutting after all others: then each part stays with a rank that has an addend
- * of it, so that no way of splitting along that dimension is cheaper. */
+/* Returns the layout with entry v on the given axes, moved to the end of the cutting order. Each shard then stays on
+ * a rank with an addend of it, so splits along that dimension cannot be cheaper. */
 static const struct layout *
 paid_layout(const struct search *s, const struct layout *l, uint32_t axes, struct sbp v)
 {
@@ -115,9 +113,10 @@ debt_of(const struct search *s, const struct type *t, const struct layout *l, ui
     return d->bytes;
 }
 
-/* ---- what a call adds ---- */
+/* ---- pending reductions that a call adds ---- */
 
-/* The axes on which an operand or result is partial at p; but: signatures, by free axis, that do not count. */
+/* Returns the axes on which an operand or result is partial at p. but: by free axis, signatures that do not count;
+ * NULL: none. */
 static uint32_t
 partial_axes(const struct search *s, int operand, const struct point *p, const uint64_t *but)
 {
@@ -129,7 +128,8 @@ partial_axes(const struct search *s, int operand, const struct point *p, const u
     return axes;
 }
 
-/* What mover i owed before, on the axes that leave it partial; a value that is several operands owes once. */
+/* Returns the pending reduction of mover i's value before the call, on axes where it stays partial. A value that is
+ * several operands counts once. */
 static int64_t
 owed_before(const struct search *s, int i, const struct point *p)
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Of numbers from 0 on, of which one may be 0: the other. */
+/* Returns the greatest common divisor of two numbers >= 0; gcd(n, 0) = n. */
 static inline int64_t
 common_divisor(int64_t a, int64_t b)
 {

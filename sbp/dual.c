@@ -1,7 +1,7 @@
-/* dual.c - messages, forth and back, and what they prove.
+/* dual.c - TRW-S sweeps, bounds, and pruning.
  *
- * Sweeps read far more than they compute, so each end of an edge stands beside the others of its variable, its messages
- * too, in the order of the sweeps; dual_end hands the messages back to the network. */
+ * Sweeps read far more than they compute, so the edge ends of a variable, and their messages, are stored side by
+ * side in sweep order; dual_end copies the messages back to the network. */
 #pragma GCC optimize("O3")
 #include "sbp/dual.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 10 }; /* an end of an edge, beside its costs */
+enum { EACH = 10 }; /* work of an edge end, besides its costs */
 
 INLINE int64_t
 lesser(int64_t a, int64_t b)
@@ -20,7 +20,7 @@ lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* to[j] = the least of t[i][j] - from[i] over i. */
+/* to[j] = min over i of t[i][j] - from[i]. */
 INLINE void
 over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
@@ -34,7 +34,7 @@ over_rows(const int64_t *restrict from, int32_t n, const int64_t *restrict t, in
         for (int32_t j = 0; j < m; j++) to[j] = lesser(to[j], t[(int64_t)i * m + j] - from[i]);
 }
 
-/* to[i] = the least of t[i][j] - from[j] over j. */
+/* to[i] = min over j of t[i][j] - from[j]. */
 INLINE void
 over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t, int32_t m, int64_t *restrict to)
 {
@@ -47,17 +47,17 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
 
 /* ---- begin, end ---- */
 
-struct dual_end_of {  /* of an edge, at one variable */
+struct dual_end_of {  /* an edge as seen from one of its variables */
     int32_t other;    /* the variable at the other end */
-    int32_t nother;   /* its values */
-    bool ahead, rows; /* the other comes later; the table's rows are this one's values */
+    int32_t nother;   /* number of its values */
+    bool ahead, rows; /* ahead: the other end comes later in the order. rows: table rows are this end's values */
     const int64_t *table;
-    const int64_t *swept; /* the table, or its transpose, as sweeps read it */
-    int64_t *to, *from;   /* messages to this variable, and to the other one */
+    const int64_t *swept; /* the table or its transpose, in the layout that sweeps read */
+    int64_t *to, *from;   /* messages to this variable; to the other one */
 };
 
-/* Long rows are read where one end has but two values, as "made" variables have, which most ends are. Are those of
- * `swept` the values of the other end? */
+/* Returns true if a row of `swept` ranges over the values of the other end. Most edges have an end with two values
+ * (a "made" variable); rows then range over the other, longer end. */
 INLINE bool
 by_columns(const struct dual_end_of *e, int32_t n)
 {
@@ -82,7 +82,7 @@ dual_order(const struct cfn *c, int32_t *order)
     return n;
 }
 
-/* Where the messages to v along its edges lie: one after the other. at: by edge, twice: to u, to v. */
+/* Stores the messages to each variable contiguously. at, by edge, two entries: messages to u, to v. */
 static void
 lay_messages(struct dual *d, int64_t **at)
 {
@@ -154,7 +154,7 @@ dual_begin(struct dual *d, struct cfn *c)
     free(place);
 }
 
-/* The network has the messages again. */
+/* Copies the messages back to the network. */
 static void
 hand_back(struct dual *d)
 {
@@ -190,14 +190,14 @@ add_to(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
     for (int32_t i = 0; i < n; i++) sum[i] += m[i];
 }
 
-/* What the values of the k-th variable cost with all that its edges hand over: of two values in registers, since these
- * are most. */
+/* Writes to sum, for each value of the k-th variable, its unary cost plus the messages of all edges. Two values, the
+ * most common case, are summed in registers. */
 INLINE void
 sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
-    const int64_t *m = nend ? d->end[d->first[k]].to : NULL; /* and the others after it */
+    const int64_t *m = nend ? d->end[d->first[k]].to : NULL; /* followed by the messages of the remaining ends */
     if (n == 2) {
         int64_t a = x->cost[0], b = x->cost[1];
         for (int32_t j = 0; j < nend; j++) {
@@ -212,7 +212,7 @@ sum_of(const struct dual *d, int32_t k, int64_t *restrict sum)
     for (int32_t j = 0; j < nend; j++, m += n) add_to(sum, m, n);
 }
 
-/* For each value here the least of what is left of the edge's costs. */
+/* Writes to `to`, for each value at this end, the least cost that remains on the edge. */
 INLINE void
 reach(const struct dual_end_of *e, int32_t n, int64_t *to)
 {
@@ -231,7 +231,7 @@ least_of(const int64_t *x, int32_t n)
     return best;
 }
 
-/* The cost of value i here beside what is picked at the other end. */
+/* Returns the edge's cost of value i here and the picked value at the other end. */
 INLINE int64_t
 beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
 {
@@ -239,7 +239,7 @@ beside(const struct dual *d, const struct dual_end_of *e, int32_t n, int32_t i)
     return e->rows ? e->table[(int64_t)i * e->nother + j] : e->table[j * n + i];
 }
 
-/* Picks the value that is best beside those picked already, which lie `ahead` or not, and what the others hand over. */
+/* Picks the best value given the values already picked, at ends with this `ahead`, and the messages from other ends. */
 INLINE void
 choose(struct dual *d, int32_t k, bool ahead)
 {
@@ -263,8 +263,8 @@ take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
     for (int32_t i = 0; i < n; i++) m[i] -= given[i];
 }
 
-/* The k-th variable takes what the edges behind it have, and shares what is above its least value among those ahead, as
- * TRW-S does: one part each, of as many as the busier side has. */
+/* Processes the k-th variable as TRW-S does: collects cost from the edges behind, and distributes the excess over
+ * its least value to the edges ahead. Each receives an equal part, 1 / max(edges ahead, edges behind). */
 INLINE void
 pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {
@@ -274,7 +274,7 @@ pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth)
             ahead++;
         else
-            reach(&end[j], n, end[j].to); /* it hands over all that it can */
+            reach(&end[j], n, end[j].to); /* all that the edge can give */
     }
     int32_t parts = MAX(1, MAX(ahead, nend - ahead));
     sum_of(d, k, d->sum);
@@ -287,7 +287,7 @@ pass_on(struct dual *d, int32_t k, bool forth, bool picks)
         if (end[j].ahead == forth) take_from(end[j].to, given, n);
 }
 
-/* Constants of messages cancel between the two ends; they stay small when the least is 0. */
+/* Shifts messages to a least entry of 0, which keeps them small. Constants cancel between the two ends of an edge. */
 static void
 settle(struct dual *d)
 {
@@ -299,7 +299,7 @@ settle(struct dual *d)
         }
 }
 
-/* Forth and back: each edge at both ends. */
+/* Returns the work of a sweep forth and back, which reads each edge at both ends. */
 static int64_t
 sweep_work(const struct dual *d)
 {
@@ -347,7 +347,7 @@ dual_bound(struct dual *d)
 }
 EXPORTED(dual_bound)
 
-/* What the bound rises by when the k-th variable must have each value: to d->given. */
+/* Writes to d->given the rise of the bound if the k-th variable takes each value (reduced costs). */
 VECTOR static void
 rises(struct dual *d, int32_t k)
 {
@@ -374,7 +374,7 @@ dual_value_bounds(struct dual *d, int32_t k)
 
 /* ---- solutions ---- */
 
-/* What the values of the k-th variable cost beside all that is picked: to d->sum. */
+/* Writes to d->sum the costs of the k-th variable's values, given the picked values of all others. */
 static void
 costs_here(struct dual *d, int32_t k)
 {
@@ -415,7 +415,7 @@ dual_polish(struct dual *d)
     return sum;
 }
 
-/* ---- what is ruled out ---- */
+/* ---- pruning ---- */
 
 static void
 say_numbers(struct str *to, const int64_t *x, int32_t n)
@@ -458,7 +458,7 @@ dual_prune(struct dual *d, int64_t below, int64_t *gone)
     hand_back(d);
     d->pruned = true;
     say_messages(d, below);
-    for (int32_t k = 0; k < d->n && possible; k++) { /* all by the same messages, before any goes */
+    for (int32_t k = 0; k < d->n && possible; k++) { /* decides on all values by the same messages, then drops */
         int32_t v = d->order[k], left = 0;
         rises(d, k);
         for (int32_t i = 0; i < c->var[v].n; i++) left += keep[i] = d->bound + d->given[i] < below;

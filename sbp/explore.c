@@ -1,4 +1,4 @@
-/* explore.c - reduce, bound, prune, branch. */
+/* explore.c - branch and bound: reduce, bound, prune, branch. */
 #include "sbp/explore.h"
 
 #include "sbp/dual.h"
@@ -9,10 +9,10 @@
 #include <string.h>
 
 enum {
-    SWEEPS = 4,   /* between two looks at the bound */
-    PATIENCE = 6, /* looks without much gain before branching */
-    DOMAIN = 64,  /* variables of at most so many values are searched for beaten ones */
-    MANY = 400,   /* variables, of which layers may be alike */
+    SWEEPS = 4,   /* dual sweeps per bounding round */
+    PATIENCE = 6, /* rounds without much gain before branching */
+    DOMAIN = 64,  /* dominated values are searched in variables of at most this many values */
+    MANY = 400,   /* number of variables from which repeated layers are looked for */
 };
 
 static bool
@@ -22,14 +22,14 @@ stops(struct explore *s)
     return s->stopped;
 }
 
-/* Better solutions cost less than this. */
+/* Returns the cost that better solutions must stay below. */
 static int64_t
 below(const struct explore *s)
 {
     return s->best >= NET_NEVER ? NET_NEVER : s->best - s->scale + 1;
 }
 
-/* What a solution of the reduced network is for the whole. */
+/* Records a solution of the reduced network as one of the whole network, if it is better. */
 static void
 found(struct explore *s, const struct cfn *c, const int32_t *pick, int64_t cost)
 {
@@ -51,14 +51,15 @@ left(const struct cfn *c)
 
 enum outcome { CLOSED, SMALLER, STUCK };
 
-/* Were there as many looks at the bound as there may be? */
+/* Returns true if the maximum number of bounding rounds is reached. */
 static bool
 tired(const struct explore *s)
 {
     return s->looks && s->nlook >= s->looks;
 }
 
-/* Begins with messages that a network with fewer layers found, if layers of this one repeat. True when it did. */
+/* Initialises the dual. If layers of c repeat, starts from the messages of a network with fewer layers, and returns
+ * true. */
 static bool
 begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
 {
@@ -75,14 +76,14 @@ begin_with_fewer(struct explore *s, struct cfn *c, struct dual *d)
     return known;
 }
 
-/* Sweeps until the network is closed, has become smaller, or the bound no longer rises. *bound: the highest. */
+/* Sweeps until the network is closed or the bound stalls, then prunes. *bound: raised to the last bound. */
 static enum outcome
 tighten(struct explore *s, struct cfn *c, int64_t *bound)
 {
     struct dual d;
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
-    bool known = begin_with_fewer(s, c, &d); /* then it looks at least once */
+    bool known = begin_with_fewer(s, c, &d); /* then at least one round follows */
     int sweeps = known ? 1 : SWEEPS;
     for (int idle = 0;
          idle < (s->patience ? s->patience : PATIENCE) && is == STUCK && (known || (!tired(s) && !stops(s)));) {
@@ -101,7 +102,7 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
         sweeps = SWEEPS;
     }
     int64_t gone;
-    *bound = MAX(*bound, d.bound); /* of the messages that the proof has */
+    *bound = MAX(*bound, d.bound); /* bound of the messages in the proof */
     if (!dual_prune(&d, below(s), &gone))
         is = CLOSED;
     else if (gone > 0)
@@ -110,8 +111,8 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     return is;
 }
 
-/* The variable whose second best value costs most, weighed by how many edges it decides. order: its values, by what
- * they cost at least. */
+/* Returns the variable to branch on: the largest gap between its best and second best value, weighted by its edges
+ * and number of values. order: value indices, sorted by lower bound. */
 static int32_t
 branch_variable(struct cfn *c, int32_t *order)
 {
@@ -135,7 +136,7 @@ branch_variable(struct cfn *c, int32_t *order)
     }
     const int64_t *at = dual_value_bounds(&d, best);
     int32_t v = d.order[best];
-    for (int32_t i = 0; i < c->var[v].n; i++) { /* insertion by bound */
+    for (int32_t i = 0; i < c->var[v].n; i++) { /* insertion sort by bound */
         int32_t k = i;
         for (; k > 0 && at[order[k - 1]] > at[i]; k--) order[k] = order[k - 1];
         order[k] = i;
@@ -146,7 +147,7 @@ branch_variable(struct cfn *c, int32_t *order)
 
 static bool look(struct explore *s, struct cfn *c, int64_t *bound);
 
-/* Each value of one variable by itself. True when all of them are closed. */
+/* Branches on one variable, value by value. Returns true if all branches are closed. */
 static bool
 branch(struct explore *s, struct cfn *c)
 {
@@ -171,7 +172,7 @@ branch(struct explore *s, struct cfn *c)
     return closed;
 }
 
-/* True when it has no solution better than the best known one. bound: of this network alone. */
+/* Searches a network. Returns true if no solution better than the best known one is left. bound: of this network. */
 static bool
 look(struct explore *s, struct cfn *c, int64_t *bound)
 {

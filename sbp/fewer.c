@@ -1,4 +1,4 @@
-/* fewer.c - networks with few layers, and what they tell of the whole. */
+/* fewer.c - networks with few layers, and the transfer of their results to the whole. */
 #include "sbp/fewer.h"
 
 #include "runtime/hash.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum {
-    BOUND = 8,  /* layers kept at either end where messages are wanted */
-    CHOICE = 2, /* and where choices are */
-    SWEEPS = 8, /* between two looks at the bound */
+    BOUND = 8,  /* layers kept at either end for messages */
+    CHOICE = 2, /* layers kept at either end for choices */
+    SWEEPS = 8, /* dual sweeps per bounding round */
     LOOKS = 12,
-    ROUNDS = 2, /* how far around a variable its likeness reaches */
+    ROUNDS = 2, /* radius of the surroundings in a variable's hash */
 };
 
-/* ---- which are kept ---- */
+/* ---- kept layers ---- */
 
 static bool
 is_kept(const struct repeat *like, int32_t side, int32_t i)
@@ -25,8 +25,8 @@ is_kept(const struct repeat *like, int32_t side, int32_t i)
     return layer < side || layer >= like->nlayer - side;
 }
 
-/* What stands at `to`, which is left out, is seen from `from` beyond the gap: there stands what is alike; -1: nothing.
- */
+/* Returns the replacement for item `to`, left out, as a neighbour of `from`: the counterpart of `to` across the gap;
+ * -1: none. */
 static int32_t
 across(const struct repeat *like, int32_t side, int32_t from, int32_t to)
 {
@@ -34,7 +34,7 @@ across(const struct repeat *like, int32_t side, int32_t from, int32_t to)
     return layer < 0 ? -1 : repeat_moved(like, to, layer < side ? gap : -gap);
 }
 
-/* Who stands for what is left out: the last layer before the gap. */
+/* Returns the representative of an item that is left out: its counterpart in the last layer before the gap. */
 static int32_t
 stands_for(const struct repeat *like, int32_t side, int32_t i)
 {
@@ -44,13 +44,13 @@ stands_for(const struct repeat *like, int32_t side, int32_t i)
 /* ---- messages ---- */
 
 struct few {
-    struct repeat like; /* items are the variables left, in their order */
+    struct repeat like; /* items are the remaining variables, in sweep order */
     struct cfn *whole, *c;
-    int32_t *order, *place; /* by item, its variable; by variable, its item */
-    int32_t *is;            /* by item: its number in c; -1: it is left out */
+    int32_t *order, *place; /* by item: its variable; by variable: its item */
+    int32_t *is;            /* by item: its number in c; -1: left out */
 };
 
-/* A sample: what differs elsewhere costs sweeps. */
+/* Hashes a sample of costs; differences elsewhere only cost sweeps. */
 static uint64_t
 hash_some(const int64_t *x, int64_t n)
 {
@@ -59,7 +59,7 @@ hash_some(const int64_t *x, int64_t n)
     return h;
 }
 
-/* What it costs, with each of its neighbours in any order. */
+/* Hashes a variable's costs and neighbours, whatever the order of the neighbours. */
 static uint64_t
 key_of(const struct cfn *c, int32_t v, const uint64_t *alone, const uint64_t *table)
 {
@@ -130,7 +130,7 @@ keep_variables(struct few *f)
     }
 }
 
-/* Edges over the gap from its lower side; those from the upper one are the same again. */
+/* Joins edges across the gap, from the lower side; those from the upper side are the same. */
 static void
 keep_edges(struct few *f)
 {
@@ -165,12 +165,12 @@ sweep(struct few *f, bool (*stop)(void *arg), void *arg, int32_t *pick, int64_t 
     dual_end(&d);
 }
 
-/* The edge that stands for e; NULL: none does. *same: its ends are in the same order. */
+/* Returns the edge that represents e; NULL: none. *same: the ends are in the same order. */
 static const struct cfn_edge *
 stand_in(const struct few *f, const struct cfn_edge *e, bool *same)
 {
     int32_t u = f->place[e->u], v = f->place[e->v];
-    if (f->is[u] < 0 || f->is[v] < 0) { /* both move, so that the later one comes before the gap */
+    if (f->is[u] < 0 || f->is[v] < 0) { /* shift both ends until the later end is right before the gap */
         int32_t by = BOUND - 1 - MAX(f->like.layer[u], f->like.layer[v]);
         u = repeat_moved(&f->like, u, by);
         v = repeat_moved(&f->like, v, by);
@@ -227,8 +227,8 @@ fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick,
 
 /* ---- a net ---- */
 
-/* Nodes repeat where they have as many neighbours, and cost as much in their first candidates: the last may be what one
- * of them happened to have. */
+/* Detects repetition. Nodes are similar if they have as many neighbours and the same cost of the first candidate;
+ * last candidates may exist on one node only. */
 static bool
 nodes_repeat(struct fewer *f, struct arena *a)
 {
@@ -275,7 +275,7 @@ keep_nodes(struct fewer *f)
     }
 }
 
-/* A tensor that is made before the gap is read beyond it, and one that is made beyond before it. */
+/* Keeps a tensor whose maker is kept. Readers left out are replaced by counterparts on the other side of the gap. */
 static void
 keep_tensor(struct fewer *f, const struct net_tensor *t)
 {

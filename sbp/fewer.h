@@ -1,31 +1,32 @@
-/* fewer.h - a network of which a few layers are left stands for the whole (inside sbp/).
+/* fewer.h - a network with a few of the repeated layers that stands for the whole (inside sbp/).
  *
- * Where layers repeat (repeat.h), messages and choices in the middle of many are those in the middle of few. So a
- * network of few layers is bounded, or chosen, first, and each layer of the whole begins with what the one has that
- * stands for it. Messages prove what they prove wherever they come from, and a choice costs what it costs: where layers
- * are less alike than they look this takes time, never truth. Deterministic. One owner, one thread. */
+ * If layers repeat (repeat.h), the messages and choices in the middle of many layers equal those in the middle of a
+ * few. So a network of few layers is bounded, or chosen, first. Each layer of the whole then starts from the values
+ * of its representative. Correctness does not depend on the similarity of layers: messages prove a bound whatever
+ * their origin, and the cost of a choice is always computed. Differences only cost time. Deterministic. One owner,
+ * one thread. */
 #ifndef RILLE_SBP_FEWER_H
 #define RILLE_SBP_FEWER_H
 
 #include "sbp/cfn.h"
 #include "sbp/repeat.h"
 
-/* Gives a reduced network messages, and pick a value (an index) for each variable left. False, and nothing happens: too
- * little repeats. stop: NULL, or asked now and then, true ends the sweeps; adds to *work how many costs it looked at.
- */
+/* Gives a reduced network initial messages, and pick a value (an index) for each remaining variable. Returns false,
+ * with nothing changed, if too little repeats. stop: true ends the sweeps; NULL: never. Adds the approximate number
+ * of costs read to *work. */
 bool fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick, int64_t *work);
 
-/* A net with few layers of another one. */
+/* A net made of a few layers of another net. */
 struct fewer {
-    struct repeat like; /* items are nodes of the whole */
+    struct repeat like; /* items are nodes of the whole net */
     const struct net *whole;
     struct net net;
-    int32_t *is; /* by node of the whole: its number here; -1: it is left out */
+    int32_t *is; /* by node of the whole net: its number in `net`; -1: left out */
 };
-/* False: too little repeats, and there is nothing to end. */
+/* Returns false if too little repeats; fewer_end is not needed then. */
 bool fewer_begin(struct fewer *f, const struct net *n);
 void fewer_end(struct fewer *f);
-/* A choice of the whole to one of the net, and back. */
+/* Convert a choice of the whole net to one of the small net, and back. */
 void fewer_of(const struct fewer *f, const int32_t *whole, int32_t *few);
 void fewer_whole(const struct fewer *f, const int32_t *few, int32_t *whole);
 

@@ -1,4 +1,4 @@
-/* floor.c - the least peak: bounded by prices of bytes, split where they leave a gap. */
+/* floor.c - lower bound on the peak: Lagrangian prices of bytes, then branching. */
 #include "sbp/floor.h"
 
 #include "sbp/copies.h"
@@ -16,35 +16,35 @@
 
 __extension__ typedef __int128 wide;
 enum {
-    STEPS = 100,  /* of prices, before what is possible is split */
-    IDLE = 20,    /* of them without gain, before they end */
-    PATIENCE = 3, /* looks at one bound */
-    SWEEPS = 3,   /* of messages, before values are ruled out */
-    FINE = 20,    /* bytes count in 2^-FINE of one, or coarser: */
-    ROOM = 48,    /* no sum is above 2^ROOM */
+    STEPS = 100,  /* subgradient steps before branching */
+    IDLE = 20,    /* steps without gain before they end */
+    PATIENCE = 3, /* bounding rounds without gain, per bound */
+    SWEEPS = 3,   /* dual sweeps before pruning */
+    FINE = 20,    /* fractional bits of a byte; fewer if sums would exceed 2^ROOM */
+    ROOM = 48,    /* bits of the largest sum */
 };
 
 struct floor {
     const struct floor_options *o;
-    const struct net *net; /* without costs */
+    const struct net *net; /* the net with zero costs */
     struct copies copies;
     bool has_copies;
     struct merged merged;
     struct folded folded;
     struct limit limit;
-    int64_t **ruled_out; /* as parts.h has it */
-    int64_t unit, fine;  /* of peaks; how many parts a byte has */
+    int64_t **ruled_out; /* see parts.h */
+    int64_t unit, fine;  /* divisor of all peaks, bytes; fractions per byte */
     int64_t bound, peak; /* bytes */
-    int64_t *price;      /* by time: of the best bound */
+    int64_t *price;      /* by time: prices of the best bound */
     int32_t *value;      /* by variable: its candidate at the last bound */
-    int32_t *choice;     /* of the merged net */
-    int32_t *all;        /* of the net with its copies */
-    int64_t *live;       /* of that */
-    int32_t *best;       /* of the net: has the peak */
+    int32_t *choice;     /* choice of the merged net */
+    int32_t *all;        /* choice of the net with copies as nodes */
+    int64_t *live;       /* not used */
+    int32_t *best;       /* choice of the net that has the peak */
     bool found;
 };
 
-/* ---- what every peak is ---- */
+/* ---- divisor of peaks, simple bound ---- */
 
 static int64_t
 divide_all(int64_t unit, const int64_t *bytes, int64_t n)
@@ -66,7 +66,7 @@ floor_unit(const struct net *n)
     return MAX(1, unit);
 }
 
-/* Of a node's possible candidates. */
+/* Returns the fewest bytes of a node's possible candidates. */
 static int64_t
 least_of(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
 {
@@ -103,7 +103,7 @@ floor_alone(const struct net *n)
     return most;
 }
 
-/* ---- a net in which bytes alone count ---- */
+/* ---- the net without costs ---- */
 
 static const int64_t *
 free_of_cost(struct arena *a, const int64_t *cost, int64_t n)
@@ -130,7 +130,7 @@ net_of_bytes(struct arena *a, const struct net *n, int64_t limit)
 
 /* ---- bounds ---- */
 
-/* Sets limit.live; a choice of a lower peak is kept. */
+/* Sets limit.live, and keeps the choice if its peak is lower. */
 static void
 offer(struct floor *f)
 {
@@ -144,7 +144,7 @@ offer(struct floor *f)
     memcpy(f->best, f->all, sizeof *f->best * (size_t)f->net->nnode);
 }
 
-/* Prices are shares: their sum is that of one byte. */
+/* Scales the prices to a sum of one byte. */
 static void
 share(struct floor *f)
 {
@@ -155,7 +155,7 @@ share(struct floor *f)
                                 : (f->fine << LIMIT_SHIFT) / f->limit.ntime;
 }
 
-/* With the prices at hand, and without what is ruled out. */
+/* Returns the folded network with current prices, in which ruled-out candidates are impossible. */
 static struct cfn *
 priced(struct floor *f)
 {
@@ -165,8 +165,8 @@ priced(struct floor *f)
     return fold_priced(&f->folded, f->limit.extra);
 }
 
-/* No peak is below it, in parts of a byte; limit.live and choice are of what reached it. NET_NEVER: none is possible.
- */
+/* Returns a lower bound on the peak, in fractions of a byte; choice and limit.live are set to its minimiser.
+ * NET_NEVER: no choice is possible. */
 static int64_t
 bound_now(struct floor *f, bool *found)
 {
@@ -185,7 +185,7 @@ bound_now(struct floor *f, bool *found)
     return bound;
 }
 
-/* What is as much needs no closer look: there is no peak between the one known and the next one below it. */
+/* Returns the bound at which the known peak is proved optimal, because peaks are multiples of `unit`. */
 static int64_t
 enough(const struct floor *f)
 {
@@ -198,7 +198,7 @@ ends(const struct floor *f)
     return work_done() >= f->o->until || (f->o->stop && f->o->stop(f->o->arg));
 }
 
-/* In bytes, of a bound in parts of one. */
+/* Raises f->bound to a bound given in fractions, rounded up to a multiple of `unit`. */
 static void
 raise_to(struct floor *f, int64_t bound)
 {
@@ -207,7 +207,7 @@ raise_to(struct floor *f, int64_t bound)
     f->bound = MAX(f->bound, bytes);
 }
 
-/* The best bound that shares of one price give. */
+/* Takes subgradient steps; returns the best bound. */
 static int64_t
 raise(struct floor *f)
 {
@@ -225,7 +225,7 @@ raise(struct floor *f)
     return best;
 }
 
-/* ---- what no lower peak has ---- */
+/* ---- pruning ---- */
 
 static bool
 supported(struct cfn *c)
@@ -238,8 +238,8 @@ supported(struct cfn *c)
     return is;
 }
 
-/* Values with which the bound at the prices at hand says that the peak would be no lower go for good. True when some
- * went; *none: nothing is left. */
+/* Drops for good the values with which the peak cannot be lower, by the bound at current prices (reduced-cost
+ * fixing). Returns true if any was dropped; *none: no choice is left. */
 static bool
 prune(struct floor *f, bool *none)
 {
@@ -269,7 +269,7 @@ prune(struct floor *f, bool *none)
     return gone;
 }
 
-/* At the best prices, and at each time that has one by itself. */
+/* Prunes at the best prices, then at each priced time alone. */
 static bool
 prune_all(struct floor *f, bool *none)
 {
@@ -285,7 +285,7 @@ prune_all(struct floor *f, bool *none)
     return gone;
 }
 
-/* ---- parts ---- */
+/* ---- branching ---- */
 
 static int64_t
 part_bound(void *of, bool *found)
@@ -335,7 +335,7 @@ split(struct floor *f, int64_t bound)
 
 /* ---- the whole ---- */
 
-/* What all take at the most, at any time. */
+/* Returns an upper bound on every peak: the most bytes of all nodes and tensors together. */
 static int64_t
 most_of(const struct net *n)
 {

@@ -1,4 +1,4 @@
-/* fold.c - what does not depend on costs, done once. */
+/* fold.c - reductions that do not depend on unary costs, applied once. */
 #include "sbp/fold.h"
 
 #include "sbp/reduce.h"
@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What became of a variable of the whole network. */
+/* The role of an original variable in the folded network. */
 struct fate {
-    int32_t left;       /* the variable of the folded network that decides it; -1: it is sure */
-    const uint16_t *to; /* by that one's candidate; NULL: the same */
+    int32_t left;       /* deciding variable of the folded network; -1: the value is fixed */
+    const uint16_t *to; /* by candidate of that variable; NULL: the same number */
     int32_t sure;
 };
 
-/* Variables that went later are settled first, so a fate is at most one step away. */
+/* Returns the fate of an eliminated variable. Variables must be visited in reverse order of elimination, so that the
+ * fate of the deciding variable is known. */
 static struct fate
 fate_of(struct folded *f, const struct cfn_fate *became, const struct fate *fate, const struct gone *g)
 {
@@ -30,7 +31,7 @@ fate_of(struct folded *f, const struct cfn_fate *became, const struct fate *fate
     return (struct fate){.left = u->left, .to = to};
 }
 
-/* The variables that are left, and nothing else. */
+/* Builds f->c from the remaining variables and edges. */
 static void
 compact(struct folded *f, const struct cfn *c, struct fate *fate)
 {
@@ -139,7 +140,7 @@ fold_choice(const struct folded *f, const int32_t *candidate, int32_t *choice)
     for (int32_t k = 0; k < f->nsure; k++) choice[f->sure[k].node] = f->sure[k].candidate;
 }
 
-/* Does candidate c of variable v mean what the choice has? */
+/* Returns true if candidate c of variable v implies the candidates in `choice`. */
 static bool
 agrees(const struct folded *f, int32_t v, int32_t c, const int32_t *choice)
 {
@@ -150,7 +151,8 @@ agrees(const struct folded *f, int32_t v, int32_t c, const int32_t *choice)
     return true;
 }
 
-/* The value (index) of v that agrees and costs least beside those that the others have; -1: none agrees. */
+/* Returns the value (index) of v that agrees with `choice` and is cheapest given the picked neighbours; -1: none
+ * agrees. */
 static int32_t
 least_agreeing(const struct folded *f, int32_t v, const int32_t *choice, const int32_t *pick)
 {
@@ -172,7 +174,7 @@ least_agreeing(const struct folded *f, int32_t v, const int32_t *choice, const i
     return best;
 }
 
-/* What no node says - whether a copy is made - follows from those that nodes do say, so it is asked twice. */
+/* "Made" variables decide no node; their values follow from the rest, so a second pass is needed. */
 bool
 fold_find(const struct folded *f, const int32_t *choice, int32_t *candidate)
 {

@@ -1,8 +1,7 @@
-/* infer.c - checking a call before anything else: operands, dtypes, rule, shapes.
+/* infer.c - checks a call first of all: operands, dtypes, rule, shapes.
  *
- * What a user sees first when a line is wrong. Every message begins with the
- * operator, says what was expected and what was found, and ends with the
- * operands as they are. */
+ * Users see these messages first if a line is wrong. Every message begins with the operator, says what was expected
+ * and found, and ends with the operands. */
 #include "sbp/rule.h"
 
 #include "runtime/error.h"
@@ -14,7 +13,7 @@
 
 /* ---- operands as text ---- */
 
-/* The declaration of operand i: of a list, the last one for all its members. */
+/* Returns the declaration of operand i; members of a list share the last one. */
 static const struct operand *
 declared(const struct call *c, int i, int *position)
 {
@@ -74,7 +73,7 @@ call_print_operands(const struct call *c, struct str *s)
     }
 }
 
-/* "op: NAME " and what was expected and found, then all operands. */
+/* Fails with "op: NAME ", the given text, and all operands. */
 static int __attribute__((format(printf, 4, 5)))
 refuse(enum err_code code, const struct call *c, int i, const char *fmt, ...)
 {
@@ -101,7 +100,7 @@ class_of(enum dtype d)
     return dtype_is_float(d) ? 'F' : dtype_is_int(d) ? 'I' : 'B';
 }
 
-/* Is d in a set of class letters and names, "FI", "F i64"? */
+/* Returns true if d is in a set of class letters and names, such as "FI" or "F i64". */
 static bool
 set_has(const char *set, enum dtype d)
 {
@@ -117,7 +116,7 @@ set_has(const char *set, enum dtype d)
     return false;
 }
 
-/* "a float or integer dtype" for "FI"; names stand as they are. */
+/* Prints a set in words: "float or integer" for "FI"; names are printed as they are. */
 static void
 print_set(const char *set, struct str *s)
 {
@@ -144,7 +143,7 @@ check_class(const struct call *c, int i, const char *set)
 {
     enum dtype d = c->in[i].dtype;
     if (set_has(set, d)) return 0;
-    /* An integer fits wherever floats do, and the width of a number never counts. */
+    /* An integer fits where floats do, and the width of a number is ignored. */
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);
@@ -166,7 +165,7 @@ check_operand(const struct call *c, int i)
     return c->op->accepts ? check_class(c, i, c->op->accepts) : 0;
 }
 
-/* Positions and hidden numbers are not values to compute with. */
+/* Returns the promoted dtype of the operands; index operands and hidden numbers do not count. */
 static enum dtype
 promoted(const struct call *c)
 {
@@ -201,9 +200,9 @@ out_dtype(const struct call *c)
     return d;
 }
 
-/* ---- the whole check ---- */
+/* ---- complete check ---- */
 
-/* A source has no operands to correspond to: its results are new and whole, of the shape that the call gives. */
+/* Builds the rule of a source: no operand corresponds, so all result letters are new, with the sizes of the call. */
 static int
 source_rule(struct arena *a, const struct call *c, struct rule *r)
 {
@@ -235,7 +234,7 @@ call_rule(struct arena *a, const struct call *c, const int64_t *size, struct rul
     return source ? source_rule(a, c, r) : rule_of_call(a, c, size, r);
 }
 
-/* What was just said, with the operator and its operands. */
+/* Repeats the last error, with the operator and its operands. */
 static int
 call_refuse(const struct call *c)
 {

@@ -1,4 +1,4 @@
-/* limit.c - prices of memory: what they are worth, and where they are to go. */
+/* limit.c - Lagrangian prices of memory: worth of bytes, and subgradient steps. */
 #include "sbp/limit.h"
 
 #include "sbp/work.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDLE = 6 }; /* steps without gain before they become shorter */
+enum { IDLE = 6 }; /* steps without gain before the step length shrinks */
 
 /* ---- times that matter ---- */
 
@@ -20,7 +20,8 @@ most_of(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
     return most;
 }
 
-/* By time: what begins there and what ends after it, as numbers and as the most bytes that they may be. */
+/* By time: live ranges beginning then (begin) and ending after it (end), and their largest possible bytes (more,
+ * less). */
 struct happening {
     int32_t begin, end;
     int64_t more, less;
@@ -36,7 +37,8 @@ happens(struct happening *h, int32_t born, int32_t dies, int64_t bytes)
     h[dies - 1].less += bytes;
 }
 
-/* A time matters where something ends after it, and something has begun since the last such time. */
+/* Lists the times that matter: the limit may be exceeded, a live range ends after the time, and one has begun since
+ * the last listed time. Returns their number. */
 static int32_t
 find_times(const struct net *n, const struct happening *h, int32_t end, int32_t *time)
 {
@@ -53,7 +55,7 @@ find_times(const struct net *n, const struct happening *h, int32_t end, int32_t 
     return count;
 }
 
-/* How many times that matter are before t. */
+/* Returns the number of listed times before t. */
 static int32_t
 before(const int32_t *time, int32_t ntime, int32_t t)
 {
@@ -144,7 +146,7 @@ limit_worth(int64_t price, int64_t bytes, int64_t most)
     return x >= most ? most : (int64_t)x;
 }
 
-/* What cannot be counted costs NEVER / 64: fill sees to it that it does not come to that. */
+/* Caps a cost at NET_NEVER / 64; limit_price halves the prices before any cap takes effect. */
 static int64_t
 worth(int64_t price, int64_t bytes)
 {
@@ -159,7 +161,7 @@ price_tensor(struct limit *m, const struct net_tensor *t)
         extra[k] = MIN(NET_NEVER / 64, extra[k] + worth(price, t->bytes[t->form[k]]));
 }
 
-/* Fills sum and extra. The most that all nodes together may cost thereby. */
+/* Fills sum and extra. Returns the most that all extra costs and the limit's worth can add up to. */
 static double
 fill(struct limit *m)
 {
@@ -192,7 +194,8 @@ limit_live(struct limit *m, const int32_t *choice)
     return net_live(m->net, choice, m->live);
 }
 
-/* Where the last way and the newest point against each other, they are mixed so that they no longer do. */
+/* Sets the step direction: the subgradient, plus a multiple of the last direction if they form an obtuse angle, so
+ * that they no longer do (deflected subgradient: Camerini, Fratta & Maffioli 1975). */
 static void
 deflect(struct limit *m)
 {
@@ -207,7 +210,7 @@ deflect(struct limit *m)
     for (int32_t t = 0; t < m->ntime; t++) m->way[t] = (double)m->live[t] / limit - 1 + keep * m->way[t];
 }
 
-/* Shorter steps, from the best prices. */
+/* Shortens the steps and returns to the best prices. */
 static void
 shorten(struct limit *m)
 {

@@ -1,9 +1,9 @@
-/* limit.h - prices of memory (inside sbp/).
+/* limit.h - Lagrangian prices of memory (inside sbp/).
  *
- * A Lagrangian: bytes that are live at time t cost price[t] each, and the limit itself is worth the sum of price[t] *
- * limit. Whatever the prices are, the least cost with them less that worth is a lower bound on every choice that meets
- * the limit. Prices are integers, in 2^-LIMIT_SHIFT of a scaled nanosecond a byte, so that the bound is exact. A limit
- * belongs to the search that made it, and its thread. */
+ * A byte live at time t costs price[t]; the limit itself is worth the sum of price[t] * limit. For any prices, the
+ * least priced cost minus that worth is a lower bound on all choices within the limit. Prices are integers, in
+ * 2^-LIMIT_SHIFT scaled nanoseconds per byte, so the bound is exact. A limit belongs to the search that made it, and
+ * its thread. */
 #ifndef RILLE_SBP_LIMIT_H
 #define RILLE_SBP_LIMIT_H
 
@@ -11,36 +11,37 @@
 
 enum { LIMIT_SHIFT = 24 };
 
-/* The same net with the times that matter alone: those at which no other time's bytes are all live too, and some choice
- * is over the limit. It shares all but nodes and tensors, which are in a. *time: the net's times, *ntime of them; 0:
- * every choice meets the limit. */
+/* Returns the net with only the times that matter: a choice may exceed the limit then, and the live set is maximal
+ * (no subset of another time's). Shares everything but nodes and tensors, which are allocated in a. *time: the
+ * *ntime remaining times of n; *ntime 0: every choice meets the limit. */
 struct net *limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime);
 
 struct limit {
     const struct net *net;
     struct arena arena;
     int32_t ntime;
-    int64_t *price, *sum;    /* by time; sum[t]: of prices before t */
-    int64_t *live;           /* bytes at each time, of the last choice that limit_live saw */
-    int32_t *first, *tensor; /* by node: its tensors that take memory */
-    int64_t **extra;         /* by node, by candidate: what its bytes cost, scaled */
-    /* Of the steps: */
-    double best, pace;      /* the best bound so far, scaled; what part of the way to the goal a step is */
-    int64_t *best_price;    /* by time: its prices */
-    double *way, *best_way; /* by time: where prices are to go; from the best */
+    int64_t *price, *sum;    /* by time: price of a byte; sum[t]: prices before t */
+    int64_t *live;           /* bytes at each time, of the last choice passed to limit_live */
+    int32_t *first, *tensor; /* by node: tensors with bytes */
+    int64_t **extra;         /* by node, by candidate: priced cost of its bytes, scaled */
+    /* State of the subgradient steps: */
+    double best, pace;      /* the best bound so far, scaled; step length as a fraction of the distance to the goal */
+    int64_t *best_price;    /* by time: prices of the best bound */
+    double *way, *best_way; /* by time: current step direction; direction at the best bound */
     int32_t steps, idle;
 };
 void limit_begin(struct limit *m, const struct net *n);
 void limit_end(struct limit *m);
-/* What so many bytes cost at a price, scaled; at most `most`. */
+/* Returns the scaled cost of so many bytes at a price; at most `most`. */
 int64_t limit_worth(int64_t price, int64_t bytes, int64_t most);
-/* Fills extra and returns what the limit is worth, scaled and rounded up. Halves prices too high to count with. */
+/* Fills `extra` from the prices. Returns the worth of the limit, scaled and rounded up. First halves prices that
+ * would overflow. */
 int64_t limit_price(struct limit *m);
-/* Fills live; returns the greatest of it. */
+/* Fills `live` and returns its maximum. */
 int64_t limit_live(struct limit *m, const int32_t *choice);
-/* Of live, and the bound (scaled) that the present prices gave: prices rise where more than the limit is live and fall
- * where less is, one step of the subgradient so long that the bound would reach `goal` if the dual were a plane;
- * shorter when that has not helped for some steps (Polyak 1969). */
+/* Takes a subgradient step from `live` and `bound`, the scaled bound at the present prices. Prices rise at times
+ * over the limit and fall at times under it. The step is as long as would raise the bound to `goal` if the dual
+ * function were linear (Polyak 1969), and is shortened after some steps without gain. */
 void limit_step(struct limit *m, double bound, double goal);
 
 #endif

@@ -1,4 +1,4 @@
-/* limited.c - under a memory limit: prices, parts, branching. */
+/* limited.c - search under a memory limit: Lagrangian prices, neighbourhoods, branching. */
 #include "sbp/limited.h"
 
 #include "sbp/dual.h"
@@ -12,47 +12,47 @@
 #include <string.h>
 
 enum {
-    IDLE = 60,            /* bounds without gain, before what is possible is split */
-    IDLE_LARGE = 300,     /* where it is not split, or no choice is known */
-    BOUNDS = 4000,        /* of a search that nobody stops */
-    BOUNDS_COUNTED = 150, /* where work is counted */
-    ENTRIES = 100000,     /* of small networks as many as look at so many entries */
-    BLIND = 200, /* bounds of parts while no choice is known: there may be none. Of small networks as many as */
-    BLIND_ENTRIES = 400000, /* look at so many entries */
-    PATIENCE = 3,           /* looks at one bound */
-    MANY = 1500,            /* a folded network of more variables stays large */
-    SWEEPS = 6,             /* of that at each price */
-    GLANCE = 4,             /* looks at the first bound of that */
-    MOST = 100000000,       /* work on parts between two bounds */
-    SPAN = 16,              /* looks at what is near a later choice, before a still later one is taken */
+    IDLE = 60,              /* bounds without gain before branching */
+    IDLE_LARGE = 300,       /* the same, for networks that are not branched or while no choice is known */
+    BOUNDS = 4000,          /* bounds of a search without stop() */
+    BOUNDS_COUNTED = 150,   /* bounds if work is counted */
+    ENTRIES = 100000,       /* table entries that these bounds may read, if that allows more of them */
+    BLIND = 200,            /* bounds of partitions while no choice is known, as none may exist */
+    BLIND_ENTRIES = 400000, /* table entries that these may read, if that allows more of them */
+    PATIENCE = 3,           /* bounding rounds without gain, per bound */
+    MANY = 1500,            /* a folded network with more variables is large: it is not branched */
+    SWEEPS = 6,             /* dual sweeps of a large network at each price */
+    GLANCE = 4,             /* bounding rounds of a large network's first bound */
+    MOST = 100000000,       /* work on neighbourhoods between two bounds */
+    SPAN = 16,              /* searches around a later choice before the next one is taken */
 };
 
 struct limited {
-    const struct net *whole; /* the times that matter */
+    const struct net *whole; /* the net with only the times that matter */
     const struct copies *copies;
     struct merged merged;
-    const struct net *net; /* merged */
+    const struct net *net; /* the merged net */
     const struct solve_options *o;
     struct limit limit;
     struct folded folded;
     struct nearby nearby;
-    bool is_near;        /* nearby has a choice */
-    struct nearby other; /* of a network that stays large: from what reached a later bound */
+    bool is_near;        /* nearby holds a choice */
+    struct nearby other; /* large network: search around the choice of a later bound */
     bool is_other;
-    int32_t turn;        /* how often it has looked */
-    int64_t **ruled_out; /* as parts.h has it */
-    int32_t *value;      /* by variable of the folded network: its candidate at the last bound */
-    int32_t *choice;     /* what that means */
-    int32_t *scratch;    /* another choice */
-    int32_t *all;        /* a choice of the whole */
-    int64_t *live;       /* and what is live with it */
+    int32_t turn;        /* searches of `other` around its choice so far */
+    int64_t **ruled_out; /* see parts.h */
+    int32_t *value;      /* by folded variable: candidate at the last bound */
+    int32_t *choice;     /* the same, as a choice of the merged net */
+    int32_t *scratch;
+    int32_t *all;  /* a choice of `whole` */
+    int64_t *live; /* its live bytes */
     struct best *best;
     int64_t scale, least_peak;
-    int32_t budget;      /* bounds that may still be asked */
-    int32_t blind;       /* bounds of parts that may still be asked while no choice is known */
-    int64_t work;        /* of the last one */
-    struct cfn *large;   /* the folded network with the last messages, if it stays large */
-    int64_t *best_price; /* by time: those of the best bound */
+    int32_t budget;      /* bounds left */
+    int32_t blind;       /* bounds of partitions left while no choice is known */
+    int64_t work;        /* work of the last bound */
+    struct cfn *large;   /* large network: the folded network with the last messages */
+    int64_t *best_price; /* by time: prices of the best bound */
     int64_t best_bound;  /* scaled */
 };
 
@@ -62,7 +62,8 @@ limited_ceil(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
-/* Sets what is live with a choice, no copy longer than it must be; `all` has it for the whole. Returns the peak. */
+/* Sets `all` to a choice as one of the whole net with the shortest copies, and live and limit.live to its live
+ * bytes. Returns the peak. */
 static int64_t
 live_of(struct limited *m, const int32_t *choice)
 {
@@ -73,7 +74,7 @@ live_of(struct limited *m, const int32_t *choice)
     return peak;
 }
 
-/* A choice that meets the limit and costs less becomes the best; sets what is live with it. */
+/* Records the choice as the best if it meets the limit and costs less. Sets its live bytes. */
 static void
 offer(struct limited *m, const int32_t *choice)
 {
@@ -86,7 +87,7 @@ offer(struct limited *m, const int32_t *choice)
     memcpy(m->best->choice, m->all, sizeof *m->all * (size_t)m->whole->nnode);
 }
 
-/* Better choices cost less than this, scaled. */
+/* Returns the scaled cost that a better choice must stay below. */
 static int64_t
 below(const struct limited *m)
 {
@@ -105,7 +106,7 @@ out_of_time(struct limited *m)
     return m->budget <= 0 || (m->o->until && work_done() >= m->o->until) || (m->o->stop && m->o->stop(m->o->arg));
 }
 
-/* The bound of the network, priced anew; value takes what reached it, if anything did. */
+/* Bounds the network from scratch at the current prices; value receives the minimiser, if one was found. */
 static int64_t
 bound_anew(struct limited *m, bool *found)
 {
@@ -122,8 +123,7 @@ bound_anew(struct limited *m, bool *found)
     return bound;
 }
 
-/* The same for a network that stays large: messages go on from where they were at the last prices, and nothing else is
- * done. */
+/* Bounds a large network at the current prices by a few sweeps that continue from the last messages. */
 static int64_t
 bound_onward(struct limited *m, bool *found)
 {
@@ -140,7 +140,7 @@ bound_onward(struct limited *m, bool *found)
     return bound;
 }
 
-/* A bound for the present prices, scaled; choice is what reached it. NET_NEVER: nothing is possible. */
+/* Returns the scaled bound at the current prices; choice receives the minimiser. NET_NEVER: no choice is possible. */
 static int64_t
 bound_now(struct limited *m, bool *found)
 {
@@ -158,7 +158,7 @@ bound_now(struct limited *m, bool *found)
     return bound - worth;
 }
 
-/* ---- what is near ---- */
+/* ---- neighbourhoods ---- */
 
 static void
 start_near(struct limited *m)
@@ -191,9 +191,10 @@ look_near(struct limited *m)
     return true;
 }
 
-/* The first choice that kept the limit came from bad prices, and what is near it stays dear. So of a network that stays
- * large every other look is at what is near the choice of a later bound, one about as good as the best: value has it.
- * It ends when it keeps the limit and is dear, or after SPAN looks. True when it found the better choice. */
+/* Searches around a later choice. The first choice within the limit came from poor prices, and its neighbourhood
+ * stays expensive. So on a large network every other search starts from the choice of a later bound (in value), if
+ * this bound is close to the best. The series ends when its choice meets the limit but is expensive, or after SPAN
+ * searches. Returns true if it found a better choice. */
 static bool
 look_other(struct limited *m, int64_t bound)
 {
@@ -217,7 +218,7 @@ look_other(struct limited *m, int64_t bound)
 
 /* ---- prices ---- */
 
-/* What the bound is hoped to be: the best cost, or, while there is none, something above it. */
+/* Returns the bound to aim at: the best cost or, while no choice is known, somewhat more than the bound. */
 static double
 goal_of(const struct limited *m, double bound, int64_t peak)
 {
@@ -225,7 +226,7 @@ goal_of(const struct limited *m, double bound, int64_t peak)
     return bound + (peak / 2 > m->net->memory_limit ? 0.5 : 0.05) * MAX(bound, (double)m->scale);
 }
 
-/* Prices say no more, but neighbourhoods may: as long again as it took, from the last that did. */
+/* Searches neighbourhoods after prices stall: twice as many searches as prices tried, more after each gain. */
 static void
 look_on(struct limited *m, int32_t looks)
 {
@@ -235,14 +236,14 @@ look_on(struct limited *m, int32_t looks)
     }
 }
 
-/* True when nothing is gained any more. */
+/* Returns true after enough bounds without gain. */
 static bool
 is_idle(const struct limited *m, int32_t idle)
 {
     return idle >= (is_large(m) || m->best->cost >= NET_NEVER ? IDLE_LARGE : IDLE);
 }
 
-/* What a bound gains at least, for it not to be idle. */
+/* Returns the least gain of a bound that counts as progress. */
 static int64_t
 worth_while(const struct limited *m)
 {
@@ -250,8 +251,8 @@ worth_while(const struct limited *m)
     return MAX(MAX(0, m->best_bound / 100000), m->best_bound < 0 ? 0 : gap / 200);
 }
 
-/* Prices rise and fall until the bound no longer does. Where what is possible can be split, half of the bounds are left
- * for that: they may go on rising by little for ever. Returns the best bound, scaled. */
+/* Raises the bound by subgradient steps until it stalls. If the network can be branched, half of the budget is left
+ * for that, because the bound may rise slowly forever. Returns the best bound, scaled. */
 static int64_t
 raise(struct limited *m)
 {
@@ -279,7 +280,7 @@ raise(struct limited *m)
     return m->best_bound;
 }
 
-/* ---- parts ---- */
+/* ---- branching ---- */
 
 static int64_t
 part_bound(void *of, bool *found)
@@ -332,8 +333,8 @@ split(struct limited *m)
 
 /* ---- the whole ---- */
 
-/* Bounds the network at the limit's prices, with a proof that nothing costs less than `below`; it ends when that is
- * shown. NET_NEVER: it ends when it finds no more. */
+/* Bounds the network at the limit's prices, with a proof that no solution costs less than `below`; stops when that
+ * is shown. below NET_NEVER: stops when the bound stalls. */
 static int64_t
 proven(const struct limit *l, int64_t scale, int64_t below, struct str *text)
 {
@@ -377,7 +378,7 @@ limited_end(struct limited *m)
     cfn_free(&m->large);
 }
 
-/* A bound on the merged net, not scaled; m->best has a choice of it when one that is better was found. */
+/* Returns an unscaled bound on the merged net; m->best receives a better choice, if one was found. */
 static int64_t
 solve_merged(struct limited *m)
 {
@@ -387,7 +388,7 @@ solve_merged(struct limited *m)
     return bound <= 0 ? 0 : bound >= NET_NEVER ? NET_NEVER : limited_ceil(bound, m->scale);
 }
 
-/* Neighbourhoods of a choice that is known to keep the limit are the first to look at. */
+/* Starts neighbourhood search from a choice known to meet the limit. */
 static void
 begin_near(struct limited *m, const int32_t *choice)
 {
@@ -395,7 +396,8 @@ begin_near(struct limited *m, const int32_t *choice)
     start_near(m);
 }
 
-/* A time that went is the next one that did not: what was live then is live there, or the price is of little use. */
+/* Sets the initial prices. The price of a removed time is added to the next time kept, because bytes live then are
+ * live there, too; otherwise the price matters little. */
 static void
 begin_prices(struct limited *m, const int32_t *time, int32_t ntime, int32_t end, const int64_t *price)
 {
@@ -406,7 +408,7 @@ begin_prices(struct limited *m, const int32_t *time, int32_t ntime, int32_t end,
     }
 }
 
-/* The prices of the best bound, by time of n. */
+/* Writes the prices of the best bound, by time of n. */
 static void
 tell_prices(const struct limited *m, const struct net *n, const int32_t *time, int64_t *price)
 {

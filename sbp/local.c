@@ -1,4 +1,4 @@
-/* local.c - what one change costs, and choices made node by node. */
+/* local.c - the cost of a change, and choices made node by node. */
 #include "sbp/local.h"
 
 #include "sbp/solve.h"
@@ -83,7 +83,7 @@ local_cost(struct local *l, int32_t node, int32_t k, int64_t most)
     return sum;
 }
 
-/* The best candidate beside the decided neighbours; of equals the cheapest by itself, then start's, then the first. */
+/* Returns the best candidate given the decided neighbours. Ties: cheapest by itself, then start's, then the first. */
 static int32_t
 best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allowed)
 {
@@ -103,9 +103,9 @@ best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allo
     return best;
 }
 
-/* ---- outward ---- */
+/* ---- SOLVE_PROPAGATE ---- */
 
-struct front { /* nodes beside decided ones, in the order in which they were reached */
+struct front { /* neighbours of decided nodes, in the order reached */
     int32_t *node, head, n;
     uint8_t *reached;
 };
@@ -136,7 +136,7 @@ possible(const struct net_node *v)
     return n;
 }
 
-/* All nodes, those with one candidate first: the order does not depend on what is chosen. */
+/* Returns the nodes in breadth-first order from the nodes with one candidate; the order is independent of choices. */
 static const int32_t *
 outward_order(struct local *l)
 {
@@ -146,7 +146,7 @@ outward_order(struct local *l)
     for (int32_t i = 0; i < n->nnode; i++)
         if (possible(&n->node[i]) == 1) reach(&f, i);
     for (int32_t next = 0; f.head < n->nnode; f.head++) {
-        if (f.head == f.n) { /* a part of the program that no hint reaches */
+        if (f.head == f.n) { /* a component of the program without hints */
             while (f.reached[next]) next++;
             reach(&f, next);
         }
@@ -162,12 +162,13 @@ choose_outward(struct local *l, const int32_t *start)
     for (int32_t k = 0; k < l->net->nnode; k++) l->choice[order[k]] = best_of(l, order[k], start, NULL);
 }
 
-struct word { /* a neighbour's: what it pays, and what it might have paid more */
+struct word { /* a neighbour: conversion cost to it, and the most that another candidate would add */
     int32_t of;
     int64_t pays, saves;
 };
 
-/* What it says of node, which makes the tensor for it (reader: -1) or is read by it. */
+/* Returns the weight of a neighbour: the maker of t (reader: -1), which node reads, or a reader of t, which node
+ * makes. */
 static struct word
 word_of(const struct local *l, const struct net_tensor *t, int32_t reader, int32_t node)
 {
@@ -225,7 +226,7 @@ net_follows(const struct net *n, const int32_t *choice, int32_t *follows)
     local_end(&l);
 }
 
-/* ---- axis by axis ---- */
+/* ---- SOLVE_RECURSIVE ---- */
 
 static int
 heavier(const void *a, const void *b, void *weight)
@@ -269,7 +270,7 @@ choose_by_levels(struct local *l, const int32_t *start)
         }
 }
 
-/* True when another candidate costs less. */
+/* Takes the cheapest candidate. Returns true if the choice changed. */
 static bool
 choose_one(struct local *l, int32_t node)
 {

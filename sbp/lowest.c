@@ -1,4 +1,4 @@
-/* lowest.c - the least peak: bounded, found by halving limits, and proved where halves of what is possible are few. */
+/* lowest.c - least peak memory: lower bound, bisection of the limit, branching. */
 #include "sbp/lowest.h"
 
 #include "sbp/floor.h"
@@ -20,9 +20,9 @@ lowest_until(void)
     return work_done() + WORK;
 }
 
-/* ---- halving ---- */
+/* ---- bisection ---- */
 
-/* The least peak that a search within so many bytes saw; *choice: one that it found. */
+/* Returns the least peak seen by a search with this limit; *choice: the choice within it that was found; NULL: none. */
 static int64_t
 peak_within(struct arena *a, const struct net *n, int64_t bytes, const struct solve_options *o, const int32_t **choice)
 {
@@ -42,7 +42,7 @@ peak_within(struct arena *a, const struct net *n, int64_t bytes, const struct so
     return peak;
 }
 
-/* Limits between what is proved and what is known. Returns the least peak found; *choice: as lowest.h has it. */
+/* Bisects limits between the bound and the known peak. Returns the least peak found; *choice: as in lowest.h. */
 static int64_t
 halve(struct arena *a, const struct net *n, const struct solve_options *o, int64_t bound, int64_t peak,
       const int32_t **choice)

@@ -1,21 +1,21 @@
-/* lowest.h - the least peak of memory that any choice of a net has, and what is proved of it (inside sbp/).
+/* lowest.h - the least peak memory of any choice, and a proved lower bound on it (inside sbp/).
  *
- * Limits are halved between what floor.h proves and the least peak known. A search of counted work looks for each, so
- * that what is found does not depend on the clock; nets for which that would take long are left alone. What is between
- * then is split. Pure; one call, one thread. */
+ * Bisects the limit between the bound of floor.h and the least peak known. Each limit gets a search of counted work,
+ * so the result does not depend on the clock; nets that would take long are skipped. The interval that remains is
+ * closed by branching. Pure; one call, one thread. */
 #ifndef RILLE_SBP_LOWEST_H
 #define RILLE_SBP_LOWEST_H
 
 #include "sbp/solve.h"
 
-/* Is the net small enough? */
+/* Returns true if the net is small enough for this search. */
 bool lowest_is_sought(const struct net *n);
-/* Where (work.h) a search for it that begins now ends: after a small part of a second. */
+/* Returns the work count (work.h) at which a search started now ends: a small fraction of a second away. */
 int64_t lowest_until(void);
-/* peak: of a choice that is known; o->start: one that is possible, whatever it holds. o->stop is asked between limits.
- * Returns the least peak found; *bound: no peak is below it, so where they are equal there is no lower one. It ends
- * when it finds a choice that keeps n's limit, which others than the search for that limit may: *choice, in a; NULL:
- * none does. */
+/* Searches for the least peak. peak: that of a known choice. o->start: a possible choice, whatever its peak. o->stop
+ * is asked between limits. Returns the least peak found; *bound: a lower bound on every peak, so if equal, the peak
+ * is optimal. Ends as soon as a choice meets n's limit, at whatever limit it was found: *choice (allocated in a);
+ * NULL: none. */
 int64_t lowest_peak(struct arena *a, const struct net *n, const struct solve_options *o, int64_t peak, int64_t *bound,
                     const int32_t **choice);
 

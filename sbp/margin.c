@@ -1,6 +1,6 @@
-/* margin.c - tables of variables that go, forth and back.
+/* margin.c - bucket elimination, forward and backward.
  *
- * All that is in a table is above the dual's bound, so nothing is below zero, and what reaches `top` stays there. */
+ * Tables hold cost above the dual's bound, so entries are >= 0. Entries saturate at `top`. */
 #pragma GCC optimize("O3")
 #include "sbp/margin.h"
 
@@ -11,25 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCOPE = 30 }; /* variables of one table */
+enum { SCOPE = 30 }; /* maximum number of variables of a table */
 
 struct table {
     int32_t n, *scope;
-    int64_t *cost; /* the last of the scope changes first */
-    bool used;     /* a clique has it */
-    bool made;     /* by a clique; on the way back it is what the rest costs */
+    int64_t *cost; /* row-major: the last variable of the scope is contiguous */
+    bool used;     /* a clique contains it */
+    bool made;     /* made by a clique; in the backward pass it holds the cost of the rest */
 };
-struct clique { /* what a variable is in, as one table */
+struct clique { /* bucket: tables that contain `var`, combined into one */
     int32_t var, n, scope[SCOPE];
-    int32_t ntable, *table, out; /* out: what its neighbours keep */
+    int32_t ntable, *table, out; /* out: the table passed to its neighbours */
     int64_t size;
 };
 struct of_var {
     int32_t n, capacity, *table;
-    double size; /* of its clique, if it went now */
+    double size; /* size of its clique if eliminated now */
     bool gone;
 };
-struct entry { /* of the heap: a size that a variable had once */
+struct entry { /* heap entry; stale if the variable's size has changed */
     double size;
     int32_t v;
 };
@@ -41,14 +41,14 @@ struct margin {
     struct clique *clique;
     struct of_var *var;
     int32_t ntable, nclique, table_capacity, clique_capacity;
-    struct entry *heap; /* the least first */
+    struct entry *heap; /* min-heap */
     int32_t nheap, heap_capacity;
     int32_t *mark, stamp; /* by variable */
     int64_t *work, top, total, largest, constant;
     bool split;
 };
 
-/* ---- the order ---- */
+/* ---- elimination order ---- */
 
 static int32_t
 table_new(struct margin *m, int32_t n, const int32_t *scope)
@@ -63,7 +63,8 @@ table_new(struct margin *m, int32_t n, const int32_t *scope)
     return m->ntable++;
 }
 
-/* Adds a table's variables to those of a clique, if they fit; they do where it has no other. */
+/* Adds a table's variables to a clique's scope. Returns false if the clique would become too large; a clique without
+ * tables always accepts. */
 static bool
 widen(struct margin *m, struct clique *k, const struct table *t)
 {
@@ -113,7 +114,7 @@ pop(struct margin *m)
     return least;
 }
 
-/* How large the clique of v is now. */
+/* Computes the size of v's clique if v is eliminated now. */
 static void
 measure(struct margin *m, int32_t v)
 {
@@ -145,7 +146,7 @@ clique_new(struct margin *m, int32_t v)
     return k;
 }
 
-/* The variable that changes first is the one of most values. */
+/* Puts the variable with the most values last in the scope, so that inner loops are long. */
 static void
 finish(struct margin *m, struct clique *k)
 {
@@ -163,13 +164,13 @@ finish(struct margin *m, struct clique *k)
     m->largest = MAX(m->largest, k->size);
 }
 
-/* All tables that v is in go into one clique, or into as few as come about. */
+/* Eliminates v: combines all tables with v in one clique, or in as few as the size limit allows (mini-buckets). */
 static void
 take_out(struct margin *m, int32_t v)
 {
     struct of_var *x = &m->var[v];
     int32_t first = m->nclique, n = x->n;
-    bool decided = m->c->var[v].n == 1; /* nothing is lost by parts */
+    bool decided = m->c->var[v].n == 1; /* one value: a split loses nothing */
     x->gone = true;
     clique_new(m, v);
     for (int32_t k = 0; k < n; k++) {
@@ -207,8 +208,8 @@ decide(struct margin *m)
 
 /* ---- tables ---- */
 
-/* The entries of a clique's table, the last dimension changing first, and how far apart those of another are that they
- * meet; 0: it has no such variable. Dimensions that go on evenly are one. */
+/* Strides through another table in the order of a clique's table (row-major); step 0: the other table lacks the
+ * variable. Adjacent dimensions with compatible strides are merged. */
 struct way {
     int n;
     int64_t size[SCOPE], step[SCOPE];
@@ -247,7 +248,7 @@ entries(const struct margin *m, const struct table *t)
 
 enum walk { SET, ADD, KEEP_LEAST };
 
-/* One row of the clique's table, and what it meets. */
+/* Processes one row of the clique's table. */
 static inline void
 walk_row(enum walk how, int64_t *restrict row, int64_t *restrict x, int64_t step, int64_t n, int64_t top)
 {
@@ -271,7 +272,7 @@ walk_row(enum walk how, int64_t *restrict row, int64_t *restrict x, int64_t step
         for (int64_t i = 0; i < n; i++) x[i * step] = row[i] < x[i * step] ? row[i] : x[i * step];
 }
 
-/* Goes through the clique's table row by row: makes it x, adds x to it, or keeps in x the least of it. */
+/* Walks over the clique's table row by row: sets it to x, adds x to it, or lowers x to its minimum. */
 VECTOR static void
 walk_rows(const struct way *w, enum walk how, int64_t *restrict table, int64_t size, int64_t *restrict x, int64_t top)
 {
@@ -311,7 +312,7 @@ full(struct margin *m, struct arena *a, const struct table *t)
     return x;
 }
 
-/* The least becomes zero, and part of the constant. */
+/* Subtracts the least entry and adds it to the constant. */
 static void
 settle(struct margin *m, int64_t *x, int64_t n)
 {
@@ -321,7 +322,7 @@ settle(struct margin *m, int64_t *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] = x[i] >= NET_NEVER ? NET_NEVER : x[i] - low;
 }
 
-/* What variables and edges cost beside the dual's messages. */
+/* Fills the tables of variables and edges with their costs, reparametrised by the dual's messages. */
 static void
 begin_tables(struct margin *m)
 {
@@ -361,7 +362,7 @@ lower(struct margin *m)
             m->table[t].cost[i] = MIN(m->top, m->table[t].cost[i]);
 }
 
-/* Returns what all costs that has no neighbours left. */
+/* Runs the forward pass. Returns the sum of the constants of cliques without neighbours. */
 static int64_t
 forth(struct margin *m)
 {
@@ -377,7 +378,7 @@ forth(struct margin *m)
     return sum;
 }
 
-/* A table that came from a clique hears what all else costs beside it. */
+/* Sets a table made by a clique to the cost of everything else, for the backward pass. */
 static void
 hear(struct margin *m, const struct clique *k, struct table *t)
 {

@@ -1,23 +1,23 @@
-/* margin.h - what every value of a cost function network costs at the least, all at once (inside sbp/).
+/* margin.h - min-marginals: the least cost of a solution with each value, for all values at once (inside sbp/).
  *
- * Variables go one after the other, as by hand: the tables that one is in become one table, of which its neighbours
- * keep the least. On the way back each table hears what the rest costs, and so each value what the best solution with
- * it does: two passes for all, where a search takes one for each. A table that would be too large is made in parts, as
- * if there were that many variables of that name; then what is found is a bound. One call, one thread. */
+ * Bucket elimination. Forward: the tables of a variable are combined into one, and their minimum over the variable
+ * is passed to its neighbours. Backward: each table receives the cost of the rest of the network, which gives the
+ * min-marginal of every value. Two passes serve all values; a search would need one run per value. A table that
+ * would be too large is split (mini-buckets), as if the variable were duplicated; the results are then lower bounds.
+ * One call, one thread. */
 #ifndef RILLE_SBP_MARGIN_H
 #define RILLE_SBP_MARGIN_H
 
 #include "sbp/cfn.h"
 
 struct margin_options {
-    int64_t below;   /* solutions that cost as much are of no interest */
-    int64_t largest; /* entries of one table */
-    int64_t most;    /* of all together; it counts down */
+    int64_t below;   /* costs from here on need not be distinguished */
+    int64_t largest; /* maximum number of entries of one table */
+    int64_t most;    /* remaining entries for all tables; decreases */
 };
-/* Raises at[v][i] to what solutions with value i of variable v cost at least, `below` if they cost no less. Each value
- * of the network has support (reduce.h); its messages may be those of a dual, and stay. False: tables would be too
- * large, and nothing was done. *exact: no table is in parts, so that what is less than `below` is what a solution
- * costs. */
+/* Raises at[v][i] to the least cost of solutions with value i of variable v, at most `below`. Each value of the
+ * network must have support (reduce.h). The network may hold messages of a dual; they stay. Returns false, with
+ * nothing done, if tables would be too large. *exact: no table was split, so results less than `below` are exact. */
 bool margin_raise(const struct cfn *c, struct margin_options *o, int64_t *const *at, bool *exact);
 
 #endif

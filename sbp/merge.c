@@ -1,11 +1,11 @@
-/* merge.c - variables as nodes, and the times that are not dominated. */
+/* merge.c - merges nodes by folded variable, and removes dominated times. */
 #include "sbp/merge.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that a variable takes for some time, by its value; those of node `sure` are the same whatever is chosen. */
+/* Bytes of a variable over a live range, by value. Those of node `sure` are constant. */
 struct taking {
     int32_t var, begin, end;
     int64_t *bytes;
@@ -14,12 +14,12 @@ struct merging {
     const struct net *whole;
     struct merged *m;
     struct arena tmp;
-    struct fold_node *of; /* by node of the whole: the variable that decides it (in .node), and how */
+    struct fold_node *of; /* by original node: the folded variable that decides it (in .node), and the mapping */
     struct taking *taking;
     int32_t ntaking;
 };
 
-/* The node that stands for all that is sure: the last one. */
+/* Returns the node for all fixed nodes: the last one. */
 static int32_t
 sure(const struct merging *g)
 {
@@ -32,7 +32,7 @@ values(const struct merging *g, int32_t var)
     return var == sure(g) ? 1 : g->m->folded.c->var[var].n;
 }
 
-/* ---- what takes bytes ---- */
+/* ---- bytes of variables ---- */
 
 static void
 list_nodes(struct merging *g)
@@ -78,13 +78,13 @@ list_takings(struct merging *g)
 
 /* ---- times ---- */
 
-/* How much more is live than at some other time, by variable and value; `touched` ones alone differ. */
+/* Difference in live bytes between two times, by variable and value; zero unless the variable is touched. */
 struct change {
     int64_t **more;
     int32_t *touched, ntouched;
     uint8_t *is; /* by variable: touched */
 };
-/* A time that is kept, and how much more is live then than at the last one before it. */
+/* A kept time, with the difference in live bytes to the last kept time before. */
 struct kept {
     int32_t time, ntouched, *touched;
     int64_t **more;
@@ -109,7 +109,7 @@ untouch(const struct merging *g, struct change *c)
     c->ntouched = 0;
 }
 
-/* No choice has more live now than then (sign -1: then than now). */
+/* Returns true if no choice has more live bytes now than at the other time (sign -1: the reverse). */
 static bool
 never_more(const struct merging *g, const struct change *c, int sign)
 {
@@ -136,14 +136,14 @@ keep(struct merging *g, struct change *c, struct kept *k, int32_t time)
     untouch(g, c);
 }
 
-/* c, of now and the last kept time, becomes that of now and the one before. */
+/* Makes c, the difference between now and the last kept time, the difference to the kept time before that. */
 static void
 unkeep(const struct merging *g, struct change *c, const struct kept *k)
 {
     for (int32_t i = 0; i < k->ntouched; i++) touch(c, k->touched[i], k->more[i], values(g, k->touched[i]), 1);
 }
 
-/* By time: the takings that begin, or end, there are item[first[t]] up to item[first[t + 1]]. */
+/* By time t: the takings that begin (or end) at t are item[first[t]] to item[first[t + 1] - 1]. */
 struct events {
     int32_t *first, *item;
 };
@@ -158,7 +158,7 @@ list_events(struct merging *g, int32_t ntime, bool ends)
     return e;
 }
 
-/* Each time is compared with the last kept one: the one that never has more live than the other goes. */
+/* Compares each time with the last kept one, and removes the time that never has more live bytes. */
 static void
 find_times(struct merging *g, int32_t ntime)
 {
@@ -210,7 +210,7 @@ by_place(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* What a variable takes at the same times is one. */
+/* Joins the bytes of a variable over equal live ranges. */
 static void
 join_takings(struct merging *g)
 {
@@ -238,7 +238,8 @@ unscaled(const struct cfn *c, int64_t cost)
     return cost >= NET_NEVER ? NET_NEVER : cost / c->scale;
 }
 
-/* Costs of a variable are at least 0 in a net; what is the same for all goes to the node for all that is sure. */
+/* Makes the nodes. Costs of a net must be >= 0, so the least cost of each variable is moved to the node of fixed
+ * nodes. */
 static void
 make_nodes(struct merging *g)
 {

@@ -1,4 +1,4 @@
-/* nearby.c - neighbourhoods in a network, solved anew. */
+/* nearby.c - large neighbourhood search under a memory limit. */
 #include "sbp/nearby.h"
 
 #include "sbp/explore.h"
@@ -16,15 +16,15 @@ draw(struct nearby *w, uint64_t n)
     return (w->random >> 33) % n;
 }
 
-/* ---- what variables take ---- */
+/* ---- bytes of variables ---- */
 
 struct taking {
     int32_t begin, end;
-    const int64_t *bytes; /* by candidate of the node */
-    const uint16_t *form; /* NULL: the same */
+    const int64_t *bytes; /* by form, or by candidate of the node */
+    const uint16_t *form; /* by candidate; NULL: bytes is by candidate */
 };
 
-/* Calls with each stretch of time for which a node takes bytes that depend on its candidate. */
+/* Calls `with` for each live range of bytes that depend on the node's candidate. */
 static void
 each_taking(const struct nearby *w, int32_t node, void (*with)(void *arg, const struct taking *t), void *arg)
 {
@@ -45,7 +45,7 @@ candidate_of(const struct folded *f, const struct fold_node *m, int32_t var, int
     return m->to ? m->to[c] : c;
 }
 
-struct adding { /* bytes of a candidate to the changes of what is live */
+struct adding { /* argument of add_taking: adds a candidate's bytes to the changes of live bytes */
     int64_t *change;
     int32_t candidate, sign;
 };
@@ -164,7 +164,7 @@ nearby_get(const struct nearby *w, int32_t *candidate)
     for (int32_t v = 0; v < w->f->c->nvar; v++) candidate[v] = w->f->c->var[v].value[w->pick[v]];
 }
 
-/* ---- which neighbourhood ---- */
+/* ---- choosing a neighbourhood ---- */
 
 static void
 take(struct nearby *w, int32_t v)
@@ -182,7 +182,7 @@ take_around(struct nearby *w, int32_t v)
     for (int32_t k = 0; k < n; k++) take(w, edge_other(&w->f->c->edge[x->edge[(from + k) % x->nedge]], v));
 }
 
-/* A time that is over the limit, or nearly full; -1: there is none. */
+/* Returns a random time over the limit; if none is, a nearly full time; -1: none. */
 static int32_t
 full_time(struct nearby *w)
 {
@@ -196,7 +196,8 @@ full_time(struct nearby *w)
     return found;
 }
 
-/* Some variable that takes memory at t, and has a choice. */
+/* Returns a random variable with bytes live at t, outside the neighbourhood; an arbitrary variable if all are
+ * inside. */
 static int32_t
 alive_at(struct nearby *w, int32_t t)
 {
@@ -208,7 +209,7 @@ alive_at(struct nearby *w, int32_t t)
     return from;
 }
 
-/* Seeds, and what lies around them, breadth first. */
+/* Chooses seed variables and adds their neighbours, breadth first. */
 static void
 choose_near(struct nearby *w)
 {
@@ -226,7 +227,7 @@ release_near(struct nearby *w)
     for (int32_t k = 0; k < w->nnear; k++) w->at[w->near[k]] = -1;
 }
 
-/* ---- solving it ---- */
+/* ---- solving a neighbourhood ---- */
 
 struct pricing {
     const struct nearby *w;
@@ -260,7 +261,7 @@ price_near(struct nearby *w)
     }
 }
 
-/* The neighbourhood alone: what it has with others is settled. */
+/* Builds the network of the neighbourhood. Costs of edges to fixed variables become unary. */
 static struct cfn *
 near_network(const struct nearby *w)
 {
@@ -299,7 +300,8 @@ near_network(const struct nearby *w)
     return c;
 }
 
-/* What it costs with all its edges, prices beside; pick by place in it. */
+/* Returns the neighbourhood's cost with all its edges; *priced: with memory prices, too. pick: by position in
+ * `near`. */
 static int64_t
 near_cost(const struct nearby *w, const int32_t *pick, int64_t *priced)
 {
@@ -335,7 +337,7 @@ live_then(struct nearby *w)
     for (int32_t t = 0; t < w->ntime; t++) w->then[t] += w->live[t];
 }
 
-/* Prices rise where too much was live in what was tried: enough that it would not have been chosen. */
+/* Raises prices at the times that the attempt overfilled, enough to rule out the attempt. */
 static void
 raise_prices(struct nearby *w, int64_t gain)
 {
@@ -362,7 +364,7 @@ accept(struct nearby *w, int64_t cost, double over)
     w->over = over;
 }
 
-/* One neighbourhood, with rising prices. True when it became better. */
+/* Solves one neighbourhood, at rising prices. Returns true if the choice improved. */
 static bool
 try_near(struct nearby *w)
 {
@@ -374,7 +376,7 @@ try_near(struct nearby *w)
         int64_t priced_now, priced_then;
         price_near(w);
         int64_t was = near_cost(w, now, &priced_now);
-        if (w->over > 0 && try == 0) { /* what is over has to go, whatever it costs */
+        if (w->over > 0 && try == 0) { /* reduce the excess at any cost */
             raise_prices(w, MIN(was, NET_NEVER / 1024) / 16);
             price_near(w);
             near_cost(w, now, &priced_now);
@@ -402,7 +404,7 @@ try_near(struct nearby *w)
             accept(w, w->cost - was + then, over);
             return better;
         }
-        if (over <= w->over) return false; /* dearer, and no help */
+        if (over <= w->over) return false; /* costs more, with no less excess */
         raise_prices(w, MAX(0, priced_now - priced_then));
     }
     return false;

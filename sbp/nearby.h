@@ -1,9 +1,9 @@
-/* nearby.h - better choices near a choice, under a memory limit (inside sbp/).
+/* nearby.h - large neighbourhood search under a memory limit (inside sbp/).
  *
- * It solves a neighbourhood in the network - some variables that lie together - anew while the others stay as they are;
- * bytes cost what the Lagrangian says, and more at times that the last try has filled too much. It keeps what is less
- * over the limit than before, or as much and cheaper. Large ones escape what single changes cannot: whole chains move
- * together.
+ * Solves a neighbourhood (some connected variables of the network) again while the others stay fixed. Bytes have
+ * their Lagrangian prices, and higher ones at times that the last attempt overfilled. A result is kept if its excess
+ * over the limit is smaller, or equal at lower cost. Large neighbourhoods escape local optima of single changes,
+ * because whole chains move together.
  *
  * Deterministic. One owner, one thread. */
 #ifndef RILLE_SBP_NEARBY_H
@@ -17,26 +17,26 @@ struct nearby {
     const struct folded *f;
     struct limit *limit;
     const struct solve_options *o;
-    int32_t ntime, *begin, *end; /* by variable: when its nodes take memory */
-    int32_t *pick;               /* by variable: the value (index) that it has */
-    int64_t *live, *then;        /* by time: bytes; those of what it tries */
-    int64_t cost;                /* scaled */
-    double over;                 /* bytes over the limit, over all times */
+    int32_t ntime, *begin, *end; /* by variable: live range of its nodes' bytes */
+    int32_t *pick;               /* by variable: index of its current value */
+    int64_t *live, *then;        /* by time: bytes of the current choice; bytes of the attempt */
+    int64_t cost;                /* cost of the current choice, scaled */
+    double over;                 /* excess over the limit, in bytes, summed over times */
     uint64_t random;
-    int64_t work;              /* done */
-    int32_t size, most;        /* variables of a neighbourhood; before small ones are tried again */
-    int32_t *near, nnear, *at; /* the neighbourhood at hand; by variable: where it stands in it, -1 */
-    int32_t *tried;            /* by place in it: the value that it tries; and, further on, the value now */
+    int64_t work;              /* work done so far */
+    int32_t size, most;        /* variables per neighbourhood; size at which it restarts small */
+    int32_t *near, nnear, *at; /* the current neighbourhood; by variable: position in `near`, or -1 */
+    int32_t *tried;            /* by position in `near`: attempted value, followed by the current values */
     int64_t *price, *sum, **extra;
     struct arena arena;
 };
-/* From a candidate for each variable of f. */
+/* Starts from a candidate for each variable of f. */
 void nearby_begin(struct nearby *w, const struct folded *f, struct limit *m, const struct solve_options *o);
 void nearby_set(struct nearby *w, const int32_t *candidate);
 void nearby_end(struct nearby *w);
-/* Tries neighbourhoods until that was so much work (explore.h). True when it kept something better. */
+/* Tries neighbourhoods until `work` is spent (explore.h). Returns true if a better choice was kept. */
 bool nearby_look(struct nearby *w, int64_t work);
-/* The candidates of the variables. */
+/* Writes the candidates of the current choice. */
 void nearby_get(const struct nearby *w, int32_t *candidate);
 
 #endif

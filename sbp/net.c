@@ -1,4 +1,4 @@
-/* net.c - what a choice costs and how much memory it takes: the definitions that search and checker answer to. */
+/* net.c - cost and memory of a choice: the definitions that search and checker follow. */
 #include "sbp/net.h"
 
 #include "runtime/error.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Each form in which somebody wants the tensor is paid once. seen: nto marks, of which `mark` is this tensor's. */
+/* Returns the tensor's cost; each needed form is paid once. seen: nto marks; `mark` is this tensor's. */
 static int64_t
 tensor_cost(const struct net_tensor *t, const int32_t *choice, int32_t *seen, int32_t mark)
 {
@@ -69,7 +69,7 @@ net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32
     return t->credit ? t->credit[n->moment[begin] * n->nmoment + n->moment[end - 1]] - 1 : 0;
 }
 
-/* Is an earlier reader's copy its own? */
+/* Returns true if an earlier reader needs the same copy. */
 static bool
 is_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_t to)
 {
@@ -78,7 +78,7 @@ is_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_
     return false;
 }
 
-/* Changes of what is live by the copies of a tensor: each is there from its first reader to its last. */
+/* Adds the copies of a tensor to the changes of live bytes. A copy is live from its first to its last reader. */
 static void
 copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choice, int64_t *live)
 {
@@ -167,9 +167,9 @@ net_same_tables(struct arena *a, const struct net *n)
     return same;
 }
 
-/* ---- whether a net is one ---- */
+/* ---- validity ---- */
 
-/* *most: of those that are possible. */
+/* Checks costs; *most: the largest possible one. */
 static int
 check_costs(const int64_t *cost, int64_t n, const char *what, int32_t of, int64_t *most)
 {
@@ -209,7 +209,7 @@ check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nfo
     return 0;
 }
 
-/* looked: its table was looked through before, and has *most. */
+/* looked: this tensor's table was checked before, and *most is set. */
 static int
 check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
 {

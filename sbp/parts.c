@@ -1,13 +1,13 @@
-/* parts.c - halves of halves. */
+/* parts.c - branch and bound: partitions are halved, best bound first or depth first. */
 #include "sbp/parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 10 }; /* of prices, in each part */
+enum { STEPS = 10 }; /* subgradient steps per partition */
 
-struct ruling { /* candidates that a part does without, beside those of the part that it is a half of */
+struct ruling { /* candidates excluded by one split, linked to the splits above */
     const struct ruling *up;
     int32_t node;
     const uint8_t *gone;
@@ -15,19 +15,19 @@ struct ruling { /* candidates that a part does without, beside those of the part
 struct part {
     int64_t bound; /* scaled */
     const struct ruling *why;
-    const int64_t *price; /* by time: that gave it */
-    int32_t node;         /* that is to be split; -1: none can be */
-    const uint8_t *low;   /* by its candidate: of the one half */
+    const int64_t *price; /* by time: prices that gave the bound */
+    int32_t node;         /* node to split; -1: none can be split */
+    const uint8_t *low;   /* by candidate of that node: in the low half */
 };
 struct tree {
     const struct parts *p;
     struct arena *a;
     struct part **heap;
     int32_t n, capacity;
-    double **often; /* by node, by candidate: how often the part at hand chose it; later choices count more */
+    double **often; /* by node, by candidate: weighted count of its choices in this partition; recent ones weigh more */
 };
 
-/* ---- parts by bound ---- */
+/* ---- partitions by bound ---- */
 
 static void
 heap_add(struct tree *t, struct part *p)
@@ -53,7 +53,7 @@ heap_take(struct tree *t)
     return least;
 }
 
-/* ---- where to split ---- */
+/* ---- choice of the split ---- */
 
 static bool
 is_open(const struct parts *p, int32_t i, int32_t k)
@@ -61,8 +61,9 @@ is_open(const struct parts *p, int32_t i, int32_t k)
     return !p->ruled_out[i][k] && p->net->node[i].cost[k] < NET_NEVER;
 }
 
-/* How far apart the bytes were that a node took, priced; -1 where it has no choice. mean: what they cost on the
- * average. Where it always took the same, a little of how far apart they may be. */
+/* Returns the spread (mean absolute deviation) of the priced bytes that a node chose; -1: fewer than two open
+ * candidates. *mean: their average. If the node always chose the same bytes, returns a tiny fraction of its possible
+ * spread. */
 static double
 apart(const struct tree *t, int32_t i, double *mean)
 {
@@ -86,7 +87,7 @@ apart(const struct tree *t, int32_t i, double *mean)
     return 1e-9 * (high - low);
 }
 
-/* The open candidates that cost at most `mean`; the first alone, where all do. */
+/* Returns the open candidates that cost at most `mean`. If that would be all or none, returns only the first. */
 static const uint8_t *
 low_half(const struct tree *t, int32_t i, double mean)
 {
@@ -103,7 +104,7 @@ low_half(const struct tree *t, int32_t i, double mean)
     return low;
 }
 
-/* The node on whose bytes choices at nearly the best prices disagree most. */
+/* Splits x at the node on whose bytes choices at nearly optimal prices disagree most. */
 static void
 choose_split(const struct tree *t, struct part *x)
 {
@@ -145,7 +146,7 @@ forget_choices(const struct tree *t)
         memset(t->often[i], 0, sizeof *t->often[i] * (size_t)t->p->net->node[i].ncand);
 }
 
-/* Some steps of prices, from x->price. Sets x's bound, the prices that gave it, and where to split. */
+/* Takes some subgradient steps from x->price. Sets x's bound, the prices of that bound, and the split. */
 static void
 bound_part(const struct tree *t, struct part *x)
 {
@@ -189,7 +190,7 @@ half_of(struct tree *t, const struct part *x, bool low)
     return half;
 }
 
-/* Splits x. Returns the half that goes on being split, NULL: none does. */
+/* Splits x. Returns the half to split next (dive); NULL: none. */
 static struct part *
 split_part(struct tree *t, const struct part *x, bool dive)
 {
@@ -214,7 +215,7 @@ parts_bound(const struct parts *p, int64_t bound, const int64_t *price)
     for (int32_t i = 0; i < p->net->nnode; i++) t.often[i] = ARENA_ARRAY(&a, double, p->net->node[i].ncand);
     bound_part(&t, all);
     heap_add(&t, all);
-    int32_t dived = 0; /* splits of dives less others */
+    int32_t dived = 0; /* dive splits minus best-bound splits */
     for (struct part *x = NULL; x || t.n;) {
         bool dive = x || dived <= 0;
         if (!x) x = heap_take(&t);
@@ -222,7 +223,7 @@ parts_bound(const struct parts *p, int64_t bound, const int64_t *price)
             heap_add(&t, x);
             break;
         }
-        bool is_open = x->node >= 0 && x->bound < p->below(p->of); /* else the search has seen all of it */
+        bool is_open = x->node >= 0 && x->bound < p->below(p->of); /* otherwise the search is finished with it */
         if (is_open) dived += dive ? 1 : -1;
         x = is_open ? split_part(&t, x, dive) : NULL;
     }

@@ -1,10 +1,10 @@
-/* parts.h - what is possible under a memory limit in parts, each bounded by prices of its own (inside sbp/).
+/* parts.h - branch and bound under a memory limit, with memory prices of its own in each partition (inside sbp/).
  *
- * One set of prices cannot tell apart what is a little below the limit from what is a little above: between them lies a
- * gap. So what is possible is split: one node has the half of its candidates that takes fewer bytes, or the other half,
- * and prices go on from where they were. What is left is bounded by the least of all, so half of the splits are of the
- * part of the least bound; the others dive from there, half by half, since small parts have the better choices.
- * Deterministic unless stop() ends it. One owner, one thread. */
+ * One set of prices cannot separate choices a little below the limit from those a little above, so a duality gap
+ * remains. A split gives one node the half of its candidates with fewer bytes, or the other half; prices continue
+ * from their last values. The bound is the least over all open partitions, so half of the splits go to the partition
+ * of the least bound. The other splits dive, half by half, because small partitions contain the better choices.
+ * Deterministic unless stop() ends the search. One owner, one thread. */
 #ifndef RILLE_SBP_PARTS_H
 #define RILLE_SBP_PARTS_H
 
@@ -14,17 +14,17 @@ struct parts {
     const struct net *net;
     struct limit *limit;
     int64_t *
-        *ruled_out; /* by node, by candidate: NET_NEVER, which bound() adds to its cost, or 0; all 0 between calls */
-    /* The search's own; it passes `of`. */
-    int64_t (*bound)(void *of, bool *found); /* scaled, at limit.price; limit.live and choice are of what reached it */
-    int64_t (*below)(void *of);              /* better choices cost less than this, scaled */
-    double (*goal)(void *of, double bound);  /* what bounds are hoped to be, scaled */
+        *ruled_out; /* by node, by candidate: 0, or NET_NEVER, which bound() adds to the cost; all 0 between calls */
+    /* Callbacks of the search; `of` is passed to each. */
+    int64_t (*bound)(void *of, bool *found); /* scaled, at limit.price; sets limit.live and choice to its minimiser */
+    int64_t (*below)(void *of);              /* scaled cost that a better choice must stay below */
+    double (*goal)(void *of, double bound);  /* scaled bound to aim at */
     bool (*stop)(void *of);
-    void (*beside)(void *of); /* after each part */
+    void (*beside)(void *of); /* called after each partition */
     void *of;
-    const int32_t *choice; /* what reached the last bound */
+    const int32_t *choice; /* the choice that attained the last bound */
 };
-/* bound and price: of the whole. Returns a bound on the whole, scaled: below() when nothing better is possible. */
+/* bound, price: those of the whole. Returns a scaled bound on the whole; below() if nothing better exists. */
 int64_t parts_bound(const struct parts *p, int64_t bound, const int64_t *price);
 
 #endif

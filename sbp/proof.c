@@ -1,7 +1,7 @@
-/* proof.c - a certificate, read and done again.
+/* proof.c - replays a certificate.
  *
- * The network is kept as plainly as it can be: every variable has all its values and a mark for those still there,
- * every edge a full table; what goes, goes out of the lists. Sums are of 128 bits; what is impossible stays so. */
+ * The network is stored in the simplest way: variables keep all values, with a mark for those left; edges have full
+ * tables; removed edges leave the lists. Bounds are summed in 128 bits; an impossible cost stays impossible. */
 #include "sbp/proof.h"
 
 #include "runtime/error.h"
@@ -14,33 +14,34 @@
 __extension__ typedef __int128 wide;
 enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24, DEPTH = 1000 };
 static const char TOO_LARGE[] = "tables larger than can be checked";
-#define FAR ((wide)1 << 96) /* above every sum of costs */
+#define FAR ((wide)1 << 96) /* above any sum of costs */
 
 struct edge {
-    int64_t end[2];   /* variables */
-    int64_t *cost;    /* [value of the one][value of the other] */
-    int64_t *to[2];   /* messages: what it hands to a value of either end; NULL: none */
-    int64_t *room[2]; /* for them */
-    wide low;         /* what it costs at least, beside those */
-    struct edge *is;  /* the copy of it, while a network is copied */
+    int64_t end[2];   /* its two variables */
+    int64_t *cost;    /* [value of end 0][value of end 1] */
+    int64_t *to[2];   /* messages to the values of either end; NULL: none */
+    int64_t *room[2]; /* storage of the messages */
+    wide low;         /* least cost of the edge minus messages */
+    struct edge *is;  /* not used */
 };
 struct var {
     int64_t n, nedge, capacity, *cost;
-    uint8_t *here; /* by value */
+    uint8_t *here; /* by value: not removed */
     struct edge **edge;
     wide low;
     bool out;
 };
-struct state { /* a network in the course of the proof */
+struct state { /* a network at some step of the proof */
     struct arena arena;
     struct proof *r;
-    int64_t nvar, capacity, constant, below, entries; /* of all tables: they are only so many */
+    int64_t nvar, capacity, constant, below, entries; /* entries: of all tables, bounded by MOST_ENTRIES */
     struct var *var;
     int depth;
-    bool closed; /* nothing below the claim is left */
+    bool closed; /* no solution below the claim is left */
 };
 
-/* A sum may be less than it is, never more: where it falls below what there is, the proof ends. */
+/* Adds two costs. A result capped from above proves less, never more. A sum below the representable range ends the
+ * proof. */
 static int64_t
 add(const struct state *s, int64_t a, int64_t b)
 {
@@ -50,9 +51,9 @@ add(const struct state *s, int64_t a, int64_t b)
     return (int64_t)MAX(-(wide)PROOF_NEVER, MIN(sum, PROOF_NEVER - 1));
 }
 
-/* ---- what the choice costs ---- */
+/* ---- cost of the choice ---- */
 
-/* Of readers that want the same form the first pays. seen: by form, of the tensor before at most. */
+/* Returns the tensor's cost: each form that readers need is paid once. seen: by form, marks of earlier tensors. */
 static wide
 cost_of_tensor(const struct proof *r, int64_t i, int64_t *seen)
 {
@@ -150,7 +151,7 @@ edge_new(struct state *s, int64_t u, int64_t v, struct edge **out)
     return 0;
 }
 
-/* The edge of two variables, a new one if there is none. */
+/* Finds the edge of two variables, or makes one. */
 static int
 between(struct state *s, int64_t u, int64_t v, struct edge **out)
 {
@@ -164,14 +165,14 @@ other(const struct edge *e, int64_t v)
     return e->end[e->end[0] == v];
 }
 
-/* What value i of v costs beside value j of the other end. */
+/* Returns the entry for value i of v and value j of the other end. */
 static int64_t *
 entry(const struct state *s, const struct edge *e, int64_t v, int64_t i, int64_t j)
 {
     return &e->cost[e->end[0] == v ? i * s->var[e->end[1]].n + j : j * s->var[v].n + i];
 }
 
-/* ---- from the net ---- */
+/* ---- network from the net ---- */
 
 static int64_t
 scaled(const struct proof *r, int64_t x)
@@ -179,7 +180,7 @@ scaled(const struct proof *r, int64_t x)
     return (wide)x * r->scale >= PROOF_NEVER ? PROOF_NEVER : x * r->scale;
 }
 
-/* At the most: less than it is proves less. */
+/* Caps the price of bytes: a lower cost proves less. */
 static int64_t
 worth(int64_t price, int64_t bytes)
 {
@@ -200,8 +201,7 @@ add_one_reader(struct state *s, const struct proof_tensor *t)
     return 0;
 }
 
-/* By form: the variable that says whether it is made (1), which its maker pays for; -1 where it costs nothing, or none
- * may want it. */
+/* Adds, by form, the variable "made" (value 1), for which the maker pays; -1 if the form is free or never needed. */
 static int
 add_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 {
@@ -221,8 +221,9 @@ add_made(struct state *s, const struct proof_tensor *t, int64_t *made)
     return 0;
 }
 
-/* Several readers share a form: none that wants it leaves it unmade. reads: by node, the tensor that it made or read
- * last; it has edges to forms of this one if that is i. */
+/* Adds a tensor with several readers, which share its forms: a reader forbids "not made" of the form it needs.
+ * reads: by node, the last tensor that the node made or read; if it is i, the node may have edges to this tensor's
+ * forms. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {
@@ -246,7 +247,8 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
     return 0;
 }
 
-/* Bytes cost what the prices of their times say; the limit is worth as much as it is at all times together. */
+/* Builds the network. Bytes cost the prices of their times; the limit is worth the sum of all prices times the
+ * limit. */
 static int
 build(struct state *s)
 {
@@ -299,7 +301,7 @@ variable(struct state *s, int64_t *v)
     return s->var[*v].out ? proof_wrong(s->r, "a variable that is gone") : 0;
 }
 
-/* Two variables and the edge that they have. */
+/* Reads two variables that have an edge. */
 static int
 variables(struct state *s, int64_t *u, int64_t *v, struct edge **e)
 {
@@ -323,7 +325,7 @@ no_messages(struct state *s)
         for (int64_t k = 0; k < s->var[v].nedge; k++) s->var[v].edge[k]->to[0] = s->var[v].edge[k]->to[1] = NULL;
 }
 
-/* The least of what is left of an edge beside value i of v. */
+/* Returns the least remaining cost of the edge with value i of v. */
 static wide
 left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
 {
@@ -335,7 +337,7 @@ left(const struct state *s, const struct edge *e, int64_t v, int64_t i)
     return best - (own ? own[i] : 0);
 }
 
-/* Is a value possible beside some value of every neighbour? */
+/* Returns true if some value of each neighbour is possible with value i. */
 static bool
 has_support(const struct state *s, int64_t v, int64_t i)
 {
@@ -361,7 +363,8 @@ support(struct state *s)
     return 0;
 }
 
-/* An edge that is a sum: any cost is that of its row and its column, less the corner. */
+/* Removes an edge with separable costs: every entry equals (first entry of its row) + (first entry of its column) -
+ * corner. */
 static int
 cut(struct state *s)
 {
@@ -387,7 +390,8 @@ cut(struct state *s)
     return 0;
 }
 
-/* The least of v's values, beside value i of the one and value j of the other end of its edges, if there are any. */
+/* Returns the least cost of v's values, given value i at the other end of a and value j at that of b (NULL: no
+ * edge). */
 static int64_t
 least(const struct state *s, int64_t v, const struct edge *a, int64_t i, const struct edge *b, int64_t j)
 {
@@ -402,7 +406,8 @@ least(const struct state *s, int64_t v, const struct edge *a, int64_t i, const s
     return best;
 }
 
-/* A variable with one value hands it to each neighbour. With two neighbours at most, these pay for its best one. */
+/* Eliminates a variable. A single value is charged to the neighbours; otherwise at most two neighbours pay for the
+ * best value. */
 static int
 out(struct state *s)
 {
@@ -430,7 +435,7 @@ out(struct state *s)
     return 0;
 }
 
-/* Each value of u leaves v one: v becomes part of u. */
+/* Substitutes v, whose value u decides: every value of u leaves v exactly one value. */
 static int
 as(struct state *s)
 {
@@ -461,7 +466,7 @@ as(struct state *s)
     return 0;
 }
 
-/* Value a goes, for b costs no more, whatever the neighbours have. */
+/* Drops value a, because b costs no more for all values of the neighbours. */
 static int
 drop(struct state *s)
 {
@@ -506,7 +511,7 @@ messages(struct state *s)
     return proof_line_ends(s->r);
 }
 
-/* What value i of v costs with all that is handed to it. */
+/* Returns the unary cost of value i of v plus all messages to it. */
 static wide
 handed(const struct state *s, int64_t v, int64_t i)
 {
@@ -519,7 +524,7 @@ handed(const struct state *s, int64_t v, int64_t i)
     return sum;
 }
 
-/* No solution costs less than the leasts of all variables and all edges together. */
+/* Returns the lower bound: the sum of the least costs of all variables and edges. */
 static wide
 lower_bound(struct state *s)
 {
@@ -543,7 +548,7 @@ lower_bound(struct state *s)
     return sum;
 }
 
-/* How much more than all the leasts a solution costs with value i of v, at least. */
+/* Returns the rise of the lower bound if v takes value i. */
 static wide
 rise(const struct state *s, int64_t v, int64_t i)
 {
@@ -555,7 +560,7 @@ rise(const struct state *s, int64_t v, int64_t i)
     return sum;
 }
 
-/* Messages, and the values that they rule out together. */
+/* Reads a round of messages, and drops all values they rule out together. */
 static int
 bound_round(struct state *s)
 {
@@ -581,7 +586,7 @@ bound_round(struct state *s)
 
 /* ---- cases ---- */
 
-/* Of all tables there are now. */
+/* Returns the number of current table entries. */
 static int64_t
 entries(const struct state *s)
 {
@@ -594,7 +599,7 @@ entries(const struct state *s)
     return n;
 }
 
-/* The caller frees the copy's arena, whatever is returned. */
+/* Copies a network for a case. The caller frees the copy's arena, even on failure. */
 static int
 state_copy(const struct state *from, struct state *s)
 {
@@ -627,7 +632,7 @@ state_copy(const struct state *from, struct state *s)
 
 static int steps(struct state *s);
 
-/* Every value that is left has a case, and every case closes. */
+/* Replays a split: every value left needs a case, and every case must close. */
 static int
 split(struct state *s)
 {
@@ -659,12 +664,12 @@ split(struct state *s)
 static const struct {
     const char *name;
     int (*step)(struct state *s);
-    bool has_lines; /* it reads to the end of its last one */
+    bool has_lines; /* consumes the end of its last line */
 } step_of[] = {{"support", support, false}, {"out", out, false},           {"as", as, false},     {"cut", cut, false},
                {"drop", drop, false},       {"round", bound_round, false}, {"split", split, true}};
 
-/* What stands behind the step that left nothing, up to the line "end": the search took those steps before it found the
- * choice that is claimed to be the best. They prove nothing that is not proved. */
+/* Skips the remaining steps up to "end" once nothing below the claim is left. The search took these steps before
+ * finding its best choice, and the proof does not need them. */
 static int
 pass_steps(struct state *s)
 {
@@ -675,7 +680,7 @@ pass_steps(struct state *s)
     return 0;
 }
 
-/* Up to the line "end". */
+/* Replays steps up to the line "end". */
 static int
 steps(struct state *s)
 {
@@ -714,7 +719,7 @@ say(const struct proof *r, struct str *said)
                  (long long)r->searched, part * (double)(r->cost - r->searched));
 }
 
-/* The last line: what was read is what was written. */
+/* Checks the last line: the digest of everything read. */
 static int
 check_digest(struct proof *r, const char *text)
 {

@@ -1,4 +1,4 @@
-/* proof_read.c - reading a certificate, which may be anybody's. */
+/* proof_read.c - parses an untrusted certificate. */
 #include "sbp/proof_read.h"
 
 #include "runtime/error.h"
@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST = 1 << 22 }; /* nodes, tensors, times, forms */
+enum { MOST = 1 << 22 }; /* limit of nodes, tensors, times and forms */
 
 int
 proof_wrong(const struct proof *r, const char *what)
@@ -16,7 +16,7 @@ proof_wrong(const struct proof *r, const char *what)
 
 /* ---- words and numbers ---- */
 
-/* Does a word end at p? */
+/* Returns true if a word ends at p. */
 static bool
 word_ends(const struct proof *r, const char *p)
 {
@@ -87,7 +87,7 @@ read_lists(struct proof *r)
     while (proof_word(r, "list")) {
         int64_t id, n;
         TRY(proof_number(r, r->nlist, r->nlist, &id));
-        TRY(proof_number(r, 0, r->end - r->at, &n)); /* each takes a byte at least */
+        TRY(proof_number(r, 0, r->end - r->at, &n)); /* each needs at least one byte of text */
         ARENA_GROW(&r->arena, r->list, r->nlist + 1, r->capacity);
         struct proof_list *l = &r->list[r->nlist++];
         *l = (struct proof_list){n, ARENA_ARRAY(&r->arena, int64_t, n + 1), -1};
@@ -100,7 +100,7 @@ read_lists(struct proof *r)
     return 0;
 }
 
-/* A list of n numbers (-1: any) that are at most `most`. A dash is none, where there may be none. */
+/* Reads a list of n numbers (-1: any number), each at most `most`. A dash stands for no list, where allowed. */
 static int
 list_of(struct proof *r, int64_t n, int64_t most, bool optional, const struct proof_list **out)
 {
@@ -109,7 +109,7 @@ list_of(struct proof *r, int64_t n, int64_t most, bool optional, const struct pr
     TRY(proof_number(r, 0, optional ? PROOF_NEVER : MOST * 64, &id));
     if (id == PROOF_NEVER) return 0;
     if (id >= r->nlist) return proof_wrong(r, "a list that was not given");
-    const struct proof_list *l = *out = &r->list[id]; /* it stays when the array grows */
+    const struct proof_list *l = *out = &r->list[id]; /* stays valid when the array grows */
     if (n >= 0 && l->n != n) return proof_wrong(r, "a list of another length than is wanted");
     return l->most > most ? proof_wrong(r, "a list with a number out of range") : 0;
 }
@@ -135,7 +135,7 @@ read_tensor(struct proof *r, struct proof_tensor *t)
     TRY(list_of(r, r->node[t->maker].cost->n, t->nfrom - 1, false, &t->form));
     TRY(list_of(r, t->nfrom * t->nto, PROOF_NEVER, true, &t->price));
     TRY(list_of(r, t->nfrom, PROOF_NEVER - 1, true, &t->bytes));
-    TRY(proof_number(r, 0, INT32_MAX, &t->born)); /* of no account where it never dies */
+    TRY(proof_number(r, 0, INT32_MAX, &t->born)); /* ignored if the tensor never dies */
     TRY(proof_number(r, 0, r->ntime, &t->dies));
     TRY(proof_number(r, 0, MIN(MOST, r->end - r->at), &t->nuse));
     if (t->nuse && !t->price) return proof_wrong(r, "a tensor that is read and has no prices");

@@ -1,4 +1,4 @@
-/* reduce.c - the steps of reduce.h, each applied where it can until none can. */
+/* reduce.c - applies the steps of reduce.h until none applies. */
 #pragma GCC optimize("O3")
 #include "sbp/reduce.h"
 
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two neighbours pay together in a table of at most so many entries, made in at most so many steps. */
+/* Limits of an elimination with two neighbours: entries of the joint table, and steps to make it. */
 enum { PAIR_ENTRIES = 1 << 16, PAIR_STEPS = 1 << 24, GROWTH = 4 };
 
-struct work { /* variables to look at; each at most once */
+struct work { /* queue of variables to visit, without duplicates */
     struct cfn *c;
     int32_t *queue, head, n;
     uint8_t *queued;
-    bool fold; /* cfn_fold */
+    bool fold; /* only the steps of cfn_fold */
     bool stopped;
     int64_t step;
 };
@@ -47,7 +47,7 @@ supported(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t i)
     return false;
 }
 
-/* True when values of v went. */
+/* Drops unsupported values of v. Returns true if any was dropped. */
 static bool
 keep_supported(struct cfn *c, int32_t v)
 {
@@ -123,7 +123,7 @@ cut_sums(struct work *w, int32_t v)
 
 /* ---- out ---- */
 
-/* What the neighbours a (and b; -1: there is none) pay for v's best value. */
+/* Returns the cost of v's best value given values a and b of its neighbours (edge -1: no such neighbour). */
 static int64_t
 least(const struct cfn *c, int32_t v, int32_t ea, int32_t a, int32_t eb, int32_t b)
 {
@@ -147,7 +147,7 @@ leave(struct work *w, int32_t v)
     c->var[v].n = 0;
 }
 
-/* Each neighbour pays for its own values; for a variable of one value. */
+/* Adds the cost of a variable's only value to each neighbour's values. */
 static void
 out_decided(struct work *w, int32_t v)
 {
@@ -170,8 +170,8 @@ out_leaf(struct work *w, int32_t v)
     for (int32_t j = 0; j < o->n; j++) o->cost[j] = cost_add(o->cost[j], least(c, v, edge, j, -1, 0));
 }
 
-/* pay[i][j]: the least over v's values of what it costs, with value i of a and value j of b. Costs may be below zero,
- * so what is impossible is counted twice: beside them it is no less than that. */
+/* pay[i][j] = min over v's values of the cost with value i of a and value j of b. Costs may be negative, so an
+ * impossible cost counts twice: added to a negative cost it still exceeds NET_NEVER. */
 VECTOR static void
 pay_together(const struct cfn *c, int32_t v, int32_t ea, int32_t na, int32_t eb, int32_t nb, int64_t *restrict pay)
 {
@@ -239,7 +239,7 @@ out(struct work *w, int32_t v)
 
 /* ---- as ---- */
 
-/* The one value of v that is possible beside value j of the edge's other end; -1 when there are several. */
+/* Returns the only value of v possible with value j of the edge's other end; -1 if there are several (or none). */
 static int32_t
 only_value(const struct cfn *c, const struct cfn_edge *e, int32_t v, int32_t j)
 {
@@ -273,7 +273,7 @@ tell_fate(struct cfn *c, int32_t v, int32_t u, const int32_t *map)
     for (int32_t j = 0; j < x->n; j++) f->to[x->value[j]] = c->var[v].value[map[j]];
 }
 
-/* v is map[value of u]: its costs and edges become u's. */
+/* Substitutes map[value of u] for v: v's costs and edges become u's. */
 static void
 become(struct work *w, int32_t v, int32_t edge, const int32_t *map)
 {
@@ -312,11 +312,11 @@ as(struct work *w, int32_t v)
     return false;
 }
 
-/* ---- all of them ---- */
+/* ---- all steps ---- */
 
-enum { OFTEN = 16 }; /* one in so many steps asks whether to stop */
+enum { OFTEN = 16 }; /* stop() is polled every OFTEN steps */
 
-/* What is left then is a network of the same least cost, if not the smallest. */
+/* Polls stop(). Stopping early leaves a network with the same least cost, possibly larger. */
 static bool
 is_stopped(struct work *w)
 {
@@ -400,7 +400,7 @@ cfn_fold(struct cfn *c)
 
 /* ---- drop ---- */
 
-/* Value s of v costs at least as much as t, whatever the neighbours do. */
+/* Returns true if value s of v costs at least as much as t for all values of the neighbours. */
 static bool
 beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
 {
@@ -423,7 +423,7 @@ beaten(const struct cfn *c, int32_t v, int32_t s, int32_t t)
     return worse <= 0;
 }
 
-/* What v's values cost when all neighbours take their first value, or their last. */
+/* Writes the costs of v's values if all neighbours take their first (or last) value. */
 static void
 glance(const struct cfn *c, int32_t v, bool last, int64_t *cost)
 {
@@ -437,7 +437,7 @@ glance(const struct cfn *c, int32_t v, bool last, int64_t *cost)
     }
 }
 
-/* Most values are not beaten by most others already when neighbours take their first or last values. */
+/* Drops one dominated value. Costs at the neighbours' first and last values rule out most pairs quickly. */
 static bool
 drop_beaten(struct cfn *c, int32_t v, int64_t *first, int64_t *last)
 {

@@ -1,27 +1,27 @@
-/* reduce.h - makes a cost function network smaller without losing its best solution (inside sbp/).
+/* reduce.h - reductions of a cost function network that keep an optimal solution (inside sbp/).
  *
- *   support   a value that some neighbour's every value forbids goes
- *   cut       an edge whose costs are a sum of one cost of each end becomes those costs
- *   out       a variable with one value, or with at most two neighbours, goes: its neighbours pay together
- *             what its best value would
- *   as        a variable that another one decides (one possible value for each of the other's) becomes part of it:
- *             chains of element-wise operators vanish without anything growing
- *   drop      a value that another one beats whatever the neighbours do goes (Goldstein 1994)
+ *   support   drop a value that every value of some neighbour forbids (arc consistency)
+ *   cut       replace an edge whose costs separate into unary costs by these
+ *   out       eliminate a variable with one value, or with at most two neighbours: the neighbours together
+ *             pay the cost of its best value (bucket elimination)
+ *   as        substitute a variable whose value another one decides (one possible value for each of the other's):
+ *             chains of element-wise operators vanish, and no table grows
+ *   drop      drop a value that another one dominates for all values of the neighbours (Goldstein 1994)
  *
- * Each step writes itself into the trail. Only the search that owns the network calls these, on its thread. */
+ * Each step is recorded in the trail. Only the search that owns the network calls these functions, on its thread. */
 #ifndef RILLE_SBP_REDUCE_H
 #define RILLE_SBP_REDUCE_H
 
 #include "sbp/cfn.h"
 
-/* Reduces to the end, variables in their order. False when a variable lost its last value: there is no solution. */
+/* Reduces until no step applies, variables in order. Returns false if a variable lost its last value: there is no
+ * solution. */
 bool cfn_reduce(struct cfn *c);
-/* Takes those steps alone that do not depend on what a variable's values cost by themselves: support, cut, as, and out
- * for variables of one value. */
+/* Applies only the steps that do not depend on unary costs: support, cut, as, and out for variables of one value. */
 bool cfn_fold(struct cfn *c);
-/* Takes support alone. False when a variable lost its last value. */
+/* Applies support only. Returns false if a variable lost its last value. */
 bool cfn_support(struct cfn *c);
-/* Drops values that others beat, in variables of at most `most` values. True when some went. */
+/* Drops dominated values of variables with at most `most` values. Returns true if any was dropped. */
 bool cfn_dominate(struct cfn *c, int32_t most);
 
 #endif

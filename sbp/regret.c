@@ -1,4 +1,4 @@
-/* regret.c - the dual of the whole, and of each candidate what may still be better. */
+/* regret.c - bounds of all regrets by the dual and by min-marginals, then a search for each open candidate. */
 #include "sbp/regret.h"
 
 #include "sbp/dual.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SWEEPS = 24, MOST_SWEEPS = 400, PART = 1000 }; /* it goes on while a look gains that part of the gap */
+enum { SWEEPS = 24, MOST_SWEEPS = 400, PART = 1000 }; /* sweeping continues while a round gains 1 / PART of the gap */
 
 static bool
 stops(const struct solve_options *o)
@@ -18,7 +18,7 @@ stops(const struct solve_options *o)
     return o->stop && o->stop(o->arg);
 }
 
-/* Until that gains little. */
+/* Sweeps until the gain is small. */
 static void
 raise(struct dual *d, const struct regrets *r)
 {
@@ -31,7 +31,7 @@ raise(struct dual *d, const struct regrets *r)
     }
 }
 
-/* What its candidates cost more, at least, by what those of the variable do that decides it. */
+/* Sets low of a node's candidates from the bounds of the variable that decides the node. */
 static void
 tell_node(struct regrets *r, int32_t v, const struct fold_node *f)
 {
@@ -112,8 +112,8 @@ regrets_offer(struct regrets *r, const int32_t *choice, int64_t cost)
     }
 }
 
-/* Keeps what plans that cost less than so much more may take, with candidate k of a node (-1: any); false: there is
- * none. */
+/* Keeps only values that plans with a regret below `high` may take, with candidate k of a node (node -1: any).
+ * Returns false if no such plan exists. */
 static bool
 keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int32_t k)
 {
@@ -134,7 +134,7 @@ keep_possible(struct regrets *r, struct cfn *c, int64_t high, int32_t node, int3
     return true;
 }
 
-/* Finds the best plan in which a node takes candidate k, or bounds it when o->stop() ends the search. */
+/* Finds the best plan in which a node takes candidate k; bounds it if o->stop() ends the search. */
 static void
 find_one(struct regrets *r, int32_t node, int32_t k)
 {
@@ -154,9 +154,9 @@ find_one(struct regrets *r, int32_t node, int32_t k)
     *low = bound >= NET_NEVER ? NET_NEVER : MAX(*low, MIN(*high, limited_ceil(bound, s.scale) - cost));
 }
 
-/* ---- of all at once ---- */
+/* ---- all candidates at once ---- */
 
-/* The most that a regret may come to that is still open; 0: none is. */
+/* Returns the largest known upper bound of an open regret; 0: none is open. */
 static int64_t
 most_open(const struct regrets *r)
 {
@@ -167,7 +167,7 @@ most_open(const struct regrets *r)
     return most;
 }
 
-/* By node: is what is known least, where it is less than so much, what a plan costs? */
+/* Closes regrets whose lower bound is below `below`, because these bounds are exact. */
 static void
 close_known(struct regrets *r, int64_t below)
 {
@@ -176,8 +176,8 @@ close_known(struct regrets *r, int64_t below)
             if (r->low[i][k] < below) r->high[i][k] = MIN(r->high[i][k], r->low[i][k]);
 }
 
-/* Bounds plans that cost less than so much more, all that there are with each candidate at once. True: by tables that
- * are not too many, and something may still be open. */
+/* Bounds plans with a regret below `high`, for all candidates at once. Returns true if the tables fit but some were
+ * split, so larger tables may close more. */
 static bool
 bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
 {
@@ -205,7 +205,7 @@ bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
     return fits && !exact;
 }
 
-/* Those that cost little more first: less of the network is left then, and tables are whole. */
+/* Bounds small regrets first, because less of the network remains then and no table is split. */
 static void
 bound_rising(struct regrets *r)
 {
@@ -220,7 +220,7 @@ bound_rising(struct regrets *r)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- one candidate at a time ---- */
 
 struct open_one {
     int64_t high;

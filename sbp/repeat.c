@@ -1,4 +1,4 @@
-/* repeat.c - runs, and their layers. */
+/* repeat.c - finds runs and numbers their layers. */
 #include "sbp/repeat.h"
 
 #include "runtime/hash.h"
@@ -9,9 +9,9 @@
 #define NO_LAYER INT32_MIN
 
 enum {
-    LAYERS = 6,   /* that a run has at least */
-    PERIODS = 96, /* lengths of layers that are tried */
-    HUB = 64,     /* neighbours of an item that says nothing of layers */
+    LAYERS = 6,   /* minimum number of layers of a run */
+    PERIODS = 96, /* maximum number of periods tried */
+    HUB = 64,     /* an item with as many neighbours says nothing about layers */
 };
 
 /* ---- runs ---- */
@@ -36,7 +36,7 @@ by_count(const void *a, const void *b, void *count)
     return x != y ? (x > y ? -1 : 1) : i < j ? -1 : i > j;
 }
 
-/* Distances at which the next alike variable stands most often. */
+/* Finds the most frequent distances between an item and the next similar one. */
 static int32_t
 find_periods(struct repeat *r, int32_t *period)
 {
@@ -106,14 +106,14 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
     return to < 0 || to >= r->n || r->head[r->row[to]] != r->head[i] ? -1 : r->row[to];
 }
 
-/* Runs beside this one say at which layer it begins, and, where way is 0, in which direction it goes: asks the items
- * from `from` on, `step` apart. votes: 0, and left so. False: nobody says anything. */
+/* Lets items of other runs, neighbours of this run, vote on its first layer and, if *way is 0, on its direction.
+ * Asks the items from `from` on, `step` apart. vote: all 0, restored. Returns false if there is no vote. */
 static bool
 ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
 {
     const struct repeat_run *x = &r->run[run];
     int32_t most = 0, only = *way;
-    for (int pass = 0; pass < 2; pass++) /* counts, then clears */
+    for (int pass = 0; pass < 2; pass++) /* first counts, then clears */
         for (int32_t i = from; i < x->end; i += step)
             for (int32_t k = r->first[i]; k < r->first[i + 1] && r->first[i + 1] - r->first[i] < HUB; k++) {
                 int32_t layer = r->layer[r->near[k]];
@@ -130,7 +130,7 @@ ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int3
     return most > 0;
 }
 
-/* Counts a run's layers as runs beside it do: first all of it, then what has the same place in each period. */
+/* Aligns a run's layers with those of neighbouring runs: first the whole run, then each position of the period. */
 static bool
 align(struct repeat *r, int32_t run, int32_t *vote)
 {
@@ -161,7 +161,7 @@ count_layers(struct repeat *r, const struct repeat_run *x)
     }
 }
 
-/* Where i goes on as `on`, so do their neighbours, if they are alike: new pairs come after the known ones. */
+/* Matches neighbours of the counterparts i and `on` if they are similar; appends the new pairs to the queue. */
 static int32_t
 grow_pair(struct repeat *r, int32_t i, int32_t on, int32_t *queue, int32_t n)
 {
@@ -176,7 +176,7 @@ grow_pair(struct repeat *r, int32_t i, int32_t on, int32_t *queue, int32_t n)
     return n;
 }
 
-/* Items out of step, before a run and after it. */
+/* Extends the matching to items before and after a run. */
 static void
 grow(struct repeat *r)
 {
@@ -199,7 +199,7 @@ grow(struct repeat *r)
     }
 }
 
-/* i and what it goes on as. Returns how many stand in the row then. */
+/* Appends the chain of i to the row. Returns the new length of the row. */
 static int32_t
 stand_in_row(struct repeat *r, int32_t i, int32_t n)
 {
@@ -221,10 +221,10 @@ stand_in_rows(struct repeat *r)
     memset(r->head, 0xff, sizeof *r->head * (size_t)(r->n + 1));
     for (int32_t i = 0; i < r->n; i++)
         if (r->last[i] < 0) n = stand_in_row(r, i, n);
-    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* what goes round */
+    for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* cycles */
 }
 
-/* What is of no run and lies at one layer is of that. */
+/* Puts an item without run into the layer of its neighbours, if they agree. */
 static void
 join_layer(struct repeat *r, int32_t i)
 {
@@ -237,7 +237,7 @@ join_layer(struct repeat *r, int32_t i)
     if (high != NO_LAYER && high - low <= 1) r->layer[i] = high;
 }
 
-/* From 0 up; -1 for none. What sticks out at either end, a few items of a layer, belongs to the last full one. */
+/* Numbers layers from 0; -1: none. Incomplete layers at either end join the nearest full one. */
 static void
 number_layers(struct repeat *r)
 {
@@ -279,7 +279,7 @@ find_layers(struct repeat *r)
             any = true;
         }
     }
-    if (align(r, 0, vote)) count_layers(r, &r->run[0]); /* now that others can be asked */
+    if (align(r, 0, vote)) count_layers(r, &r->run[0]); /* again, now that other runs have layers */
     if (r->ordered) grow(r);
     for (int32_t i = 0; r->ordered && i < r->n; i++)
         if (r->layer[i] == NO_LAYER) join_layer(r, i);

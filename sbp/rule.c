@@ -1,15 +1,14 @@
-/* rule.c - reading a dimension rule and binding it to the sizes of a call.
+/* rule.c - parses a dimension rule and binds it to the sizes of a call.
  *
- * The text is read once, left to right, without looking back:
+ * The text is parsed once from left to right, without backtracking:
  *
  *     rule    = list "->" list            list = operand { "," operand }
  *     operand = "=" | { dim }             (no dims: one element)
  *     dim     = "1" | factor | "(" factor { factor } ")"
  *     factor  = letter | "[" letter "]"
  *
- * Binding then gives every letter a size: first from dimensions of operands that
- * are that letter alone, then from infer() for letters that the operands do not
- * fix, last by division inside a merged dimension. */
+ * Binding gives every letter a size: first from operand dimensions of this letter alone, then from infer() for
+ * letters that operands do not fix, and last by division inside merged dimensions. */
 #include "sbp/rule.h"
 
 #include "runtime/arena.h"
@@ -20,13 +19,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 struct reader {
     const char *text, *at;
     struct rule *rule;
-    int8_t index[128]; /* letter -> factor, -1 */
-    uint64_t seen;     /* factors of the operand being read */
+    int8_t index[128]; /* by letter: factor; -1: none */
+    uint64_t seen;     /* factors of the current operand */
 };
 
 static int
@@ -38,7 +37,7 @@ bad(const struct reader *r, const char *expected)
     return fail(E_ARG, "rule \"%s\", position %d: expected %s, found '%c'", r->text, position, expected, *r->at);
 }
 
-/* The factor of the letter at the reader, made when it is new; -1 when there is no room. */
+/* Returns the factor of the current letter; makes it if new. */
 static int
 factor_of(struct reader *r)
 {
@@ -129,7 +128,7 @@ count_commas(const char *from, const char *to)
     return n;
 }
 
-/* Sets nin, nout and makes room, for at least `least` operands. */
+/* Sets nin and nout, and allocates at least `least` operands. */
 static int
 count_operands(struct arena *a, struct reader *r, int least)
 {
@@ -173,8 +172,8 @@ read_rule(struct arena *a, const char *text, int nin, struct rule *out)
     return 0;
 }
 
-/* Tells each factor on which side it stands; one that no operand has is new, and unsplit unless ranks make their parts.
- */
+/* Marks the sides on which each factor occurs. A factor of no operand is new, and unsplit unless ranks make their
+ * shards. */
 static void
 mark_sides(struct rule *r)
 {
@@ -204,7 +203,7 @@ rule_parse(struct arena *a, const char *text, struct rule *out)
 
 /* ---- binding ---- */
 
-/* "op: what was found; a is ..., b is ..." */
+/* Fails with "op: what was found; a is ..., b is ...". */
 static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, const char *fmt, ...)
 {
     char what[512];
@@ -219,7 +218,7 @@ static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, co
     return code;
 }
 
-/* Dimension d of operand k disagrees with the first dimension that is factor f alone. */
+/* Reports that dimension d of operand k disagrees with the first dimension of factor f alone. */
 static int
 two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
 {
@@ -265,7 +264,7 @@ wrong_ndim(const struct call *c, int k, int expected)
     return code;
 }
 
-/* Sizes that dimensions of one letter give. */
+/* Binds factors from dimensions of one letter. */
 static int
 bind_single(const struct call *c, struct rule *r)
 {
@@ -285,7 +284,7 @@ bind_single(const struct call *c, struct rule *r)
     return 0;
 }
 
-/* Sizes from infer(), in order of appearance on the right. */
+/* Binds factors to sizes from infer(), in order of appearance on the right side. */
 static int
 bind_new(const struct call *c, const int64_t *new_size, struct rule *r)
 {
@@ -302,7 +301,7 @@ bind_new(const struct call *c, const int64_t *new_size, struct rule *r)
     return 0;
 }
 
-/* A merged dimension of n elements: one unknown factor follows from the others; the product must be n. */
+/* Binds a merged dimension of n elements: one unknown factor follows by division; the product must be n. */
 static int
 bind_merged_dim(const struct call *c, struct rule *r, int k, int d)
 {
@@ -337,7 +336,7 @@ bind_merged(const struct call *c, struct rule *r)
     return 0;
 }
 
-/* Absent operands and numbers take no part, whatever the text says of them. */
+/* Ignores absent operands and numbers, whatever the text says. */
 static void
 ignore_absent(const struct call *c, struct rule *r)
 {
@@ -345,8 +344,8 @@ ignore_absent(const struct call *c, struct rule *r)
         if (c->in[k].dtype == DT_NONE || c->in[k].weak) r->operand[k].ignored = true;
 }
 
-/* Makes the rule have the call's number of operands: a text may leave out trailing ones that take no part, and the call
- * may leave out absent ones. */
+/* Gives the rule the call's number of operands: the text may omit trailing ignored operands, and the call absent
+ * ones. */
 static int
 fit_count(const struct call *c, struct rule *r)
 {
@@ -373,7 +372,7 @@ bind(struct arena *a, const struct call *c, const char *text, const int64_t *new
     TRY(bind_new(c, new_size, r));
     TRY(bind_merged(c, r));
     for (int f = 0; f < r->nfactor; f++)
-        if (r->factor[f].size < 0) r->factor[f].size = 1; /* stands only in operands that take no part */
+        if (r->factor[f].size < 0) r->factor[f].size = 1; /* occurs only in ignored operands */
     return 0;
 }
 
@@ -391,7 +390,7 @@ rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, str
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 void
 rule_shape(const struct rule *r, int k, struct type *out)
@@ -400,7 +399,7 @@ rule_shape(const struct rule *r, int k, struct type *out)
     out->ndim = o->ndim;
     for (int d = 0; d < o->ndim; d++) {
         int64_t n = 1;
-        for (int i = 0; i < o->dim[d].nfactor; i++) /* type_check refuses what does not fit */
+        for (int i = 0; i < o->dim[d].nfactor; i++) /* type_check rejects overflow */
             if (__builtin_mul_overflow(n, r->factor[o->dim[d].factor[i]].size, &n)) n = INT64_MAX;
         out->dim[d] = n;
     }

@@ -1,4 +1,4 @@
-/* search.c - numbering what the operands of a call may have: cutting orders, entries, codes. */
+/* search.c - numbers what the operands of a call may have: cutting orders, entries, codes. */
 #include "sbp/search.h"
 
 #include "runtime/arena.h"
@@ -35,7 +35,7 @@ add_order(struct search *s, const uint8_t *order)
     s->inverted[s->norder++] = bits;
 }
 
-/* Mesh order, then the orders that operands have. At most 64 fit given_orders. */
+/* Lists mesh order, then the orders of the operands: at most 64, for given_orders. */
 static void
 find_orders(struct search *s)
 {
@@ -49,7 +49,7 @@ find_orders(struct search *s)
         if (!s->q->rule->operand[k].ignored) add_order(s, s->q->call->layout[k]->order);
 }
 
-/* Which pairs of axes cut one dimension of some operand: only there does the order show. */
+/* Returns the pairs of axes that cut the same dimension of some operand; orders differ only in such pairs. */
 static uint32_t
 meeting_pairs(const struct search *s, const int *choice)
 {
@@ -103,7 +103,7 @@ find_entry(const struct mover *m, struct sbp v)
     return -1;
 }
 
-/* Numbers the entries that signatures give this operand. Twins share the numbers, so that their codes compare. */
+/* Numbers the entries that signatures give this operand. Twins share numbers, which makes their codes comparable. */
 static void
 number_entries(struct search *s, struct mover *m)
 {
@@ -118,7 +118,7 @@ number_entries(struct search *s, struct mover *m)
     }
 }
 
-/* The pairs of axes that cut one dimension in a layout. */
+/* Returns the pairs of axes that cut the same dimension in a layout. */
 static uint32_t
 layout_pairs(const struct search *s, const struct layout *l)
 {
@@ -200,12 +200,12 @@ point_layout(const struct search *s, int operand, const struct point *p)
     const struct layout *l = NULL;
     for (int x = 0; x < s->q->place->naxis; x++) sbp[x] = s->list.sig[p->choice[x]].v[operand];
     int status = layout_new(s->q->atlas, s->q->place, sbp, s->order[p->order], &l);
-    assert(!status); /* sig_legal has said so */
+    assert(!status); /* sig_legal has checked it */
     UNUSED(status);
     return l;
 }
 
-/* ---- all of it ---- */
+/* ---- initialisation ---- */
 
 static int
 count_combinations(const struct search *s)

@@ -1,16 +1,14 @@
-/* sig.c - deriving the SBP signatures of an operator, and asking which of them fit a mesh.
+/* sig.c - derives the SBP signatures of an operator, and checks which fit a mesh.
  *
- * On one mesh axis a signature is a row of entries, one an operand:
+ * On one mesh axis a signature is a row of entries, one per operand:
  *
  *     split f     S wherever factor f occurs, B elsewhere; a result without f holds a partial value
- *     B           everything everywhere
- *     pass        partial values go through operands in which the operator is linear or monotone
+ *     B           all operands broadcast
+ *     pass        partial values pass through operands in which the operator is linear or monotone
  *
- * On more axes each has a signature of its own, and the axes that split one
- * factor do it in the cutting order. A dimension that is one factor is then cut
- * like the factor, in every operand. A merged dimension is not, in general: it is
- * cut in contiguous pieces, which are the pieces of its factors only where
- * boundaries coincide (cuts_agree). */
+ * On several axes each axis has its own signature, and axes that split the same factor do so in the cutting order. A
+ * dimension that is one factor is cut like the factor, in every operand. A merged dimension in general is not: it is
+ * cut into contiguous pieces, which are pieces of its factors only if boundaries coincide (cuts_agree). */
 #include "sbp/sig.h"
 
 #include "runtime/arena.h"
@@ -35,7 +33,7 @@ partial(enum reduce r)
 
 /* ---- one mesh axis ---- */
 
-/* The dimension of an operand in which factor f stands, -1 if in none. */
+/* Returns the dimension of an operand that contains factor f; -1: none. */
 static int
 dim_of(const struct rule_operand *o, int f)
 {
@@ -62,7 +60,7 @@ sig_new(struct arena *a, struct sig_list *list, int factor)
     return s;
 }
 
-/* A result without elements (the momentum of an optimiser that keeps none) is broadcast, whatever is cut. */
+/* Returns true if the result has no elements (the momentum of an optimiser that keeps none); it is always broadcast. */
 static bool
 is_empty(const struct rule *r, int k)
 {
@@ -82,9 +80,9 @@ splits(const struct rule *r, int f, enum reduce red)
     return true;
 }
 
-/* ---- partial values that pass ---- */
+/* ---- passing partial values ---- */
 
-/* What a property of the record lets through: P(in) on a group of operands gives P(out) on the results. */
+/* A property of the record and what it permits: P(in) on a group of operands gives P(out) on the results. */
 static const struct pass {
     enum { LINEAR, INCREASING, DECREASING } property;
     enum reduce in, out;
@@ -110,8 +108,8 @@ hex(char c)
     return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* The operands of the group at text ('|' or the end stops it), as bits. An absent operand is not missed. A number is:
- * it is no partial sum, and a function of x and 5 together is not linear in x (x + 5). */
+/* Returns the operands of the group at `text` (up to '|' or the end) as bits. An absent operand is skipped. A number
+ * excludes the whole linear group: it is no partial sum, and x + 5 is not linear in x. */
 static uint64_t
 group_members(const struct call *c, const struct rule *r, const char *text, bool linear)
 {
@@ -132,8 +130,8 @@ group_members(const struct call *c, const struct rule *r, const char *text, bool
     return members;
 }
 
-/* Operands that are added to what is summed over f: the group of a linear operator that one with f is in, as bits. Each
- * rank adds to its own sum, so what they give has to be partial too. */
+/* Returns, as bits, the operands added to a sum over f: the linear group of an operand with f. Each rank adds to its
+ * own sum, so these operands must be partial, too. */
 static uint64_t
 added_to(const struct call *c, const struct rule *r, int f, enum reduce red)
 {
@@ -175,7 +173,7 @@ reduces_any(const struct rule *r)
     return false;
 }
 
-/* Groups that differ in an absent operand or a number alone say the same. */
+/* Drops the last signature if an earlier one is equal: groups may differ only in absent operands or numbers. */
 static void
 drop_repeated(struct sig_list *list)
 {
@@ -200,9 +198,9 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
     drop_repeated(list);
 }
 
-/* Does a monotone operator stay monotone down to the identity of a maximum, which a rank may hold that has nothing to
- * add? Floats and bools do. The least integer is not below all: arithmetic wraps around it, so there only operators
- * that hand elements on pass. */
+/* Returns true if a monotone operator stays monotone at the identity of a maximum, which a rank without contribution
+ * holds. Floats and bools do. Integer arithmetic wraps around the least integer, so for integers only operators that
+ * pass elements on unchanged do. */
 static bool
 reaches_identity(const struct call *c, const struct rule *r, uint64_t members, bool hands_on)
 {
@@ -211,8 +209,8 @@ reaches_identity(const struct call *c, const struct rule *r, uint64_t members, b
     return true;
 }
 
-/* A sum of integers that is more than they hold begins again at the other end. Does a result do so too? One that holds
- * more does not, where the addends of each rank are taken to it alone. */
+/* Returns true if results wrap around as the operands do. A sum of integers wraps on overflow; a wider result does
+ * not, if each rank widens its own addends first. */
 static bool
 wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
 {
@@ -225,9 +223,9 @@ wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
     return true;
 }
 
-/* A maximum of maxima is a maximum, a maximum of minima is not: where a factor is reduced, a monotone operator lets
- * only the kind of its own reduction out. A view reduces nothing; letters that it drops are another's under a new name.
- */
+/* Adds the signatures that pass partial values. A maximum of maxima is a maximum, but a maximum of minima is not. So
+ * if a factor is reduced, a monotone operator passes only the kind of its own reduction. A view reduces nothing;
+ * letters that it drops are renamed. */
 static void
 add_passes(struct arena *a, const struct call *c, const struct rule *r, enum reduce red, struct sig_list *list)
 {
@@ -253,7 +251,8 @@ count_passes(const struct call *c)
     return n;
 }
 
-/* To have all of a dimension that a view repeats costs a rank nothing, so it is cut where that is asked for alone. */
+/* Returns true if a view repeats this dimension. The whole dimension costs a rank nothing, so it is cut only on
+ * request. */
 static bool
 is_repeated(const struct call *c, const struct rule *r, int f)
 {
@@ -278,7 +277,7 @@ sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig
 
 /* ---- a mesh ---- */
 
-/* One signature number for each axis of a place, and the order in which the axes cut. */
+/* One signature number per mesh axis, and the cutting order of the axes. */
 struct spread {
     const struct place *place;
     const struct sig_list *list;
@@ -294,7 +293,7 @@ factor_on(const struct spread *s, int axis)
     return s->list->sig[s->choice[axis]].factor;
 }
 
-/* Axes that cut a merged dimension, in cutting order; axes of one rank do not cut. */
+/* Lists the axes that cut a merged dimension, in cutting order; axes of one rank do not cut. */
 static int
 axes_of_dim(const struct spread *s, const struct rule_dim *dim, int axis[MAX_AXIS])
 {
@@ -318,15 +317,16 @@ cut(struct range r, int64_t parts, int64_t i)
     return (struct range){r.lo + lo, r.lo + hi};
 }
 
-/* The positions of a merged dimension that one range of each factor gives: false when they are not contiguous. The
- * last factors may be unsplit and the first ones single; one between may be any. */
+/* Merges one range per factor into positions of the merged dimension. Returns false if they are not contiguous:
+ * leading factors must have single values and trailing factors full ranges; the factor in between may have any
+ * range. */
 static bool
 merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct range *of, struct range *out)
 {
-    bool open = false; /* a factor before this one has more than one value */
+    bool open = false; /* an earlier factor has more than one value */
     *out = (struct range){0, 0};
     for (int i = 0; i < dim->nfactor; i++)
-        if (of[i].hi == of[i].lo) return true; /* nothing */
+        if (of[i].hi == of[i].lo) return true; /* empty */
     *out = (struct range){0, 1};
     for (int i = 0; i < dim->nfactor; i++) {
         int64_t n = r->factor[dim->factor[i]].size, count = of[i].hi - of[i].lo;
@@ -338,7 +338,8 @@ merge_ranges(const struct rule *r, const struct rule_dim *dim, const struct rang
     return true;
 }
 
-/* Mesh position `at` (counted over the axes that cut this dimension): does it hold what its factors say? */
+/* Returns true if the piece at mesh position `at` (over the axes that cut this dimension) equals that of its
+ * factors. */
 static bool
 piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis,
              int64_t at)
@@ -359,7 +360,8 @@ piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim
     return want.hi - want.lo == got.hi - got.lo && (want.hi == want.lo || want.lo == got.lo);
 }
 
-/* The usual case: the axes cut the factors from the major side, and each cut divides. Then every piece agrees. */
+/* Returns true in the usual case: axes cut the factors from the major side, and each cut divides. Every piece agrees
+ * then. */
 static bool
 cuts_divide(const struct spread *s, const struct rule *r, const struct rule_dim *dim, const int *axis, int naxis)
 {
@@ -397,7 +399,7 @@ cuts_agree(const struct spread *s, const struct rule *r)
     return true;
 }
 
-/* A tensor is a partial sum or a partial maximum, not both. */
+/* Checks that no tensor is both a partial sum and a partial maximum. */
 static bool
 partials_agree(const struct spread *s)
 {
@@ -439,7 +441,7 @@ sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const
     return true;
 }
 
-/* All-B: every other signature splits or lets a partial value out. */
+/* Returns true for all-B: every other signature splits, or passes a partial value. */
 static bool
 sig_is_broadcast(const struct sig *s, int noperand)
 {
@@ -454,9 +456,9 @@ sig_whole(const struct sig_list *list)
     return k;
 }
 
-/* ---- how much work a rank has ---- */
+/* ---- work of a rank ---- */
 
-/* How much of dimension d of a tensor its largest part has. */
+/* Returns the fraction of dimension d that the largest shard has. */
 static double
 largest_cut(const struct type *t, const struct layout *l, int d)
 {
@@ -464,7 +466,7 @@ largest_cut(const struct type *t, const struct layout *l, int d)
     return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
 }
 
-/* Each factor is cut wherever it occurs; of a merged dimension the major factor is. */
+/* Each factor is cut wherever it occurs; in a merged dimension, the major factor. */
 double
 sig_share(const struct call *c, const struct rule *r, const struct layout *const *layout)
 {
@@ -483,9 +485,9 @@ sig_share(const struct call *c, const struct rule *r, const struct layout *const
     return share;
 }
 
-/* ---- checking layouts that somebody else chose ---- */
+/* ---- checking given layouts ---- */
 
-/* Does signature s give what the layouts have on mesh axis x? */
+/* Returns true if signature s has the layouts' entries on mesh axis x. */
 static bool
 sig_matches(const struct rule *r, const struct sig *s, const struct layout *const *layout, int noperand, int x)
 {
@@ -499,7 +501,7 @@ sig_matches(const struct rule *r, const struct sig *s, const struct layout *cons
     return true;
 }
 
-/* Does axis x cut before y in l, the two cutting one dimension? 0 when they do not, else 1 or -1. */
+/* Returns 1 if axes x and y cut the same dimension in l and x cuts first, -1 if y does, 0 if they do not. */
 static int
 cuts_before(const struct layout *l, int x, int y)
 {
@@ -512,7 +514,8 @@ cuts_before(const struct layout *l, int x, int y)
     return 0;
 }
 
-/* An order that every operand's cuts follow: each place is taken by the first axis that no axis left must precede. */
+/* Finds a cutting order that every operand follows (topological sort). Returns false if the operands' orders
+ * conflict. */
 static bool
 common_order(const struct rule *r, const struct layout *const *layout, int noperand, int naxis, uint8_t *order)
 {
@@ -531,14 +534,14 @@ common_order(const struct rule *r, const struct layout *const *layout, int noper
     return true;
 }
 
-/* Tries the signatures that match, axis by axis. */
+/* Tries matching signatures, axis by axis (depth first). */
 static bool
 any_legal(const struct place *p, const struct rule *r, const struct sig_list *list, const struct layout *const *layout,
           const uint8_t *order, int *choice, int x)
 {
     if (x == p->naxis) return sig_legal(p, r, list, choice, order);
     for (choice[x] = 0; choice[x] < list->nsig; choice[x]++) {
-        /* One rank holds the whole however the axis is named: all-B stands for it. */
+        /* On an axis of one rank all entries mean the same; only all-B is tried. */
         const struct sig *s = &list->sig[choice[x]];
         bool fits =
             p->axis[x] == 1 ? sig_is_broadcast(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);

@@ -1,4 +1,4 @@
-/* solve.c - the modes, with a memory limit and without; regrets. */
+/* solve.c - the solver modes, with and without a memory limit, and regrets. */
 #include "sbp/solve.h"
 
 #include "runtime/error.h"
@@ -18,9 +18,9 @@
 #include <string.h>
 
 enum {
-    GLANCE = 4, /* looks at what a limit may not allow */
+    GLANCE = 4, /* bounding rounds of the search without the limit, as its result may exceed the limit */
     LARGE =
-        20000, /* nodes; a net of more is not made better at a glance, nor squeezed: it takes longer than all else */
+        20000, /* nodes; a larger net is not improved before the limit is checked, nor squeezed: both take too long */
 };
 
 /* ---- without a memory limit ---- */
@@ -31,7 +31,7 @@ stops(const struct solve_options *o)
     return o->stop && o->stop(o->arg);
 }
 
-/* What nodes cost at least, were all conversions free. */
+/* Returns the sum of the nodes' least costs: a lower bound, as if all conversions were free. */
 static int64_t
 work_alone(const struct net *n)
 {
@@ -44,7 +44,8 @@ work_alone(const struct net *n)
     return sum;
 }
 
-/* From the best choice known, if r has one. looks: 0, or as explore.h has it. */
+/* Solves n without the memory limit, starting from the choice in r, if any. root: bound only. looks: as in
+ * explore.h. */
 static void
 solve_free(const struct net *n, const struct solve_options *o, bool root, int32_t looks, struct str *proof,
            struct best *r)
@@ -56,7 +57,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     s.trail.text = proof;
     struct around near = {.net = n};
     if (!root && r->cost < NET_NEVER) along_axes(n, s.scale, o->stop, o->arg, o->other, r->choice, &r->cost);
-    if (r->cost < NET_NEVER && stops(o)) { /* no time to look at the whole */
+    if (r->cost < NET_NEVER && stops(o)) { /* no time for the whole network */
         r->bound = MIN(r->cost, work_alone(n));
         return;
     }
@@ -72,7 +73,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
 
 /* ---- all modes ---- */
 
-/* Makes copies no longer than they must be. */
+/* Shortens copies to the live ranges that readers need. */
 static void
 settle(const struct copies *copies, struct best *r)
 {
@@ -81,7 +82,7 @@ settle(const struct copies *copies, struct best *r)
     r->cost = net_cost(&copies->apart, r->choice);
 }
 
-/* What a rule chooses, if it is better than what r has. Rules know no copies. */
+/* Applies a rule and keeps its choice if cheaper than that of r. Rules work on the net without copies as nodes. */
 static void
 by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, const int32_t *start, struct best *r)
 {
@@ -100,7 +101,8 @@ by_rule(const struct net *n, const struct copies *copies, enum solve_mode mode, 
     local_end(&l);
 }
 
-/* "optimal" begins with the best of all rules; the others take their own, or the first of all that finds a choice. */
+/* Applies the rules. SOLVE_OPTIMAL starts from the best of all rules; another mode uses its own rule, or the first
+ * that finds a choice. */
 static void
 by_rules(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
 {
@@ -110,7 +112,7 @@ by_rules(const struct net *n, const struct copies *copies, const struct solve_op
         if (optimal || r->cost >= NET_NEVER) by_rule(n, copies, (enum solve_mode)mode, o->start, r);
 }
 
-/* Where the least peak is proved to be that, it is said so. */
+/* Reports that no choice meets the limit, and whether the least peak found is proved optimal. */
 static int
 nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
 {
@@ -126,7 +128,7 @@ nothing_meets(const struct net *n, int64_t least_peak, int64_t floor)
         (long long)least_peak);
 }
 
-/* A choice of a net as one of that which has its copies as nodes. */
+/* Extends a choice of the net by the copy nodes. */
 static int32_t *
 with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
 {
@@ -136,19 +138,19 @@ with_copies(struct arena *a, const struct copies *c, const int32_t *choice)
     return all;
 }
 
-/* Without the limit, which copies as nodes do not change: a glance, in the net as it is. True where that shows all
- * there is to know: its choice is over the limit, or there is none. */
+/* Solves without the limit, in a few bounding rounds, on the net without copy nodes (they have no effect then).
+ * Returns true if nothing more can be learnt so: the choice exceeds the limit, or none is possible. */
 static bool
 is_over(const struct net *n, const struct copies *copies, const struct solve_options *o, struct best *r)
 {
     const struct net *plain = copies ? copies->net : n;
     solve_free(plain, o, plain->nnode > LARGE, GLANCE, NULL, r);
     settle(copies, r);
-    if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* which a glance may not see */
+    if (r->cost >= NET_NEVER) return r->bound >= NET_NEVER; /* proved, if a few rounds suffice */
     return net_peak(n, r->choice) > n->memory_limit;
 }
 
-/* Within the limit. r: in, the best choice without it; out, the best with it. */
+/* Solves within the limit. r: in, the best choice without the limit; out, the best within it. */
 static void
 solve_limited(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
               struct best *r, int64_t *least_peak, struct solved *out)
@@ -168,8 +170,8 @@ solve_limited(struct arena *a, const struct net *n, const struct copies *copies,
     out->certified = 0;
 }
 
-/* Where no choice was found that keeps the limit, and r->choice is the best without it: what the search for the least
- * peak finds, or the least. */
+/* Searches for the least peak after no choice within the limit was found; r->choice is the best without the limit.
+ * If the search meets the limit after all, r receives that choice. */
 static void
 take_lowest(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
             struct best *r, int64_t *least_peak, int64_t *floor)
@@ -183,7 +185,7 @@ take_lowest(struct arena *a, const struct net *n, const struct copies *copies, c
     r->cost = net_cost(n, r->choice);
 }
 
-/* n: with copies as nodes, if there are any that matter; o->start is of n. */
+/* n: the net, with copies as nodes if any matter; o->start is a choice of n. */
 static int
 solve_all(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
           struct solved *out)
@@ -192,7 +194,7 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     r.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     bool optimal = o->mode == SOLVE_OPTIMAL, over = false;
     by_rules(n, copies, o, &r);
-    bool root = !optimal && r.cost < NET_NEVER; /* a choice is there, and its bound all that is asked */
+    bool root = !optimal && r.cost < NET_NEVER; /* a choice is known, and only its bound is missing */
     struct best all = r;
     all.choice = ARENA_ARRAY(a, int32_t, MAX(1, n->nnode));
     memcpy(all.choice, r.choice, sizeof *r.choice * (size_t)n->nnode);
@@ -227,7 +229,7 @@ solve_all(struct arena *a, const struct net *n, const struct copies *copies, con
     return 0;
 }
 
-/* Of choices that cost as much, one that sends less. */
+/* Replaces the choice by one of equal cost that sends fewer bytes, if there is one. */
 static void
 settle_ties(struct arena *a, const struct net *n, const struct copies *copies, const struct solve_options *o,
             struct solved *out)
@@ -263,7 +265,7 @@ void
 net_prove(struct arena *a, struct solved *s)
 {
     int64_t *price[] = {s->price, ARENA_ARRAY(a, int64_t, s->ntime + 1)};
-    for (int k = 0; k < 2 && s->owed; k++) { /* without prices where they say nothing */
+    for (int k = 0; k < 2 && s->owed; k++) { /* the second time with zero prices, if the first proves nothing */
         s->certified = limited_prove(s->net, price[k], s->bound, &s->proof);
         s->price = price[k];
         s->owed = s->certified == 0;
@@ -273,7 +275,7 @@ net_prove(struct arena *a, struct solved *s)
 
 /* ---- regret ---- */
 
-/* A plan in which the node takes candidate k, and what is near what is best then. Returns what it costs; l has it. */
+/* Builds a plan in which the node takes candidate k and nodes around it adapt. Returns its cost; l holds the plan. */
 static int64_t
 plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
 {
@@ -283,7 +285,7 @@ plan_with(struct local *l, const struct solved *s, int32_t node, int32_t k)
     return net_cost(l->net, l->choice);
 }
 
-/* The best plan in which the node takes candidate k, within the limit. */
+/* Bounds the best plan within the limit in which the node takes candidate k. */
 static void
 regret_limited(const struct net *n, const struct solved *s, int32_t node, int32_t k, const struct solve_options *o,
                int64_t *low, int64_t *high)
@@ -311,7 +313,7 @@ regret_limited(const struct net *n, const struct solved *s, int32_t node, int32_
     arena_fini(&tmp);
 }
 
-/* What a plan costs that differs in this node alone; l has the choice. NET_NEVER when there is none. */
+/* Returns the cost of the choice in l with only this node changed; NET_NEVER: impossible. */
 static int64_t
 cost_alone(struct local *l, const struct solved *s, int32_t node, int32_t k)
 {
@@ -324,7 +326,7 @@ int
 net_regret(const struct net *n, const struct solved *s, bool (*stop)(void *arg), void *arg, int64_t *const *low,
            int64_t *const *high)
 {
-    enum { MOST_WORK = 4000000 }; /* candidates x nodes: a small part of a second */
+    enum { MOST_WORK = 4000000 }; /* candidates x nodes: a small fraction of a second */
     struct solve_options o = {.mode = SOLVE_OPTIMAL, .stop = stop, .arg = arg};
     struct local l;
     struct regrets r;

@@ -1,4 +1,4 @@
-/* squeeze.c - prices of memory in a net without copies as nodes, and layers of two choices mixed. */
+/* squeeze.c - column generation by memory prices, without copies as nodes, and mixtures of two choices by layer. */
 #include "sbp/squeeze.h"
 
 #include "runtime/hash.h"
@@ -13,16 +13,16 @@
 #include <string.h>
 
 enum {
-    TURNS = 24,    /* choices at most */
-    QUICK = 12,    /* of a large net that is looked at by counted work */
-    SURE = 6,      /* and so many whatever the clock says, while none keeps the limit */
-    TIMES = 4,     /* with a price */
-    LOOKS = 6,     /* at the bound, at each price */
-    SWEEPS = 4,    /* over the prices */
-    DEAREST = 1000 /* at the highest price a choice's bytes cost so many times what it does */
+    TURNS = 24,    /* maximum number of choices */
+    QUICK = 12,    /* the same for a large net under counted work */
+    SURE = 6,      /* choices made regardless of the clock while none meets the limit */
+    TIMES = 4,     /* maximum number of times with a price */
+    LOOKS = 6,     /* bounding rounds per price vector */
+    SWEEPS = 4,    /* coordinate sweeps over the prices */
+    DEAREST = 1000 /* at the highest price, the bytes of a choice cost this many times its cost */
 };
 
-struct found { /* a choice, and how many bytes more than the limit are live with it at the times that have a price */
+struct found { /* a choice; over: its live bytes minus the limit, at the times with a price */
     const int32_t *choice;
     double cost, over[TIMES];
     bool fits;
@@ -33,16 +33,16 @@ struct squeeze {
     struct limit limit;
     struct best *best;
     int64_t *least_peak;
-    int32_t *choice; /* at hand */
+    int32_t *choice; /* the current choice */
     int32_t time[TIMES], ntime;
-    double price[TIMES], dearest; /* nanoseconds a byte */
+    double price[TIMES], dearest; /* nanoseconds per byte: by time in `time`; the highest */
     struct found found[TURNS];
     int32_t nfound;
 };
 
 /* ---- the priced net ---- */
 
-struct priced { /* a table that was priced already */
+struct priced { /* a price table that was already made */
     const int64_t *price, *copy, *span, *is;
     int32_t nto;
 };
@@ -54,7 +54,7 @@ struct pricing {
     struct hash_table arrays, tables;
 };
 
-/* No sum of so many comes near what is not possible. */
+/* Caps a cost: the sum of all of them stays far below NET_NEVER. */
 static int64_t
 worth(int64_t price, int64_t bytes)
 {
@@ -84,7 +84,7 @@ during_rounds(const struct pricing *p)
     return p->limit->sum[p->net->round_end] - p->limit->sum[p->net->round_begin];
 }
 
-/* By form: what a byte costs from the first reader that may want it to the last. NULL: nothing. */
+/* Returns, by form, the price of a byte from the first to the last reader that may need the form; NULL: all 0. */
 static const int64_t *
 spans(struct pricing *p, const struct net_tensor *t)
 {
@@ -147,7 +147,7 @@ stops(const struct squeeze *q)
     return !sure && q->o->stop && q->o->stop(q->o->arg);
 }
 
-/* Is the choice at hand within the limit? The best of those that are is kept. */
+/* Keeps the current choice if it is the best within the limit. Returns true if it meets the limit. */
 static bool
 offer(struct squeeze *q)
 {
@@ -168,7 +168,7 @@ over(const struct squeeze *q, int32_t time)
     return (double)(q->limit.live[time] - q->net->memory_limit);
 }
 
-/* Remembers the choice at hand. False: it was known. */
+/* Records the current choice. Returns false if it is known, or no room is left. */
 static bool
 remember(struct squeeze *q)
 {
@@ -183,8 +183,8 @@ remember(struct squeeze *q)
     return true;
 }
 
-/* The choice at hand becomes one that is better at these prices. Where there are several mesh axes, choosing along one
- * at a time finds all that a short search of the whole would. */
+/* Improves the current choice at these prices. With several mesh axes, searching one axis at a time finds all that a
+ * short search of the whole would. */
 static void
 improve(struct squeeze *q, const struct net *n)
 {
@@ -211,7 +211,8 @@ fullest(const struct squeeze *q)
     return most;
 }
 
-/* The fullest time, if it is over the limit, gets a price: at first the highest. False: it has one, or none may. */
+/* Gives the fullest time, if over the limit, a price, initially the highest. Returns false if it has a price
+ * already, or no more prices are allowed. */
 static bool
 price_fullest(struct squeeze *q)
 {
@@ -229,7 +230,8 @@ price_fullest(struct squeeze *q)
     return true;
 }
 
-/* What the least choice costs at these prices, less what the limit is worth. */
+/* Returns the Lagrangian dual at these prices: the least priced cost of any recorded choice, minus the limit's
+ * worth. */
 static double
 dual_at(const struct squeeze *q)
 {
@@ -242,7 +244,7 @@ dual_at(const struct squeeze *q)
     return least;
 }
 
-/* At which price of the k-th time two choices cost the same; below 0: at none. */
+/* Returns the price of the k-th time at which two choices cost the same; negative: none. */
 static double
 crossing(const struct squeeze *q, const struct found *x, const struct found *y, int32_t k)
 {
@@ -252,7 +254,8 @@ crossing(const struct squeeze *q, const struct found *x, const struct found *y, 
     return slope == 0 || gap / slope > q->dearest ? -1 : gap / slope;
 }
 
-/* The price of the k-th time at which the dual is highest while others stay: it bends only where choices cross. */
+/* Sets the price of the k-th time to the maximum of the dual with the other prices fixed. The dual is piecewise
+ * linear, so only crossings and end points are tried. */
 static void
 best_price(struct squeeze *q, int32_t k)
 {
@@ -277,7 +280,7 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Choices one after the other, until one comes again. */
+/* Makes choices until one recurs. */
 static void
 search_prices(struct squeeze *q)
 {
@@ -298,7 +301,7 @@ search_prices(struct squeeze *q)
 
 /* ---- between two choices ---- */
 
-/* Layers below `cut` as low has them, others as high; what belongs to no layer as rest. */
+/* Takes layers below `cut` from low, the others from high, and nodes without a layer from rest. */
 static void
 mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t *high, const int32_t *rest, int32_t cut)
 {
@@ -308,7 +311,8 @@ mix(struct squeeze *q, const struct fewer *f, const int32_t *low, const int32_t 
     }
 }
 
-/* As many layers of y, the first or the last, as the limit allows; the others of x, which keeps it. */
+/* Takes as many layers of y, the first or the last, as the limit allows (bisection), the others from x, which meets
+ * the limit. */
 static void
 mix_most(struct squeeze *q, const struct fewer *f, const struct found *x, const struct found *y, bool first,
          const int32_t *rest)

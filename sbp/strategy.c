@@ -1,4 +1,4 @@
-/* strategy.c - signatures by the number of pieces. */
+/* strategy.c - constraints on signatures by number of pieces. */
 #include "sbp/strategy.h"
 
 #include "runtime/error.h"
@@ -87,7 +87,7 @@ struct cutting {
     const struct layout *from, *best;
     sig_price_fn *price;
     int64_t least;
-    int32_t left[MAX_DIM]; /* pieces into which mesh axes still have to cut */
+    int32_t left[MAX_DIM]; /* pieces that mesh axes still have to cut */
     struct sbp sbp[MAX_AXIS];
 };
 

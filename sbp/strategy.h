@@ -1,7 +1,8 @@
-/* strategy.h - how often a layout cuts each axis of each operand of a call: a constraint on its signature.
+/* strategy.h - strategies: the number of pieces along each axis of each operand, as a constraint on a call's
+ * signature.
  *
- * It is MindSpore's way to say how to split an operator. It names no mesh axes: it allows every signature whose axes
- * multiply to these numbers. Pure, any thread. */
+ * This is MindSpore's way to specify how an operator is split. A strategy names no mesh axes: it allows every
+ * signature in which the sizes of the cutting mesh axes multiply to these numbers. Pure, any thread. */
 #ifndef RILLE_SBP_STRATEGY_H
 #define RILLE_SBP_STRATEGY_H
 
@@ -9,23 +10,22 @@
 
 enum { STRATEGY_OPERAND = 8 };
 struct strategy {
-    int32_t group;    /* operators of which one call is made have one number; 0: it is its call's only one */
-    int32_t noperand; /* tensors among the operands, in order */
+    int32_t group;    /* equal for operators made from one call; 0: the only operator of its call */
+    int32_t noperand; /* number of tensors among the operands, in order */
     int32_t naxis[STRATEGY_OPERAND];
     int32_t pieces[STRATEGY_OPERAND][MAX_DIM];
 };
 
-/* Do both ask for the same pieces? NULL asks for none. */
+/* Returns true if both request the same pieces; NULL requests none. */
 bool strategy_same(const struct strategy *x, const struct strategy *y);
-/* E_SBP: not one list for each tensor, or not one number for each of its axes. */
+/* Checks a strategy. E_SBP: not one list per tensor, or not one number per axis. */
 int strategy_check(const struct strategy *s, const struct call *c);
-/* Do operands that lie so (NULL: numbers, absent) have this many pieces? */
+/* Returns true if operands in these layouts (NULL: numbers, absent) have the requested pieces. */
 bool strategy_fits(const struct strategy *s, const struct call *c, const struct layout *const *layout);
-/* The layout on the placement of `from` that cuts a tensor into these pieces and takes the least to come to; NULL:
- * there is none. */
+/* Finds the layout on the placement of `from` with these pieces that is cheapest to reach; NULL: none exists. */
 int strategy_layout(struct atlas *at, const struct type *t, const struct layout *from, const int32_t *pieces,
                     sig_price_fn *price, const struct layout **out);
-/* E_SBP: no signature on this placement fits. */
+/* Reports E_SBP: no signature on this placement fits the strategy. */
 int strategy_fail(const struct strategy *s, const struct call *c, const struct place *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* ties.c - of choices that cost the same, the one that sends less. */
+/* ties.c - breaks ties between choices of equal cost by the bytes sent. */
 #include "sbp/ties.h"
 
 #include "sbp/around.h"
@@ -8,26 +8,26 @@
 #include <string.h>
 
 enum {
-    WHOLE = 300,   /* nodes of a net that is searched whole */
-    LARGE = 20000, /* of one whose ties stay as they are: other searches leave such a net alone, too */
-    LOOKS = 200,   /* at the bound of a small net */
-    TURNS = 40,    /* work of neighbourhoods, for each node of a larger one */
+    WHOLE = 300,   /* maximum number of nodes of a net that is searched completely */
+    LARGE = 20000, /* nodes; ties of a larger net are kept, as searches leave large nets alone elsewhere */
+    LOOKS = 200,   /* bounding rounds for a small net */
+    TURNS = 40,    /* work per node of a larger net */
 };
-#define MOST (NET_NEVER >> 8) /* of the sum of a choice: sums of a neighbourhood's tables stay countable */
+#define MOST (NET_NEVER >> 8) /* limit of a choice's sum: sums over a neighbourhood's tables must not overflow */
 
-/* A net whose costs are pairs: cost * unit + bytes / grain. */
+/* A net with lexicographic costs: cost * unit + bytes / grain. */
 struct pairs {
     const struct net *of;
     struct arena arena;
-    int64_t cost;  /* of the choice at hand, less what each node costs at least */
-    int64_t bytes; /* that it sends */
+    int64_t cost;  /* cost of the current choice minus the least costs of its nodes */
+    int64_t bytes; /* bytes the current choice sends */
     int64_t unit, grain;
     struct net net;
 };
 
 /* ---- numbers ---- */
 
-/* The same net with bytes for costs; nodes cost nothing. */
+/* Returns the bytes that a choice sends: its cost in a net with bytes for costs. */
 static int64_t
 bytes_sent(const struct net *n, const int32_t *choice)
 {
@@ -54,7 +54,7 @@ least_cost(const struct net_node *v)
     return least;
 }
 
-/* What no choice worth having sends in one move counts as impossible; what is left has a common measure. */
+/* Sets grain and unit. Moves of more bytes than the current choice sends are impossible; grain divides all others. */
 static void
 set_grain(struct pairs *p)
 {
@@ -66,7 +66,7 @@ set_grain(struct pairs *p)
         for (int64_t k = 0; same[i] == i && t->moved && k < (int64_t)t->nfrom * t->nto && grain > 1; k++)
             if (t->price[k] < NET_NEVER && t->moved[k] <= p->bytes) grain = common_divisor(t->moved[k], grain);
     }
-    while ((p->cost + 1) > MOST / (p->bytes / grain + 1)) grain *= 2; /* bytes are rounded: the true ones decide */
+    while ((p->cost + 1) > MOST / (p->bytes / grain + 1)) grain *= 2; /* rounds bytes; ties_break compares exact ones */
     p->grain = grain;
     p->unit = p->bytes / grain + 1;
 }
@@ -79,7 +79,7 @@ pair(const struct pairs *p, int64_t cost, int64_t bytes)
 
 /* ---- the net ---- */
 
-/* Tables of one address stay tables of one address: equal ones are looked at once. */
+/* Tables at one address stay so, because equal tables are read only once. */
 struct table {
     const int64_t *price, *moved, *is;
     int32_t n;

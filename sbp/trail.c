@@ -1,4 +1,4 @@
-/* trail.c - the values of eliminated variables, and the proof's lines. */
+/* trail.c - restores values of eliminated variables, and writes proof lines. */
 #include "sbp/trail.h"
 
 #include <stdarg.h>

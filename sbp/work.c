@@ -1,4 +1,4 @@
-/* work.c - the count of each thread. */
+/* work.c - the work counter of each thread. */
 #include "sbp/work.h"
 
 _Thread_local int64_t work_count;

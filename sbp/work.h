@@ -1,8 +1,8 @@
-/* work.h - how much the calling thread has searched so far: a clock that goes by what is looked at, not by time.
+/* work.h - the work counter of the calling thread: a deterministic clock for searches.
  *
- * A search counts the costs that it looks at, about, where it looks at them; one is a nanosecond of a core, about. Who
- * gives a search so much time at most lets it end when so much has been counted: at the same place on every machine,
- * whatever else that does. Any thread; each has a count of its own, which only grows. */
+ * A search adds the approximate number of costs read; one count is about a nanosecond of a core. A search with a
+ * time limit ends at a work count, so it ends at the same point on every machine, under any load. Any thread;
+ * counters are per thread and only grow. */
 #ifndef RILLE_SBP_WORK_H
 #define RILLE_SBP_WORK_H
 

@@ -1,8 +1,7 @@
-/* write.c - common dimension rules, written from the shapes of a call.
+/* write.c - writes common dimension rules from the shapes of a call.
  *
- * A writer gives dimension i of the first operand, or of the result when shapes
- * broadcast, the i-th letter. The text is the only thing between an operator and
- * all that is generic; it reads like a rule written by hand. */
+ * Dimension i of the first operand, or of the result when shapes broadcast, gets the i-th letter. The text is all
+ * that generic code knows of an operator; it reads like a rule written by hand. */
 #include "sbp/rule.h"
 
 #include "runtime/error.h"
@@ -31,7 +30,7 @@ takes_part(const struct call *c, int k)
     return c->in[k].dtype != DT_NONE && !c->in[k].weak;
 }
 
-/* Operands separated by commas: text where a tensor stands, "=" elsewhere. */
+/* Writes operands separated by commas: `text` for a tensor, "=" otherwise. */
 static void
 write_operands(const struct call *c, const char *text, struct str *rule)
 {
@@ -90,7 +89,8 @@ rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, 
 
 /* ---- broadcasting ---- */
 
-/* Dimension d of the result, counted among ndim, in operand t: its size, 1 where t has fewer dimensions. */
+/* Returns the size that operand t has in dimension d of the result (of ndim dimensions); 1 if t has fewer
+ * dimensions. */
 static int64_t
 aligned(const struct type *t, int ndim, int d)
 {
@@ -110,7 +110,7 @@ cannot_broadcast(const struct call *c, int d, int64_t one, int64_t other)
     return code;
 }
 
-/* The shape that all operands have after broadcasting. */
+/* Computes the broadcast shape of all operands. */
 static int
 broadcast_shape(const struct call *c, struct type *out)
 {
@@ -158,10 +158,9 @@ rule_broadcast(const struct call *c, struct str *rule)
 
 /* ---- reshaping ----
  *
- * Both shapes are walked from the major side. What two dimensions have in common
- * as their major part is one factor of both; the rest is compared with the next
- * dimension of the other shape. Where nothing divides, the rest of the group (the
- * dimensions up to where the products agree again) is unsplit on both sides:
+ * Both shapes are walked from the major side. The common major part of two dimensions is one factor of both; the
+ * rest is compared with the next dimension of the other shape. If nothing divides, the rest of the group (up to
+ * where the products agree again) is unsplit on both sides:
  *
  *     {12} -> {2, 2, 3}   (abc)->abc
  *     {4, 6} -> {6, 4}    (a[b])[c]->(a[d])[e]     a = 2 is common */
@@ -169,10 +168,10 @@ rule_broadcast(const struct call *c, struct str *rule)
 struct reshape {
     int nletter;
     struct side {
-        int ndim, d;  /* dimensions, the one being walked */
-        int64_t rest; /* of it, not matched yet */
+        int ndim, d;  /* number of dimensions; current dimension */
+        int64_t rest; /* part of the current dimension not matched yet */
         const int64_t *dim;
-        char text[MAX_DIM][4 * MAX_DIM + 4]; /* the factors of each dimension */
+        char text[MAX_DIM][4 * MAX_DIM + 4]; /* by dimension: its factors */
         int nfactor[MAX_DIM];
     } in, out;
     int64_t size[RULE_FACTOR]; /* by letter */
@@ -188,7 +187,7 @@ put_factor(struct side *s, int d, int f, bool unsplit)
     s->nfactor[d]++;
 }
 
-/* Moves to the next dimension that is not of size one when this one is used up. */
+/* Moves on from a used-up dimension to the next one larger than 1. */
 static void
 step(struct side *s)
 {
@@ -205,7 +204,7 @@ side_start(struct side *s, int ndim, const int64_t *dim)
     step(s);
 }
 
-/* What is left of the dimension being walked becomes an unsplit factor of one side alone. */
+/* Makes the rest of the current dimension an unsplit factor of this side only. Returns its size. */
 static int64_t
 close_dim(struct reshape *r, struct side *s)
 {
@@ -217,7 +216,7 @@ close_dim(struct reshape *r, struct side *s)
     return n;
 }
 
-/* Unsplit factors on both sides, until the products agree. */
+/* Adds unsplit factors on both sides until the products agree. */
 static void
 close_group(struct reshape *r)
 {
@@ -230,7 +229,7 @@ close_group(struct reshape *r)
     }
 }
 
-/* The common major part of both dimensions is one factor; false when there is none. */
+/* Makes the common major part of both dimensions one factor. Returns false if neither rest divides the other. */
 static bool
 match(struct reshape *r)
 {
@@ -255,7 +254,7 @@ write_side(const struct side *s, struct str *rule)
         str_addf(rule, s->nfactor[d] == 0 ? "1" : s->nfactor[d] == 1 ? "%s" : "(%s)", s->text[d]);
 }
 
-/* An empty tensor has no correspondence worth keeping: every dimension is unsplit. */
+/* Makes every dimension unsplit: an empty tensor has no useful correspondence. */
 static void
 match_empty(struct reshape *r)
 {
@@ -268,7 +267,7 @@ match_empty(struct reshape *r)
         }
 }
 
-/* Is factor f the whole of a dimension of the operand? Then its size is known. */
+/* Returns true if factor f is a whole dimension of the operand, so that its size is known. */
 static bool
 is_alone(const struct side *in, char f)
 {
@@ -288,7 +287,7 @@ write_sizes(const struct reshape *r, int64_t *size)
         }
 }
 
-/* Replaces a -1 by what is left; E_SHAPE when the elements do not fit. */
+/* Replaces -1 by the size that is left. E_SHAPE: the number of elements does not fit. */
 static int
 complete_shape(const struct call *c, int ndim, const int64_t *dim, struct type *out)
 {

@@ -1,4 +1,4 @@
-/* attach.c - rille attach: a prompt here, whose lines run in a controller. */
+/* attach.c - rille attach: a prompt here whose lines run in a controller. */
 #include "shell/attach.h"
 
 #include "shell/front.h"
@@ -24,7 +24,7 @@ attach_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) ? -1 : (long)who.uid;
 }
 
-/* ---- finding it ---- */
+/* ---- finding the controller ---- */
 
 struct found {
     long user, pid;
@@ -40,7 +40,7 @@ is_wanted(const struct found *f, const char *name)
     return (*name && !*end && pid == f->pid) || !strcmp(name, f->title);
 }
 
-/* The controllers of that name; those of this user where another's has it too. */
+/* Finds the controllers of that name. If the user has any of them, returns only the user's. */
 static int
 find(const char *name, struct found found[CONTROLLERS])
 {
@@ -51,7 +51,7 @@ find(const char *name, struct found found[CONTROLLERS])
         struct found f;
         bool good = (at = strstr(line, "@rille-attach/")) &&
                     sscanf(at, "@rille-attach/%ld/%ld/%47s", &f.user, &f.pid, f.title) == 3;
-        bool again = false; /* of each connection there is a line too */
+        bool again = false; /* each connection has a line, too */
         for (int i = 0; i < n && good; i++) again |= found[i].user == f.user && found[i].pid == f.pid;
         if (good && !again && n < CONTROLLERS && is_wanted(&f, name)) found[n++] = f;
     }
@@ -90,7 +90,7 @@ choose(const char *name, struct found *out)
     return 0;
 }
 
-/* ---- speaking to it ---- */
+/* ---- the connection ---- */
 
 static int
 connect_to(const struct found *f, int *fd)
@@ -107,7 +107,7 @@ connect_to(const struct found *f, int *fd)
     return 0;
 }
 
-/* The version, and the three streams. */
+/* Sends the version and the three streams. */
 static int
 greet(int fd)
 {
@@ -137,7 +137,8 @@ on_press(int number)
     presses = presses + 1;
 }
 
-/* Its answer, the letter; 0: it has ended, 'I': the user presses a second time. The first press is told it. */
+/* Waits for the controller's answer and returns its letter; 0: the controller has ended; 'I': the user has pressed
+ * Ctrl-C a second time. The first press is passed on to the controller. */
 static char
 await(int fd, char text[512])
 {
@@ -155,7 +156,7 @@ await(int fd, char text[512])
         patient |= got == 0;
         if (got > 0) break;
     }
-    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* a reset hides what was said */
+    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0); /* a reset hides received data */
     sigaction(SIGINT, &before, NULL);
     text[n > 0 ? n : 0] = 0;
     return presses >= 2 ? 'I' : n > 0 ? text[0] : 0;

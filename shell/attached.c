@@ -1,9 +1,9 @@
-/* attached.c - the controller's side of rille attach: who comes, and lines that run here.
+/* attached.c - the controller's side of rille attach: accepts visitors and runs their lines.
  *
- * The kernel says by SIGURG, which nothing else wants, that somebody came or wrote; its handler sets a hook
- * (interrupt.c), and Lua calls serve() between two instructions. At a prompt the editor does. A line has the visitor's
- * terminal as its streams 0 to 2, so that all that is printed goes there at once; whatever happens to that terminal is
- * forgotten when the line is done. */
+ * The kernel sends SIGURG, which nothing else uses, when a visitor connects or writes. The signal handler sets a
+ * hook (interrupt.c), and Lua calls serve() between two instructions. At a prompt the editor calls serve(). While a
+ * line runs, streams 0 to 2 are the visitor's terminal, so that all output appears there at once; errors of that
+ * terminal are cleared when the line is done. */
 #include "shell/attach.h"
 
 #include "shell/repl.h"
@@ -24,7 +24,7 @@
 enum { VISITORS = 8 };
 
 struct visitor {
-    int fd; /* -1: there is none */
+    int fd; /* -1: free */
     int stream[ATTACH_STREAMS];
     bool in, color;
 };
@@ -32,14 +32,15 @@ struct visitor {
 static struct {
     lua_State *L; /* a coroutine of the program's state: lines have a stack and hooks of their own */
     char title[ATTACH_TITLE];
-    int listener, any; /* any: readable when one of all is */
+    int listener, any; /* any: epoll, readable if a socket is */
     struct visitor visitor[VISITORS];
-    volatile sig_atomic_t serving; /* the fd of the line that runs; -1 */
+    volatile sig_atomic_t serving; /* descriptor of the visitor whose line runs; -1 */
 } here = {.serving = -1};
 
 /* ---- signals ---- */
 
-/* What the visitor whose line runs says can only be its Ctrl-C. False: nothing. *gone: there is no visitor any more. */
+/* Takes a Ctrl-C from the visitor whose line runs, who can send nothing else. Returns false if there is none. Sets
+ * *gone if the visitor has disconnected. */
 static bool
 take_press(int fd, bool *gone)
 {
@@ -49,7 +50,8 @@ take_press(int fd, bool *gone)
     return n == 1 && letter == 'I' && recv(fd, &letter, 1, MSG_DONTWAIT) == 1;
 }
 
-/* A line that nobody waits for any more ends, whatever it catches: as by a second press. */
+/* SIGURG: passes a visitor's Ctrl-C on, and asks for serve(). If the visitor has disconnected, stops the line as a
+ * second press does, so that it ends whatever it catches. */
 static void
 on_knock(int number)
 {
@@ -62,7 +64,7 @@ on_knock(int number)
     errno = before;
 }
 
-/* Whatever can be read there sends this thread a signal. */
+/* Makes the kernel send SIGURG to this thread when fd is readable. */
 static int
 watch(int fd)
 {
@@ -79,7 +81,7 @@ say(const struct visitor *v, char letter, const char *text)
 {
     char packet[512];
     int n = snprintf(packet, sizeof packet, "%c%s", letter, text);
-    send(v->fd, packet, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT); /* who is gone is seen when it is read */
+    send(v->fd, packet, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT); /* reading detects a disconnected visitor */
 }
 
 static void
@@ -114,7 +116,8 @@ let_in(int fd)
         refuse(v, strerror(errno));
 }
 
-/* A packet, zero behind its end, and the streams that came with it; its bytes, 0: none now, -1: the end. */
+/* Receives a packet, zero-terminated, and the streams sent with it. Returns its size in bytes; 0: none now; -1: the
+ * connection has ended, or the packet was truncated. */
 static ssize_t
 take(struct visitor *v, char text[ATTACH_MOST])
 {
@@ -151,7 +154,7 @@ struct streams {
     struct sigaction pipe;
 };
 
-/* The visitor's streams become the program's; what was there is kept. */
+/* Makes the visitor's streams the program's streams 0 to 2, and saves the previous ones in `kept`. */
 static void
 turn_to(const struct visitor *v, struct streams *kept)
 {
@@ -167,7 +170,7 @@ turn_to(const struct visitor *v, struct streams *kept)
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-/* What could not be written there is not to be written here. */
+/* Restores the program's streams, and discards any output that the visitor's terminal did not accept. */
 static void
 turn_back(struct streams *kept)
 {
@@ -193,7 +196,7 @@ run_line(struct visitor *v, const char *text)
     turn_to(v, &kept);
     here.serving = v->fd;
     if (take_press(v->fd, &gone))
-        fputs("interrupted\n", stderr); /* before it began */
+        fputs("interrupted\n", stderr); /* before the line began */
     else if (!gone)
         end = repl_chunk(here.L, chunk + (*chunk == ' '), number, &more);
     here.serving = -1;
@@ -265,7 +268,7 @@ listen_as(const char *title)
            listen(here.listener, VISITORS) || watch(here.listener);
 }
 
-/* The name of a file, without what a name here cannot have. */
+/* Sets the title to a file's name, with '_' for each blank, control or non-ASCII character. */
 static void
 set_title(const char *text)
 {
@@ -287,6 +290,6 @@ attached_open(lua_State *L, const char *title)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
-    if (listen_as(here.title)) return; /* where there are no such sockets nobody comes */
+    if (listen_as(here.title)) return; /* no abstract sockets: no visitors */
     edit_visitors(here.any, serve);
 }

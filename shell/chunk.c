@@ -1,9 +1,10 @@
-/* chunk.c - what was typed, as a function of Lua: an expression, statements, or statements that end in an expression.
+/* chunk.c - compiles typed text as a Lua function: an expression, statements, or statements that end in an
+ * expression.
  *
- * "a = f(2); a" is no chunk of Lua. It becomes "a = f(2); return a": the chunk is cut before the last of its tokens
- * that leaves a chunk before it and a list of expressions behind it. A name cannot go on with what stands before it,
- * but for behind an operator, where nothing that is whole ends; what begins with "(", "{" or a string can, as f (x)
- * does, and is taken behind ";" alone. */
+ * "a = f(2); a" is not valid Lua. It is compiled as "a = f(2); return a": the text is cut before the last token that
+ * leaves a valid chunk before the cut and an expression list after it. A name cannot continue the expression before
+ * it, except after an operator, where the text before the cut is incomplete. But "(", "{", "-" or a string can, as
+ * in f (x), so that cuts before these tokens are tried only after ";". */
 #include "shell/repl.h"
 #include "shell/token.h"
 
@@ -22,7 +23,8 @@ ends_in_eof(const char *message)
     return n >= m && !strcmp(message + n - m, mark);
 }
 
-/* Loads the text at the top in place of it. The line end closes the line: an open quote is then an error of it. */
+/* Replaces the text at the top by the function compiled from it. Appends a newline, so that an open quote is an
+ * error of its line. */
 static int
 load_top(lua_State *L, int env, const char *name)
 {
@@ -39,7 +41,7 @@ load_top(lua_State *L, int env, const char *name)
     return code;
 }
 
-/* Is the text a chunk (or, as_values, a list of expressions)? */
+/* Returns true if the text is a chunk (as_values: an expression list). */
 static bool
 is_chunk(lua_State *L, const char *text, size_t size, bool as_values)
 {
@@ -53,7 +55,7 @@ is_chunk(lua_State *L, const char *text, size_t size, bool as_values)
     return good;
 }
 
-/* May an expression begin with this token, though another one ended before it? */
+/* Returns true if this token can begin an expression directly after another expression. */
 static bool
 begins_value(const struct token *t, bool behind_semicolon)
 {
@@ -65,7 +67,7 @@ begins_value(const struct token *t, bool behind_semicolon)
     return behind_semicolon && (t->kind == T_STRING || token_is_any(t, opens));
 }
 
-/* Where the last expression of the chunk begins; NULL when it ends otherwise. */
+/* Returns where the last expression of the chunk begins; NULL if the chunk does not end in an expression. */
 static const char *
 last_value(lua_State *L, const char *chunk)
 {
@@ -85,10 +87,11 @@ last_value(lua_State *L, const char *chunk)
     return NULL;
 }
 
-/* Before an expression: its call is no tail call, which would leave no line for an error to name. */
+/* Precedes an expression. Because of the variable to close, a call is no tail call, so that its errors name the
+ * line. */
 #define RETURN "local __kept <close> = nil return "
 
-/* Pushes the chunk, with "return" before its last expression where it has one. */
+/* Pushes the chunk, with "return" inserted before its last expression, if any. */
 static void
 push_with_return(lua_State *L, const char *chunk)
 {
@@ -104,7 +107,8 @@ push_with_return(lua_State *L, const char *chunk)
     lua_concat(L, 4);
 }
 
-/* As an expression, "{1," is found to end too early; as a chunk it is merely wrong. So both are asked. */
+/* Compiles the text as an expression, then as a chunk. Sets *more if either parse ends too early, because "{1," ends
+ * too early as an expression, but is merely wrong as a chunk. */
 int
 chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more)
 {
@@ -169,12 +173,12 @@ static const struct {
     const char *first, *next;
 } prompts[] = {{PROMPT, PROMPT_MORE}, {">>> ", "... "}, {"> ", ">> "}};
 
-/* What stands behind the prompt that the line begins with; NULL without one. */
+/* Returns the text after the prompt at the start of the line; NULL: no prompt. */
 static const char *
 behind(const char *line, const char *prompt)
 {
     size_t n = strlen(prompt);
-    while (n && prompt[n - 1] == ' ') n--; /* an empty line may have lost the space */
+    while (n && prompt[n - 1] == ' ') n--; /* an empty line may have lost its space */
     if (strncmp(line, prompt, n)) return NULL;
     return line[n] == ' ' ? line + n + 1 : line[n] == '\n' || !line[n] ? line + n : NULL;
 }
@@ -187,7 +191,7 @@ chunk_is_transcript(const char *text)
     return false;
 }
 
-/* The chunks that were typed there, without what was answered: those lines have no prompt. */
+/* Pushes a list of the chunks in a transcript, without the output, whose lines have no prompt. */
 void
 chunk_push_transcript(lua_State *L, const char *text)
 {

@@ -1,4 +1,4 @@
-/* command.c - what is typed with a colon: looking at the session, timing, leaving. */
+/* command.c - commands typed with a colon: inspect the session, measure time, quit. */
 #include "shell/clock.h"
 #include "shell/repl.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Pushes what the text gives; how many values. */
+/* Pushes the values of the expression in text, and returns how many. */
 static int
 evaluate(lua_State *L, int env, const char *text, const char *command)
 {
@@ -18,11 +18,11 @@ evaluate(lua_State *L, int env, const char *text, const char *command)
     return lua_gettop(L) - before;
 }
 
-/* ---- the commands: L, the environment's index, the text behind the name ---- */
+/* ---- the commands: L, the environment's index, the text after the name ---- */
 
 static int command_help(lua_State *L, int env, const char *text);
 
-/* :time fn(x): tensors that it gives are computed, and all that it began is done. */
+/* :time fn(x): measures the time until all returned tensors are computed and all work has ended. */
 static int
 command_time(lua_State *L, int env, const char *text)
 {
@@ -74,7 +74,7 @@ add_variables(lua_State *L, int i)
     lua_pop(L, 1);
 }
 
-/* Pushes what lua/show/FILE.lua gives, or its field. */
+/* Pushes the value of lua/show/FILE.lua, or its field. */
 static void
 push_picture(lua_State *L, const char *file, const char *field)
 {
@@ -138,7 +138,7 @@ print_counters(lua_State *L)
     fold_print(lua_tostring(L, -1));
 }
 
-/* :actors [STEP]: of the plan that ran last, or of a compiled step's. */
+/* :actors [STEP]: shows the actors of the last plan that ran, or of a compiled step. */
 static int
 command_actors(lua_State *L, int env, const char *text)
 {
@@ -201,7 +201,7 @@ command_workers(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
-/* Calls rille.NAME on the values, or the method NAME of a graph, and prints what it gives. */
+/* Calls rille.NAME with the values, or method NAME of a graph, and prints the result. */
 static int
 look(lua_State *L, int env, const char *text, const char *name)
 {
@@ -355,7 +355,7 @@ command_run(lua_State *L, int env, const char *line)
         matches++;
         if (!c->name[n]) return c->run(L, env, text);
     }
-    if (n && matches == 1) return found->run(L, env, text); /* a beginning that is clear */
+    if (n && matches == 1) return found->run(L, env, text); /* an unambiguous prefix */
     lua_pushlstring(L, line, n);
     return luaL_error(L, "no command is called ':%s'; :help lists them", lua_tostring(L, -1));
 }

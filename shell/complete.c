@@ -1,5 +1,5 @@
-/* complete.c - what stands before the cursor, for lua/complete.lua, which knows what it may become and how what is
- * called there is called; and names of files. */
+/* complete.c - passes the text before the cursor, as tokens, to lua/complete.lua, which finds completions and the
+ * signature of the function called there; and lists file names. */
 #include "shell/repl.h"
 #include "shell/token.h"
 
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HINT_BYTES = 8192 }; /* a longer chunk is not read again with each key */
+enum { HINT_BYTES = 8192 }; /* longer chunks get no hint: each key parses the chunk again */
 
 static const char *const kinds[] = {
     [T_NAME] = "name", [T_NUMBER] = "number", [T_STRING] = "string", [T_OTHER] = "other"};
 
-/* Pushes the chunk up to the cursor, and the list of its tokens {kind, from, to}, from 1 on. */
+/* Pushes the chunk up to the cursor, and the list of its tokens {kind, from, to}; positions count from 1. */
 static void
 push_chunk(lua_State *L, const char *line, int end)
 {
@@ -52,7 +52,7 @@ push_commands(lua_State *L)
     }
 }
 
-/* For Lua: the list of paths that begin with the argument; of a folder with "/" behind it. */
+/* For Lua: returns the list of paths that begin with the argument; a folder's path ends in "/". */
 static int
 files(lua_State *L)
 {
@@ -85,7 +85,8 @@ files(lua_State *L)
     return 1;
 }
 
-/* rille._keys(table, prefix): the texts among its keys that begin so, of which a table may have very many. */
+/* rille._keys(table, prefix): returns the string keys that begin with prefix; in C because a table may be very
+ * large. */
 static int
 keys(lua_State *L)
 {
@@ -130,7 +131,7 @@ complete_hint(lua_State *L, const char *line, int end)
     return known;
 }
 
-/* rille._complete(text), for tests: the list and where it begins, from 0; and the hint. */
+/* rille._complete(text), for tests: returns the list, the position where it begins, from 0, and the hint. */
 static int
 complete_text(lua_State *L)
 {

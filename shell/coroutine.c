@@ -1,9 +1,9 @@
-/* coroutine.c - what a coroutine has of its own: autocast, and whether it is in a region that is computed again.
+/* coroutine.c - modes that each coroutine has for itself: autocast, and whether it is in a region to be recomputed.
  *
- * Both are the session's, and hold from where a function sets them to where it ends. A coroutine that yields meanwhile
- * takes its own with it, gets them back when it goes on, and leaves to who resumed it what that one had; a new one
- * begins with those of who resumes it first. So coroutine.resume, wrap and close are replaced by functions that see to
- * it, and tell interrupt.c, where it is there, which coroutines run. */
+ * Both modes are settings of the session, and hold from where a function sets them until it ends. When a coroutine
+ * yields, its modes are stored and its resumer's are restored; when it is resumed, its own are set again. A new
+ * coroutine starts with the modes of its first resumer. So coroutine.resume, wrap and close are replaced by
+ * functions that switch the modes, and report to interrupt.c, if it is present, which coroutines run. */
 #include "shell/shell.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ struct modes {
     bool recompute;
 };
 
-static const char kept; /* key in the registry: coroutine -> its modes while it is suspended, where it has any */
+static const char kept; /* registry key: suspended coroutine -> its modes, if any */
 
 static struct modes
 modes_now(const struct shell *sh)
@@ -34,7 +34,7 @@ modes_set(const struct shell *sh, const struct modes *m)
     rille_recompute(sh->session, m->recompute);
 }
 
-/* Pushes the modes of the coroutine at i that is suspended, or nil. */
+/* Pushes the stored modes of the suspended coroutine at i, or nil. */
 static int
 modes_push(lua_State *L, int i)
 {
@@ -45,7 +45,8 @@ modes_push(lua_State *L, int i)
     return type;
 }
 
-/* Keeps them for the coroutine at i, which has yielded; where it has none, or has ended, there is nothing to keep. */
+/* Stores the current modes for the coroutine at i if it has yielded. Removes stored modes if no mode is set or it
+ * has ended. */
 static void
 modes_keep(lua_State *L, int i, lua_State *co)
 {
@@ -66,7 +67,7 @@ modes_keep(lua_State *L, int i, lua_State *co)
     lua_pop(L, 1);
 }
 
-/* The coroutine at i runs from now on. What the caller has, for leave(). */
+/* Sets the modes of the coroutine at i, which is about to run. Returns the caller's modes, for leave(). */
 static struct modes
 enter(lua_State *L, int i, lua_State *co)
 {
@@ -91,7 +92,7 @@ leave(lua_State *L, int i, lua_State *co, const struct modes *before)
     modes_set(sh, before);
 }
 
-/* resume and close are Lua's own, upvalue 1, in between. */
+/* coroutine.resume and close: calls Lua's own function, upvalue 1, between enter() and leave(). */
 static int
 call_within(lua_State *L)
 {
@@ -100,7 +101,7 @@ call_within(lua_State *L)
     luaL_checkstack(L, LUA_MINSTACK, "too many arguments to resume");
     if (!co && !lua_gettop(L)) lua_pushnil(L);
     lua_pushvalue(L, 1);
-    lua_insert(L, 1); /* stays there */
+    lua_insert(L, 1); /* the coroutine, kept for leave() */
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 2);
     if (co) before = enter(L, 1, co);
@@ -109,7 +110,7 @@ call_within(lua_State *L)
     return code ? lua_error(L) : lua_gettop(L) - 1;
 }
 
-/* What wrap gives; upvalue 1 is the coroutine. */
+/* The function that wrap returns; upvalue 1 is the coroutine. */
 static int
 wrapped(lua_State *L)
 {

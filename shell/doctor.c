@@ -1,5 +1,5 @@
-/* doctor.c - what this program runs on, as a list of {name, value}; lua/show/doctor.lua prints it, :doctor and
- * rille --doctor [--json] show it. */
+/* doctor.c - collects what this program runs on, as a list of {name, value}; lua/show/doctor.lua prints the list for
+ * :doctor and rille --doctor [--json]. */
 #include "shell/front.h"
 #include "shell/repl.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- a list ---- */
 
-/* The value at the top becomes the last fact of the list at 1 below it. */
+/* Appends {name, the value at the top} to the list at index `list`. */
 static void
 fact(lua_State *L, int list, const char *name)
 {
@@ -32,7 +32,7 @@ text_fact(lua_State *L, int list, const char *name, const char *value)
 
 /* ---- the machine ---- */
 
-/* The first value of this key in a file of "key : value" lines. */
+/* Finds the first value of a key in a file of "key : value" lines. */
 static bool
 look_up(const char *path, const char *key, char *out, size_t size)
 {
@@ -51,7 +51,7 @@ look_up(const char *path, const char *key, char *out, size_t size)
     return found;
 }
 
-/* Of /proc/meminfo, which has kB. */
+/* Adds a size from /proc/meminfo, converted from kB. */
 static void
 memory_fact(lua_State *L, int list, const char *name, const char *key)
 {

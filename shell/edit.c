@@ -1,12 +1,12 @@
-/* edit.c - reading what is typed: readline with chunks of many lines, or plain lines, as it was built and as the
- * terminal is.
+/* edit.c - reads typed input: whole chunks by readline or libedit, or plain lines, depending on the build and on the
+ * terminal.
  *
- * Readline is used through its callback interface: this file waits for keys itself, so that a signal ends the wait and
- * never jumps out of the middle of an editor. What keys do is in keys.c.
+ * Readline is used through its callback interface: this file waits for keys itself, so that a signal ends the wait
+ * and never jumps out of the middle of an editor. The keys' functions are in keys.c.
  *
- * History is in $XDG_STATE_HOME/rille/history, a chunk of many lines being one entry. Each is appended when it is
- * entered, so that nothing is lost however the program ends, and read again when another shell has appended. A line
- * that begins with a space is not remembered. */
+ * History is stored in $XDG_STATE_HOME/rille/history; a chunk of several lines is one entry. Each entry is appended
+ * when it is entered, so that nothing is lost however the program ends, and the file is read again after another
+ * shell has appended to it. A line that begins with a space is not remembered. */
 #include "shell/keys.h"
 #include "shell/repl.h"
 
@@ -39,7 +39,7 @@ on_interrupt(int number)
     interrupted = PRESSED;
 }
 
-static int visitors = -1; /* readable: somebody else wants the Lua state for a moment */
+static int visitors = -1; /* readable: a visitor needs the Lua state for a moment; -1: none */
 static void (*let_in)(void);
 
 void
@@ -49,7 +49,7 @@ edit_visitors(int fd, void (*come)(void))
     let_in = come;
 }
 
-/* A key that the terminal has; not a change of its size, or a visitor. */
+/* Waits once. Returns true for a key; false for a change of the terminal's size, or a visitor. */
 static bool
 wait_once(const sigset_t *outside)
 {
@@ -65,8 +65,8 @@ wait_once(const sigset_t *outside)
     return in[0].revents;
 }
 
-/* Waits for a key; false after Ctrl-C, or when the program is to end. Signals are let in only while waiting, so none is
- * missed. */
+/* Waits for a key. Returns false after Ctrl-C, or if the program is to end. Signals are unblocked only while
+ * waiting, so that none is missed. */
 static bool
 wait_key(void)
 {
@@ -103,7 +103,7 @@ plain_line(const char *prompt, char **line)
     size_t capacity = 0;
     ssize_t n = -1;
     *line = NULL;
-    catch_interrupt(&before); /* who sees the prompt may press */
+    catch_interrupt(&before); /* first: a user who sees the prompt may press */
     fputs(prompt, stdout);
     fflush(stdout);
     if (wait_key()) n = getline(line, &capacity, stdin);
@@ -165,7 +165,7 @@ on_resize(int number)
 
 #if defined RILLE_READLINE
 
-static bool no_more; /* the input has ended; readline takes that for an Enter where something was typed */
+static bool no_more; /* the input has ended; readline treats that as Enter if text was typed */
 
 static int
 get_key(FILE *from)
@@ -208,7 +208,7 @@ edit_line(const char *prompt, char **line)
     sigaction(SIGINT, &before, NULL);
     *line = ended ? got : NULL;
     if (!interrupted) return *line ? EDIT_LINE : EDIT_EOF;
-    free(*line); /* Ctrl-C may come together with the end of the line */
+    free(*line); /* Ctrl-C may arrive together with the end of the line */
     *line = NULL;
     return EDIT_INTERRUPT;
 }
@@ -228,7 +228,7 @@ find_history(void)
     }
 }
 
-/* Takes what is in the file, if that has changed: also what another shell has appended. */
+/* Reads the history file if it has changed, for instance because another shell has appended to it. */
 static void
 read_entries(void)
 {
@@ -247,12 +247,12 @@ edit_open(lua_State *L)
     struct stat st;
     plain = !term || !*term || !strcmp(term, "dumb");
 #if !defined RILLE_READLINE
-    plain = plain || !isatty(0); /* libedit does not say that a pipe has ended */
+    plain = plain || !isatty(0); /* libedit does not report the end of a pipe */
 #endif
     rl_readline_name = "rille";
 #if defined RILLE_READLINE
     rl_getc_function = get_key;
-    history_write_timestamps = 1; /* what begins an entry, so that one of many lines comes back as one */
+    history_write_timestamps = 1; /* so that an entry of several lines is read back as one */
     history_comment_char = '#';
 #endif
     if (!plain) keys_open(L);
@@ -261,7 +261,7 @@ edit_open(lua_State *L)
     stifle_history(HISTORY_ENTRIES);
     find_history();
     bool there = history_path[0] && !stat(history_path, &st);
-    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* a pipe would wait for who reads it */
+    if (there && !S_ISREG(st.st_mode)) history_path[0] = 0; /* opening a pipe would wait for a reader */
     if (there && S_ISREG(st.st_mode) && st.st_size > HISTORY_BYTES)
         history_truncate_file(history_path, HISTORY_ENTRIES * 2);
 }

@@ -1,4 +1,5 @@
-/* environment.c - what the environment says of a session: the program and plain Lua's module read it alike. */
+/* environment.c - reads the session's options from environment variables, for the program and for the module for
+ * plain Lua. */
 #include "shell/shell.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ environment_path(const char *xdg, const char *under_home, const char *name, char
     return n >= 0 && n < PATH_MAX;
 }
 
-/* RILLE_COST names the file of costs; else the one that was made among the settings is taken. */
+/* Finds the file of costs: RILLE_COST, else the file in the settings folder if it exists. */
 static void
 find_costs(struct environment *e)
 {

@@ -1,5 +1,6 @@
-/* fold.c - prose for a terminal: a line that is wider goes on at a word, further to the right. Words in brackets stay
- * together where they fit, and a word that no line has room for is the terminal's to break. */
+/* fold.c - folds prose for a terminal: a line that is too wide is broken at a word and continued with more
+ * indentation. Words in brackets stay together if they fit. A word wider than a line is left for the terminal to
+ * break. */
 #include "shell/shell.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ terminal_columns(int fd)
     return isatty(fd) && !ioctl(fd, TIOCGWINSZ, &w) ? w.ws_col : 0;
 }
 
-/* The columns that the character at text takes, and its bytes. */
+/* Returns the columns of the character at text, and sets its bytes. */
 static int
 character(const char *text, const char *end, size_t *bytes)
 {
@@ -39,8 +40,8 @@ indent_of(const char *text)
     return width;
 }
 
-/* Where a line from text on ends that has so many columns: at a space outside of brackets, if that is not near its
- * beginning, else at a space, else behind its first word. */
+/* Returns where to break a line of at most `columns` columns that starts at text: at a space outside brackets,
+ * unless that is near the start; else at any space; else after the first word. */
 static const char *
 break_of(const char *text, const char *end, int columns)
 {

@@ -1,15 +1,15 @@
-/* front.c - command lines of many processes.
+/* front.c - command lines that use several processes.
  *
  *   rille launch -n N [options] [script]              a controller here, which starts N workers
- *   rille launch -H a:4,b:4 [options] [script]        the same, and they are on other hosts, by ssh
- *   rille coordinator --bind A --world N [...]        a controller here; workers come by themselves
+ *   rille launch -H a:4,b:4 [options] [script]        the same with workers on other hosts, by ssh
+ *   rille coordinator --bind A --world N [...]        a controller here; workers are started separately
  *   rille worker --join A                             one of those workers
  *   rille keys                                        a key file, to stdout
- *   rille keys --world N FOLDER                       one for the coordinator and each worker
- *   rille attach [NAME]                               a prompt on a controller that runs
+ *   rille keys --world N FOLDER                       a key file for the coordinator and each worker
+ *   rille attach [NAME]                               a prompt on a running controller
  *   rille [options] script, under a launcher          rank 0: a controller, and the parent of worker 0; others: workers
  *
- * What is not the cluster's stays in the arguments, and main.c reads it as without a cluster. */
+ * Options that do not concern the cluster stay in the arguments, and main.c reads them as it does without a cluster. */
 #include "shell/front.h"
 #include "shell/shell.h"
 
@@ -51,7 +51,7 @@ static const char help[] =
 
 /* ---- reading arguments ---- */
 
-struct words { /* what the cluster's options said */
+struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
     const char *collectives;
     bool help, from_stdin;
@@ -60,7 +60,7 @@ struct words { /* what the cluster's options said */
 static const struct option {
     const char *name;
     size_t at;
-    bool kept; /* main.c reads it too */
+    bool kept; /* main.c reads the option, too */
 } options[] = {
     {"-n", offsetof(struct words, n), false},
     {"--bind", offsetof(struct words, bind), false},
@@ -79,7 +79,7 @@ static const struct option {
     {"--devices", offsetof(struct words, devices), true},
     {"--collectives", offsetof(struct words, collectives), true},
 };
-/* Options of main.c that have a value, which is no script. */
+/* Options of main.c that are followed by a value, which must not be mistaken for the script. */
 static const char *const valued[] = {"-e", "-E", "-l", "--color"};
 
 static int
@@ -91,7 +91,8 @@ usage(const char *fmt, const char *what)
     return USAGE;
 }
 
-/* The option that the argument is, and its value when that stands in the same one ("--bind=A", "-n4"). */
+/* Returns the option that an argument names, and sets *value if the argument contains the value ("--bind=A", "-n4");
+ * NULL: not a cluster option. */
 static const struct option *
 match(const char *arg, const char **value)
 {
@@ -119,7 +120,7 @@ has_value(const char *arg)
     return false;
 }
 
-/* Takes the cluster's options out of argv[first...], up to the script. */
+/* Removes the cluster options from argv[first...], up to the script, and stores their values in w. */
 static int
 take_words(int *argc, char **argv, int first, struct words *w)
 {
@@ -151,7 +152,7 @@ integer(const char *text, int least, int most, int *out)
     return 0;
 }
 
-/* --keep SECONDS; 0: workers end with their controller. */
+/* Reads --keep SECONDS; 0: workers end with their controller. */
 static int
 read_keep(const struct words *w, int *seconds)
 {
@@ -181,7 +182,8 @@ refused(const char *what)
 
 /* ---- the controller's side ---- */
 
-/* For tests: RILLE_HOSTS=2 deals the workers to so many hosts that this one plays, the first of which is itself. */
+/* Returns the simulated host of a rank, for tests: RILLE_HOSTS=2 divides the workers among that many simulated
+ * hosts. NULL: this host, which is the first. */
 static const char *
 pretended_host(const struct front *f, int rank, char text[32])
 {
@@ -192,7 +194,7 @@ pretended_host(const struct front *f, int rank, char text[32])
     return text;
 }
 
-/* Is it this one, where no ssh is needed? */
+/* Returns true if the host is this one, so that ssh is not needed. */
 static bool
 is_here(const struct host *h)
 {
@@ -201,7 +203,7 @@ is_here(const struct host *h)
     return !*h->user && !h->port && (!strcmp(h->name, "localhost") || !strcmp(h->name, own));
 }
 
-/* Workers fill the hosts in their order. NULL: this one. */
+/* Returns the host of a rank; ranks fill the hosts in order. NULL: this host. */
 static const struct host *
 remote_host(const struct front *f, int rank)
 {
@@ -243,7 +245,7 @@ say(void *arg, const char *text)
     fprintf(stderr, "rille: %s\n", text);
 }
 
-/* All of a file, which is the caller's to free. */
+/* Returns the contents of a file, which the caller frees; NULL after printing the error. */
 static char *
 read_text(const char *path, size_t *n)
 {
@@ -274,7 +276,8 @@ read_hosts(const struct words *w, struct hosts *out)
     return code ? USAGE : 0;
 }
 
-/* Where workers of other hosts find this one: the address by which it finds the first that is not on its loopback. */
+/* Chooses the address to which workers of other hosts connect: the local address of the route to the first host that
+ * is not reached by loopback. */
 static int
 choose_bind(struct front *f)
 {
@@ -289,7 +292,8 @@ choose_bind(struct front *f)
     return 0;
 }
 
-/* What launch has to know besides where there are other hosts. */
+/* Completes launch if workers run on other hosts: reads the hosts, and chooses the number of workers, the address
+ * and the keys. */
 static int
 launch_over(const struct words *w, struct front *f)
 {
@@ -307,7 +311,7 @@ launch_over(const struct words *w, struct front *f)
     return w->key_file || !keys_of_job(f) ? 0 : USAGE;
 }
 
-/* Whoever takes workers over is where they look for it, and has their key. */
+/* Checks that a later controller can take over the workers: it needs the same address and the same key. */
 static int
 launch_kept(const struct words *w, bool over)
 {
@@ -365,14 +369,14 @@ say_news(const char *text)
     say(NULL, text);
 }
 
-/* The terminal's are the controller's to answer. */
+/* Ignores Ctrl-C, because the controller handles the interrupts of the terminal. */
 static void
 ignore_interrupts(void)
 {
     signal(SIGINT, SIG_IGN);
 }
 
-/* MPI where a launcher of it started this process, or as RILLE_TRANSPORT says. */
+/* Chooses MPI if an MPI launcher started this process, unless RILLE_TRANSPORT decides otherwise. */
 static int
 choose_transport(const struct environment *e, enum rille_mpi *out)
 {
@@ -395,7 +399,7 @@ serve(struct rille_worker_options *o)
     if (environment_read(&e)) return refused(e.error);
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
-    if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot begin again */
+    if (o->keep_seconds) o->mpi = RILLE_TCP; /* MPI cannot be initialised twice */
     o->say = say_news;
     o->check_ref = e.options.check_ref;
     o->check_nan = e.options.check_nan;
@@ -464,8 +468,8 @@ keys(int argc, char **argv)
 
 /* ---- under a launcher ---- */
 
-/* The exit code of mpirun is that of a process that it started: so that a worker that a signal ends is one that was
- * lost, it is the child of such a process, and goes with it. */
+/* Serves as a worker in a child process. mpirun's exit code is that of a process it started; this process returns
+ * EXIT_LOST if a signal kills the worker. The worker is killed if this process dies. */
 static int
 serve_as_child(struct rille_worker_options *o)
 {
@@ -535,7 +539,7 @@ by_word(const char *word, const struct words *w, struct front *f)
     return worker(w);
 }
 
-/* NAME is all that stands behind it. */
+/* Handles `rille attach [NAME]`, which accepts no other arguments. */
 static int
 attach(int argc, char **argv, struct front *f)
 {

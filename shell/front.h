@@ -1,6 +1,6 @@
-/* front.h - the words of the command line that make a cluster: rille launch, coordinator, worker, keys, attach; and
- * the variables by which torchrun, srun, mpirun and Kubernetes tell a process that it is one of many. Main
- * thread, before there is a session; it owns the struct front. */
+/* front.h - command-line subcommands for clusters: rille launch, coordinator, worker, keys, attach; and the
+ * environment variables by which torchrun, srun, mpirun and Kubernetes tell a process its rank. Runs on the main
+ * thread before there is a session, and owns the struct front. */
 #ifndef RILLE_SHELL_FRONT_H
 #define RILLE_SHELL_FRONT_H
 
@@ -12,64 +12,67 @@
 
 enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256, KEY_PATH = 32 };
 
-/* Where a process stands among those that a launcher started. */
+/* The rank of this process among those that a launcher started. */
 struct ranked {
-    const char *launcher; /* "Slurm"; NULL: it is alone */
+    const char *launcher; /* "Slurm"; NULL: no launcher */
     int rank, size;
-    bool mpi;                 /* it starts programs of MPI */
-    char address[FRONT_TEXT]; /* where the one of rank 0 is the coordinator */
+    bool mpi;                 /* the launcher starts MPI programs */
+    char address[FRONT_TEXT]; /* host of rank 0, the coordinator */
 };
-/* Reads what the environment says. Non-zero: it contradicts itself, and `why` says how. */
+/* Reads the launcher's environment variables. Non-zero: they contradict each other; `why` says how. */
 int ranked_read(struct ranked *r, char why[FRONT_TEXT]);
 
 struct front {
     bool on;              /* this process is a controller */
-    bool attached;        /* it is a prompt on another one */
-    struct attach attach; /* then: which */
+    bool attached;        /* this process is rille attach */
+    struct attach attach; /* if attached: the controller */
     struct rille_workers cluster;
-    const char *devices;     /* of each worker that it starts; NULL: as alone */
-    const char *collectives; /* how they make them; NULL: they are not told */
-    const char *found;       /* the launcher, for :doctor; NULL: none */
-    int keep;                /* seconds for which workers that it starts outlive it */
+    const char *devices;     /* of each started worker; NULL: default */
+    const char *collectives; /* library of the workers; NULL: default */
+    const char *found;       /* launcher, for :doctor; NULL: none */
+    int keep;                /* seconds that started workers outlive this process */
     char bind[FRONT_TEXT];
-    char (*key)[KEY_PATH]; /* that it made: the coordinator's, and by rank; NULL: none */
-    struct hosts hosts;    /* where it starts workers; n 0: on this one */
+    char (*key)[KEY_PATH]; /* created key files: coordinator's, then by rank; NULL: none */
+    struct hosts hosts;    /* hosts on which to start workers; n 0: this host */
 };
 
-/* Takes the cluster's word and options out of the arguments. -1: go on, as controller if f->on says so; else the exit
- * code: it has done all (run a worker to its end, made a key), or has told a usage error. */
+/* Removes the cluster subcommand and its options from the arguments. Returns -1 to continue, as controller if f->on;
+ * else the exit code: the subcommand is done (a worker ran to its end, a key was made), or a usage error was
+ * printed. */
 int front_read(int *argc, char **argv, struct front *f);
-/* Fills in the session's options for a controller; devices is what -d said, or NULL. Non-zero: rille_error() says what
- * is wrong. */
+/* Fills in the session's options for a controller; `devices` is the argument of -d, or NULL. Non-zero: rille_error()
+ * says what is wrong. */
 int front_options(struct front *f, const char *devices, struct rille_options *options);
-/* After the session, or without one: leaves none of the processes that it started. */
+/* Ends the started workers by closing their stdin, waits for their last output, and frees the keys. Call it after the
+ * session is closed, or if none was opened. */
 void front_close(struct front *f);
 
-/* spawn.c: processes of this program, whose lines begin with their rank. devices, key_file, host: may be NULL. */
+/* spawn.c: worker processes of this program; each output line is prefixed with the rank. devices, key_file, host:
+ * may be NULL. */
 struct spawned {
     int rank;
     const char *address, *devices, *collectives, *key_file;
-    const char *host;            /* that it says it is on */
-    const char *root;            /* folders in which it writes and reads files; NULL: none */
-    int keep;                    /* seconds for which it outlives this process; 0: not */
-    const struct host *over_ssh; /* where to start it; NULL: here */
+    const char *host;            /* host name that the worker reports */
+    const char *root;            /* folders that the worker may read and write; NULL: none */
+    int keep;                    /* seconds that the worker outlives this process; 0: none */
+    const struct host *over_ssh; /* host to start it on; NULL: this host */
     const unsigned char *secret; /* RILLE_SECRET bytes */
 };
 int spawn_worker(const struct spawned *w, int *pid);
-/* In such a process: reads its secret and key from stdin, whose end is the worker's, a moment later, unless it is kept.
- * *key_file: where the key is, in this process alone; NULL: there is none. join: the address, which it keeps. Non-zero:
- * stdin has something else. */
+/* In a spawned worker: reads its secret and key from stdin. Unless `kept`, the worker exits a moment after stdin
+ * ends. *key_file: path of the key, readable by this process alone; NULL: no key. join: the coordinator's address;
+ * must stay valid. Non-zero: stdin is malformed, or a system call failed. */
 int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept);
-void spawn_close(void); /* waits for the last lines */
+void spawn_close(void); /* waits for the workers' last output lines */
 
-/* front_keys.c. Makes a key file that no folder has, and that only this process can open; an errno. */
+/* front_keys.c. Creates a key file that is in no folder and that only this process can open; returns an errno. */
 int key_in_memory(const char *text, size_t n, char path[KEY_PATH]);
-/* What rille keys does; exit codes. */
+/* Run rille keys; return exit codes. */
 int keys_one(void);
 int keys_folder(const char *folder, int workers);
-/* Makes keys for the workers that a job has; 0, or it has told why not. */
+/* Creates keys for the workers of a job. Returns 0, or non-zero after printing the error. */
 int keys_of_job(struct front *f);
-/* Which key file a worker gets; NULL: none. path: room for its name. */
+/* Returns the key file of a worker; NULL: none. path: buffer for its name. */
 const char *key_of_worker(const struct front *f, int rank, char path[FRONT_TEXT]);
 
 #endif

@@ -1,4 +1,4 @@
-/* front_keys.c - keys, made for files or for the processes of one job. */
+/* front_keys.c - creates keys, in files or for the processes of one job. */
 #include "shell/front.h"
 
 #include <errno.h>
@@ -35,7 +35,8 @@ failed(const char *what, const char *why)
 
 /* ---- files ---- */
 
-/* To a file that only its owner can read, also where the shell has made it otherwise. */
+/* Writes a key to stdout. If stdout is a file, makes it readable by its owner only, because the shell may have
+ * created it with other permissions. */
 int
 keys_one(void)
 {
@@ -63,7 +64,7 @@ write_key(const char *folder, int rank, const char *text)
     return code;
 }
 
-/* The coordinator's, and one for each rank. */
+/* Creates a key for the coordinator and for each rank. */
 static int
 new_keys(int workers, char ***out)
 {

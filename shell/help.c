@@ -1,12 +1,12 @@
-/* help.c - pages: ?name in the shell, rille.help(name). The registry is lua/pages.lua; operators' records tell their
- * part. */
+/* help.c - help pages: ?name in the shell, rille.help(name). The pages are in lua/pages.lua; operators' records
+ * supply the operators' part. */
 #include "shell/shell.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Replaces the value at the top by what a function of lua/pages.lua gives of it; false, and nothing is left, when that
- * is nil. */
+/* Calls a function of lua/pages.lua with the value at the top and replaces the value by the result. If the result is
+ * not a string, pops it and returns false. */
 static bool
 ask_pages(lua_State *L, const char *function)
 {
@@ -52,7 +52,7 @@ help_missing(lua_State *L, const char *name)
                            near ? "; the nearest page is ?" : "", near ? lua_tostring(L, -1) : "");
 }
 
-/* rille._record(name): what the record of an operator tells of it, nil when the name is of none. */
+/* rille._record(name): returns the help text of an operator's record; nil: no such operator. */
 static int
 record(lua_State *L)
 {
@@ -95,7 +95,7 @@ push_attr(lua_State *L, const struct rille_attr_info *a)
     lua_setfield(L, -2, "words");
 }
 
-/* rille._operator(name): {operands =, attributes =, results =, source =}; nil when the name is of none. */
+/* rille._operator(name): returns {operands =, attributes =, results =, source =}; nil: no such operator. */
 static int
 operator_of(lua_State *L)
 {
@@ -124,7 +124,7 @@ operator_of(lua_State *L)
     return 1;
 }
 
-/* rille.help(), rille.help("matmul") */
+/* rille.help() prints the list of pages, rille.help("matmul") a page. */
 static int
 help(lua_State *L)
 {
@@ -140,7 +140,7 @@ help(lua_State *L)
     return 0;
 }
 
-/* rille.page(name): what help prints. */
+/* rille.page(name): returns the text that help prints. */
 static int
 page(lua_State *L)
 {
@@ -149,7 +149,7 @@ page(lua_State *L)
     return 1;
 }
 
-/* rille.operators(): the names of all operators, sorted. */
+/* rille.operators(): returns the names of all operators, sorted. */
 static int
 operators(lua_State *L)
 {

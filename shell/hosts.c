@@ -1,4 +1,4 @@
-/* hosts.c - lists of hosts, read by one pass over the text: items, in them words, in the first word brackets. */
+/* hosts.c - parses lists of hosts in one pass: items consist of words, and the first word may contain brackets. */
 #include "shell/hosts.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct reader {
-    const char *at, *end, *line; /* line: where the present one begins */
+    const char *at, *end, *line; /* line: start of the current line */
     int nline;
     struct hosts *out;
     struct hosts_error *error;
@@ -46,7 +46,7 @@ wrong_character(const struct reader *r, const char *at, const char *of)
     return c > ' ' && c < 127 ? wrong(r, at, "%s has no '%c'", of, c) : wrong(r, at, "%s has no byte 0x%02x", of, c);
 }
 
-/* A number from 1 to most that is the whole word. */
+/* Reads a word that is a number from 1 to `most`. */
 static int
 read_number(const struct reader *r, struct word w, const char *what, int most, int *out)
 {
@@ -92,7 +92,7 @@ add_piece(const struct reader *r, const char *at, struct host *h, const char *pi
 
 static int expand(const struct reader *r, const char *at, const char *end, struct host h);
 
-/* "07" or "01-03" of brackets, whose rest of the name begins at `rest`. */
+/* Expands a number or range in brackets, "07" or "01-03"; the rest of the name begins at `rest`. */
 static int
 expand_range(const struct reader *r, struct word range, const char *rest, const char *end, const struct host *h)
 {
@@ -120,7 +120,7 @@ expand_range(const struct reader *r, struct word range, const char *rest, const 
     return 0;
 }
 
-/* Adds every host that the rest of a name stands for, behind what h->name has already. */
+/* Adds each host that the rest of a name expands to; h->name contains the part before it. */
 static int
 expand(const struct reader *r, const char *at, const char *end, struct host h)
 {
@@ -132,7 +132,7 @@ expand(const struct reader *r, const char *at, const char *end, struct host h)
     if (code) return code;
     if (stop == end) return add_host(r, at, &h);
     const char *close = memchr(stop, ']', (size_t)(end - stop));
-    assert(close); /* read_name() has seen it */
+    assert(close); /* checked by read_name() */
     for (const char *from = stop + 1; from <= close; from++) {
         const char *comma = memchr(from, ',', (size_t)(close - from));
         struct word range = {from, comma ? comma : close};
@@ -181,7 +181,7 @@ skip_blanks(struct reader *r)
     while (r->at < r->end && is_blank(*r->at)) r->at++;
 }
 
-/* The first word of an item; commas in brackets are its own. */
+/* Reads the first word of an item; commas in brackets belong to the word. */
 static int
 read_name(struct reader *r, struct word *w)
 {
@@ -221,7 +221,7 @@ read_key(struct reader *r, struct host *h)
     return read_number(r, value, keys[k].name, HOST_SLOTS_MOST, (int *)(void *)((char *)h + keys[k].at));
 }
 
-/* Takes "ssh://" and "user@" off the front of the word. */
+/* Removes "ssh://" and "user@" from the start of the word. */
 static int
 take_user(const struct reader *r, struct word *w, struct host *h, bool *is_uri)
 {
@@ -239,7 +239,7 @@ take_user(const struct reader *r, struct word *w, struct host *h, bool *is_uri)
     return 0;
 }
 
-/* Takes ":4", or of an ssh:// ":2222:4", off its end. */
+/* Removes ":4", or ":2222:4" after ssh://, from the end of the word. */
 static int
 take_numbers(const struct reader *r, struct word *w, struct host *h, bool is_uri, const char *first)
 {
@@ -252,7 +252,7 @@ take_numbers(const struct reader *r, struct word *w, struct host *h, bool is_uri
     return 0;
 }
 
-/* A host, or all that its brackets stand for, up to the comma or line behind it. */
+/* Reads a host, or all hosts that its brackets expand to, up to the next comma or newline. */
 static int
 read_item(struct reader *r)
 {
@@ -292,7 +292,7 @@ read_line(struct reader *r)
     for (;;) {
         if (read_item(r)) return -1;
         if (at_line_end(r)) return 0;
-        r->at++; /* nothing but a comma ends an item inside of a line */
+        r->at++; /* inside a line, an item ends only at a comma */
         if (at_line_end(r)) return wrong(r, r->at, "a host is wanted behind the comma");
     }
 }

@@ -1,19 +1,20 @@
-/* interrupt.c - Ctrl-C and the end: what runs is stopped, the session lives on.
+/* interrupt.c - Ctrl-C, SIGTERM and SIGHUP: stop the running code and keep the session.
  *
- * The first press stops Lua - a hook is set in every coroutine that is running or waiting for one that is, and raises
- * "interrupted" at the next instruction - and asks the core to stop its run, which it does at the next act, or when the
- * updates of variables that have begun are done. A second press tells what is waited for. At a prompt the hook stays
- * set from then on, so that a loop around pcall cannot hold it up, and no press ends the program; in a script the
- * second raises once more, and the third ends it. A press is a first one again when what the last one stopped was told
- * of it some seconds ago. Hooks are per coroutine and Lua does not tell which run; coroutine.c does.
+ * The first Ctrl-C stops Lua and the core. For Lua, a hook is set in every active coroutine (running, or waiting for
+ * one that it resumed) and raises "interrupted" at the next instruction. The core stops its run at the next act, or
+ * when the updates of variables that have begun are complete. A second Ctrl-C prints what the program waits for. At
+ * a prompt the hook stays set from then on, so that a loop around pcall cannot delay it, and no number of presses
+ * ends the program. In a script the second press raises the error again, and the third ends the program. The count
+ * starts again if the error of the last press was raised and a few seconds have passed. Hooks are per coroutine, and
+ * Lua does not report which coroutines run; coroutine.c does.
  *
- * A visitor - attached.c - is let in by the same means: a hook, set in a signal handler, calls it between two
- * instructions of Lua, unless the core is in the middle of a call then. What it runs stands above in the chain, and its
- * own Ctrl-C stops no more than that.
+ * A visitor (a line of an attached prompt, attached.c) enters by the same means: a hook, set in a signal handler,
+ * calls it between two Lua instructions, unless the core is in a call at that time. The coroutines of a visitor's
+ * line are above the others in the chain, and its own Ctrl-C stops only them.
  *
- * At a prompt SIGTERM and SIGHUP (the terminal was closed) do the same with what runs, and end the loop; a second one
- * ends the program at once, and so does what runs if it has not heard of the first some seconds later. History needs no
- * saving: each entry is in its file. */
+ * At a prompt SIGTERM and SIGHUP (the terminal was closed) also stop the running code, and then end the loop. A
+ * second such signal ends the program at once; so does a timer if the running code has not reacted after a few
+ * seconds. History needs no saving, because each entry is already in its file. */
 #include "shell/clock.h"
 #include "shell/shell.h"
 
@@ -21,18 +22,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOON = 3 };     /* seconds in which presses count together, though what runs was told of the last */
-enum { PATIENCE = 5 }; /* seconds in which what runs is to hear that the program ends */
-enum { DEPTH = 256 };  /* Lua itself allows fewer coroutines inside each other */
+enum { SOON = 3 };     /* s: presses this close always count together */
+enum { PATIENCE = 5 }; /* s that running code has to react to quit */
+enum { DEPTH = 256 };  /* Lua itself allows fewer nested coroutines */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine it resumed, ... */
 static volatile sig_atomic_t depth, presses, quit;
-static volatile sig_atomic_t told = 1; /* what runs was told of the last press */
+static volatile sig_atomic_t told = 1; /* the last press has reached the running code */
 static bool interactive;
 static struct shell *shell; /* whose session is interrupted */
 static struct sigaction before;
 static void (*visitor)(lua_State *L);
-static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: where in the chain its line begins; 0 */
+static volatile sig_atomic_t knocked, nested, visitor_presses; /* nested: chain index of its line; 0: none */
 
 static void
 enter(lua_State *co)
@@ -41,7 +42,8 @@ enter(lua_State *co)
     depth = depth + 1;
 }
 
-/* At a prompt a second press stops whatever Lua does next, until the prompt is there. */
+/* Returns true if the hook stays set: after a second press at a prompt, everything that Lua runs is stopped until
+ * the prompt is back. */
 static bool
 stays_set(void)
 {
@@ -50,7 +52,7 @@ stays_set(void)
 
 static void visit(lua_State *L, lua_Debug *ar);
 
-/* Sets the hook that lets the visitor in, where none is that stops. */
+/* Sets the hook that lets the visitor in, unless a stopping hook is set. */
 static void
 let_in(lua_State *L)
 {
@@ -65,7 +67,7 @@ clear_hook(lua_State *L)
     if (knocked && !nested) let_in(L);
 }
 
-/* What runs has been told of the last press, or that the program is to end. */
+/* Notes that the running code has received the last press, or the request to end. */
 static void
 was_told(void)
 {
@@ -98,7 +100,7 @@ stop_all(void)
     stop_from(0);
 }
 
-/* In a signal handler: the text is whole, and nothing is allocated. */
+/* Writes to stderr from a signal handler: no partial text, no allocation. */
 static void
 tell(const char *text)
 {
@@ -145,7 +147,7 @@ on_quit(int number)
     stop_all();
 }
 
-/* What runs has not heard that the program is to end. */
+/* Ends the program, because the running code has not reacted to the request to end. */
 static void
 on_alarm(int number)
 {
@@ -172,7 +174,7 @@ interrupt_quit(void)
     return quit;
 }
 
-/* The core's question: no one waits for what it does for long. Yes until it has been told. */
+/* Answers the core's long work on texts and files: true (stop) until the running code has received the press. */
 static bool
 gave_up(void *arg)
 {
@@ -180,7 +182,7 @@ gave_up(void *arg)
     return !told;
 }
 
-/* The core has raised "interrupted" in the hook's place. */
+/* Called when the core has raised "interrupted" itself, so that the hook need not. */
 static void
 spent(void)
 {
@@ -233,7 +235,8 @@ interrupt_untold(void)
 
 /* ---- visitors ---- */
 
-/* The hook stays until the core is in no call that Lua is called from: then the visitor comes between runs. */
+/* Lets the visitor in. If the core is in a call that has called Lua, the hook stays set until that call is over, so
+ * that the visitor enters between runs. */
 static void
 visit(lua_State *L, lua_Debug *ar)
 {
@@ -242,7 +245,7 @@ visit(lua_State *L, lua_Debug *ar)
     knocked = 0;
     for (int k = 0; k < depth && k < DEPTH; k++)
         if (lua_gethook(chain[k]) == visit) lua_sethook(chain[k], NULL, 0, 0);
-    if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0); /* a coroutine has that of its maker */
+    if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0); /* a coroutine inherits the hook of its creator */
     visitor(L);
 }
 
@@ -274,7 +277,7 @@ left(void)
     depth = depth - 1;
 }
 
-/* rille._forget_presses(), for tests: the next press is a first one. */
+/* rille._forget_presses(), for tests: makes the next press count as the first. */
 static int
 forget_presses(lua_State *L)
 {

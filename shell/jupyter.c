@@ -1,8 +1,8 @@
-/* jupyter.c - a notebook's kernel: what the shell does at its prompt, asked by messages.
+/* jupyter.c - a Jupyter kernel: answers requests with what the shell does at its prompt.
  *
- * A cell is loaded, run and shown as a chunk that was typed is, with the same commands, pages, completion and Ctrl-C.
- * The sockets have a thread of their own (jupyter_sockets.h); here requests come one after the other. Each kind has a
- * function that gives the content of its reply, and a line in a table. */
+ * A cell is loaded, run and shown like a typed chunk, with the same commands, pages, completion and Ctrl-C. The
+ * sockets have a thread of their own (jupyter_sockets.h); this file handles one request after the other. Each type
+ * of request has a function that returns the content of the reply, and a row in a table. */
 #include "shell/jupyter.h"
 #include "shell/jupyter_sockets.h"
 #include "shell/repl.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct message *request; /* that is answered now */
+static const struct message *request; /* the request being answered */
 static json_t *history;               /* [[session, number, code], ...] */
-static int number;                    /* of the last cell */
-static bool failed;                   /* did it raise an error, and are those behind it not to be run? */
+static int number;                    /* number of the last cell */
+static bool failed;                   /* the cell raised an error, and queued cells must not run */
 
 static const char *
 text_in(json_t *content, const char *name)
@@ -38,7 +38,7 @@ struct outcome {
     bool quit;
 };
 
-/* The error at the top: its message, and lines of the traceback that tell something. */
+/* Stores the error at the top: its message, and the informative lines of its traceback. */
 static void
 take_error(lua_State *L, struct outcome *o)
 {
@@ -60,7 +60,7 @@ take_error(lua_State *L, struct outcome *o)
     free(lines);
 }
 
-/* The values' texts, one below the other. */
+/* Pushes the texts of the values, one below the other; nil: no values. */
 static int
 show_values(lua_State *L)
 {
@@ -80,7 +80,7 @@ show_values(lua_State *L)
     return 1;
 }
 
-/* The values on the stack become the cell's result. */
+/* Publishes the values on the stack as the cell's result. */
 static void
 publish_values(lua_State *L, struct outcome *o)
 {
@@ -131,7 +131,7 @@ run_marked_cell(lua_State *L, const char *code, struct outcome *o)
         o->quit = lua_tointeger(L, -1) == COMMAND_QUIT;
 }
 
-/* A zero would end the text for Lua. */
+/* Fails the cell, because Lua would take a zero byte for the end of its text. */
 static void
 refuse_cell(lua_State *L, struct outcome *o)
 {
@@ -187,7 +187,7 @@ execute(lua_State *L, json_t *content)
 
 /* ---- looking at code ---- */
 
-/* Jupyter counts characters, the shell bytes. */
+/* Converts Jupyter's cursor position, counted in characters, to the shell's, counted in bytes. */
 static int
 bytes_of(const char *text, json_int_t characters)
 {
@@ -253,7 +253,7 @@ page_protected(lua_State *L)
     return repl_push_page(L, 2, lua_tostring(L, 1));
 }
 
-/* The page of the name that the cursor is in or behind. */
+/* Replies with the page of the name at the cursor or directly before it. */
 static json_t *
 inspect(lua_State *L, json_t *content)
 {
@@ -283,7 +283,7 @@ is_complete(lua_State *L, json_t *content)
 
 /* ---- history ---- */
 
-/* Is the cell asked for? By its number, or by a pattern of file names' kind. */
+/* Returns true if the history request asks for the cell, by number or by a file name pattern. */
 static bool
 is_wanted(json_t *entry, json_t *content)
 {
@@ -304,7 +304,7 @@ tell_history(lua_State *L, json_t *content)
     json_t *list = json_array(), *entry, *n = json_object_get(content, "n");
     size_t k;
     json_array_foreach(history, k, entry) if (is_wanted(entry, content)) json_array_append(list, entry);
-    bool outputs = json_is_true(json_object_get(content, "output")); /* are not kept */
+    bool outputs = json_is_true(json_object_get(content, "output")); /* outputs are not kept */
     json_array_foreach(list, k, entry) if (outputs) json_array_set_new(
         list, k, json_pack("[OO[On]]", json_array_get(entry, 0), json_array_get(entry, 1), json_array_get(entry, 2)));
     bool last = json_is_integer(n) && strcmp(text_in(content, "hist_access_type"), "range");
@@ -335,7 +335,7 @@ static const struct kind_of_request {
     {NULL, NULL, NULL},
 };
 
-/* A type that is not known has no reply, as the protocol wants. */
+/* Answers a request. An unknown type gets no reply, as the protocol requires. */
 static void
 serve(lua_State *L, const struct frames *f)
 {
@@ -357,7 +357,7 @@ serve(lua_State *L, const struct frames *f)
     sockets_done();
 }
 
-/* ---- what a cell reaches the front end by ---- */
+/* ---- how a cell reaches the front end ---- */
 
 static void
 display(const char *type, const char *text, const char *plain)
@@ -367,7 +367,7 @@ display(const char *type, const char *text, const char *plain)
         json_pack("{s{soso}s{}}", "data", type, string_of(text), "text/plain", string_of(plain), "metadata"));
 }
 
-/* Waits for what the user types; raises when Ctrl-C comes first. */
+/* Waits for the user's input; raises an error on Ctrl-C, or if the notebook ends. */
 static void
 wait_answer(lua_State *L, struct frames *f)
 {
@@ -377,7 +377,7 @@ wait_answer(lua_State *L, struct frames *f)
     if (got == SOCKETS_END) luaL_error(L, "the notebook has ended");
 }
 
-/* io.read(...): asks for one line, of which it reads as from a file. Upvalue 1 is io.tmpfile. */
+/* io.read(...): asks the front end for one line, and reads from that line as from a file. Upvalue 1 is io.tmpfile. */
 static int
 ask(lua_State *L)
 {
@@ -422,7 +422,7 @@ replace_read(lua_State *L)
 static void
 serve_all(lua_State *L)
 {
-    const char *named = getenv("JPY_PARENT_PID"); /* who started us: without it nobody ends us */
+    const char *named = getenv("JPY_PARENT_PID"); /* our starter: if it dies, nothing else ends us */
     pid_t parent = named && atol(named) == (long)getppid() ? getppid() : 0;
     for (;;) {
         struct frames f;

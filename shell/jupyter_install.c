@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* $JUPYTER_DATA_DIR, $XDG_DATA_HOME/jupyter or ~/.local/share/jupyter, as Jupyter itself looks. */
+/* Finds Jupyter's data folder as Jupyter does: $JUPYTER_DATA_DIR, $XDG_DATA_HOME/jupyter or ~/.local/share/jupyter. */
 static bool
 kernel_path(char path[PATH_MAX])
 {

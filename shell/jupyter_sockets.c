@@ -1,7 +1,8 @@
 /* jupyter_sockets.c - the five sockets of a Jupyter kernel, and the thread that owns them.
  *
- * What the main thread says begins with a frame of one letter, the socket it is for. Before it is passed on, the pipes
- * behind stdout and stderr are emptied: what was printed before a reply is published before it. */
+ * Messages from the main thread begin with a frame of one letter, which names the socket. Before such a message is
+ * passed on, the pipes of stdout and stderr are emptied, so that output printed before a reply is published before
+ * it. */
 #include "shell/jupyter_sockets.h"
 
 #include "rille.h"
@@ -33,9 +34,9 @@ enum { STREAM = 1 << 15, LAST_MS = 1000 };
 struct stream { /* stdout or stderr */
     const char *name;
     FILE *file;
-    int fd, kept, pipe; /* what is caught, what it was, where it is read */
+    int fd, kept, pipe; /* fd: redirected; kept: copy of the original; pipe: read end */
     char text[STREAM];
-    size_t size; /* of a character that is not whole yet */
+    size_t size; /* bytes of an incomplete character */
 };
 
 static void *context, *sockets[NSOCKET], *inner, *outer; /* outer: the main thread's end */
@@ -44,10 +45,10 @@ static pthread_t thread, main_thread;
 static struct stream streams[] = {{.name = "stdout"}, {.name = "stderr"}};
 enum { NSTREAM = 2 };
 
-/* The thread's own. */
-static struct message current; /* what is run, or was last */
+/* Used by the thread of the sockets alone. */
+static struct message current; /* the request in progress, or the last one */
 static bool busy, asking, over;
-static struct frames *held; /* requests that waited when a cell failed */
+static struct frames *held; /* requests that were queued when a cell failed */
 static int nheld, next_held;
 
 const struct wire *
@@ -99,7 +100,7 @@ publish_state(const struct message *of, const char *state)
     answer(IOPUB, of, "status", json_pack("{ss}", "execution_state", state));
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 static void
 publish_stream(struct stream *s, bool all)
@@ -159,7 +160,7 @@ kernel_info_request(enum socket at, const struct message *m)
                      LUA_VERSION_MAJOR "." LUA_VERSION_MINOR, "mimetype", "text/x-lua", "file_extension", ".lua"));
 }
 
-/* Those that are answered here, by the control socket also during a run. */
+/* Requests answered by this thread; on the control socket also during a run. */
 static const struct {
     const char *type;
     void (*answer)(enum socket at, const struct message *m);
@@ -195,7 +196,7 @@ abort_request(const struct message *m)
     publish_state(m, "idle");
 }
 
-/* To the main thread, which is free. */
+/* Passes a request to the main thread, which is idle. */
 static void
 hand_over(struct message *m, const struct frames *f)
 {
@@ -207,14 +208,15 @@ hand_over(struct message *m, const struct frames *f)
     send_from(inner, f, 0);
 }
 
-/* Is it an answer to what the cell asks, and of the front end that it was asked? */
+/* Returns true if the message answers the input request of the running cell, and comes from the front end that sent
+ * the cell. */
 static bool
 is_awaited(const struct message *m)
 {
     return asking && !strcmp(message_type(m), "input_reply") && frames_equal(&m->ids, &current.ids);
 }
 
-/* abort: cells are not run. */
+/* Handles a message received on a socket. abort: requests to run cells are aborted. */
 static void
 take_frames(enum socket at, const struct frames *f, bool abort)
 {
@@ -244,8 +246,8 @@ take_request(enum socket at)
     frames_free(&f);
 }
 
-/* A client that has the reply of the cell that failed may send the next at once, which is to run: so those that wait
- * are told apart before the reply. */
+/* Receives the requests that were queued when a cell failed; they will be aborted. This happens before the failure
+ * is reported, because a client may send the next cell, which must run, as soon as it has the reply. */
 static void
 hold_waiting(void)
 {
@@ -278,7 +280,7 @@ echo(void)
     frames_free(&f);
 }
 
-/* ---- what the main thread says ---- */
+/* ---- messages from the main thread ---- */
 
 static void
 finish_request(void)
@@ -304,7 +306,8 @@ take_answer(void)
     frames_free(&f);
 }
 
-/* The shell's socket is the last one, and not looked at during a run. */
+/* Runs the thread of the sockets. The shell's socket is the last in the list, so that it can be left out during a
+ * run. */
 static void *
 serve(void *unused)
 {
@@ -438,7 +441,7 @@ read_key(json_t *connection, char *why, size_t size)
     return 0;
 }
 
-/* The file's descriptor writes into a pipe from now on. */
+/* Redirects the file's descriptor to a pipe. */
 static int
 catch_stream(struct stream *s, FILE *file)
 {
@@ -465,7 +468,7 @@ let_go(struct stream *s)
     close(s->pipe);
 }
 
-/* Signals are the main thread's. */
+/* Starts the thread with all signals blocked, because the main thread handles signals. */
 static int
 start_thread(void)
 {

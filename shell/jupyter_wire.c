@@ -57,7 +57,7 @@ wire_open(struct wire *w)
     return 0;
 }
 
-/* Of the four parts; "" without a key. */
+/* Signs the four parts of a message; "" without a key. */
 static void
 sign(const struct wire *w, const struct frame *part, char text[SIGNATURE + 1])
 {
@@ -145,7 +145,7 @@ new_header(const struct wire *w, const char *type)
                      "msg_type", type, "version", "5.3");
 }
 
-/* Takes the value. */
+/* Adds a frame with the JSON text, and releases the value. */
 static void
 add_json(struct frames *f, json_t *value)
 {
@@ -176,7 +176,7 @@ message_write(const struct wire *w, struct frames *out, const struct message *pa
 
 /* ---- text ---- */
 
-/* How many bytes the character has that begins here: 0 if it is none, negative if it is cut off by the end. */
+/* Returns the size in bytes of the UTF-8 character at `at`; 0: invalid; negative: truncated by the end. */
 static int
 character(const unsigned char *at, size_t size)
 {

@@ -1,8 +1,9 @@
-/* keys.c - what keys do in a chunk, and how it is shown.
+/* keys.c - key bindings of the line editor, and the display of the chunk being typed.
  *
- * Enter ends a chunk that is complete, and begins another line of one that is not; arrows move within the chunk, and
- * into the history at its edges; Tab completes. With colours the chunk is painted (paint.c); without them readline
- * draws it, which is shown a copy with the prompts of all lines. Libedit has neither: it edits lines. */
+ * Enter ends a chunk that is complete, and begins a new line in one that is incomplete. Arrow keys move within the
+ * chunk, and into the history at its first and last line. Tab completes. With colours, paint.c draws the chunk.
+ * Without colours, readline draws a copy of the chunk that contains the prompts of all lines. Libedit supports
+ * neither, so with libedit the user edits single lines. */
 #include "shell/keys.h"
 #include "shell/paint.h"
 #include "shell/repl.h"
@@ -20,7 +21,7 @@
 
 #if defined RILLE_READLINE || defined RILLE_EDITLINE
 
-static lua_State *state; /* completion asks it */
+static lua_State *state; /* for completion */
 
 /* ---- completion ---- */
 
@@ -33,7 +34,8 @@ complete_protected(lua_State *L)
     return 2;
 }
 
-/* Pushes the list of what the line up to `end` may become; where that begins, or -1 and nothing pushed. */
+/* Pushes the list of completions of the line up to `end`. Returns where the completed word begins, or -1 (nothing
+ * pushed). */
 static int
 push_words(const char *line, int end)
 {
@@ -50,7 +52,7 @@ push_words(const char *line, int end)
 
 /* ---- many lines ---- */
 
-static bool colours; /* as the shell has them: what is typed is painted */
+static bool colours; /* the shell's setting: paint what is typed */
 enum { INDENT = 2 };
 
 static int
@@ -67,7 +69,7 @@ line_end(int at)
     return at;
 }
 
-/* More is there to be read: it was pasted, and has its own spaces. */
+/* Returns true if more input is ready to be read: pasted text, which has its own indentation. */
 static bool
 keys_wait(void)
 {
@@ -75,7 +77,7 @@ keys_wait(void)
     return poll(&in, 1, 0) > 0;
 }
 
-static int indented; /* where the spaces end that the last line began with by itself */
+static int indented; /* end of the automatic indentation of the last line */
 
 static bool
 begins_with_end(const char *line)
@@ -85,7 +87,7 @@ begins_with_end(const char *line)
     return token_is_any(&first, closing);
 }
 
-/* A line that begins with "end" stands as far out as what it ends, if its spaces are ours. */
+/* Moves a line that begins with "end" out to the level of its block, if its indentation is automatic. */
 static void
 pull_back(void)
 {
@@ -97,18 +99,19 @@ pull_back(void)
     rl_point -= INDENT;
 }
 
-/* Columns by which what follows the line stands further in than it. */
+/* Returns the columns by which the next line is indented more than this one. */
 static int
 further_in(const char *line)
 {
     int depth = 0;
     struct token t;
     for (const char *at = line; (t = token_next(at)).kind != T_END; at = token_after(&t)) depth += token_depth(&t);
-    if (depth < 0 && begins_with_end(line)) return 0; /* pulled back itself */
+    if (depth < 0 && begins_with_end(line)) return 0; /* pull_back() has moved it */
     return depth > 0 ? INDENT : depth < 0 ? -INDENT : 0;
 }
 
-/* Begins a line as far in as the one before it, further where that opened a block, less where it closed one. */
+/* Inserts a newline and indents like the line before, one level more if that line opens a block, one less if it
+ * closes one. */
 static void
 insert_line(void)
 {
@@ -152,7 +155,7 @@ on_enter(int count, int key)
         return rl_newline(count, key);
     }
     leave_chunk();
-    rl_done = 1; /* rl_newline() would look for the end of what it has drawn itself */
+    rl_done = 1; /* rl_newline() would search for the end of its own drawing */
     RL_SETSTATE(RL_STATE_DONE);
     return 0;
 }
@@ -185,7 +188,7 @@ on_down(int count, int key)
     return 0;
 }
 
-/* Ctrl-D: on an empty last line of a chunk it gives the chunk up. (In an empty buffer it is the end of input.) */
+/* Ctrl-D: on an empty last line, gives the chunk up. (In an empty buffer Ctrl-D is the end of input.) */
 static int
 on_delete(int count, int key)
 {
@@ -198,7 +201,8 @@ on_delete(int count, int key)
 
 /* ---- on the terminal ---- */
 
-/* Readline draws one prompt; here every line has one. It is shown a copy of what is typed. */
+/* Draws a prompt on every line, although readline knows only one prompt: readline is given a copy of the text with
+ * the prompts in it. */
 static void
 show_plain(void)
 {
@@ -238,7 +242,8 @@ hint_protected(lua_State *L)
     return complete_hint(L, lua_tostring(L, 1), (int)lua_tointeger(L, 2));
 }
 
-/* Pushes how what is called at the cursor is called, or something that is no text. */
+/* Pushes and returns the signature of the function called at the cursor; if there is none, pushes a value that is no
+ * string and returns NULL. */
 static const char *
 push_hint(void)
 {
@@ -263,7 +268,7 @@ show_painted(bool with_hint)
     lua_settop(state, before);
 }
 
-/* With each key. More of them may wait already: then it is drawn when they are in. */
+/* Redraws after each key. If more keys are waiting, drawing is left to the last of them. */
 static void
 redisplay(void)
 {
@@ -273,7 +278,7 @@ redisplay(void)
         show_painted(!RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH));
 }
 
-/* For what is printed below: the cursor is behind the chunk, and nothing is there that is not of it. */
+/* Redraws with the cursor behind the chunk and without a hint, before output is printed below. */
 static void
 show_last(void)
 {
@@ -284,7 +289,7 @@ show_last(void)
         show_plain();
 }
 
-/* Begins a row below the chunk, and draws no more in those above. */
+/* Moves to the row below the chunk; later drawing leaves the rows above alone. */
 static void
 leave_chunk(void)
 {
@@ -297,9 +302,9 @@ leave_chunk(void)
 
 /* ---- Tab ---- */
 
-enum { WORDS = 200 }; /* listed at most */
+enum { WORDS = 200 }; /* maximum number of words listed */
 
-/* What is seen of a word in a list: without the path before it. */
+/* Returns the part of a word that a list shows: a path without its folders. */
 static const char *
 last_part(const char *word)
 {
@@ -313,7 +318,7 @@ word_at(int list, int k)
 {
     lua_rawgeti(state, list, k);
     const char *word = lua_tostring(state, -1);
-    lua_pop(state, 1); /* the list keeps it */
+    lua_pop(state, 1); /* the list keeps the string alive */
     return word;
 }
 
@@ -348,7 +353,7 @@ list_words(int list, int n)
         rl_forced_update_display();
 }
 
-/* How many bytes all words have in common. */
+/* Returns the length of the longest common prefix, in bytes. */
 static size_t
 common(int list, int n)
 {
@@ -376,7 +381,7 @@ replace_text(int begin, const char *text, size_t size)
     free(copy);
 }
 
-/* Becomes what it must become; a list of what it may, when that is all the same so far. */
+/* Tab: extends the word by the common prefix of all completions; if that adds nothing, lists the completions. */
 static int
 on_tab(int count, int key)
 {
@@ -426,11 +431,12 @@ keys_open(lua_State *L)
     rl_catch_sigwinch = 0;
     colours = shell_of(state)->color;
     rl_initialize();
-    rl_redisplay_function = redisplay; /* not before: bracketed paste would stay off */
+    rl_redisplay_function = redisplay; /* set after rl_initialize(): otherwise bracketed paste would stay off */
     bind_keys();
 }
 
-/* Says why before the handler goes, which returns to the start of the line, and behind what else draws. */
+/* Prints `why` before the line handler is removed, because removal moves the cursor to the start of the line, and
+ * after everything else that draws. */
 void
 keys_leave(const char *why)
 {
@@ -450,7 +456,7 @@ keys_resized(void)
 
 #else
 
-/* The next word of the list at the top of Lua's stack; NULL behind the last. */
+/* Returns a copy of the next word of the list at the top of Lua's stack; NULL at the end. */
 static char *
 next_word(const char *text, int again)
 {

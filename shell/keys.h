@@ -6,11 +6,11 @@
 #include <lua.h>
 
 void keys_open(lua_State *L);
-/* Leaves what the user typed as it is, with `why` behind it. */
+/* Ends editing, leaves the typed text on the screen, and prints `why` behind it. */
 void keys_leave(const char *why);
-void keys_resized(void); /* says that the terminal has another size */
+void keys_resized(void); /* call after the terminal was resized */
 
-/* Of edit.c: gives the chunk up, as Ctrl-C does. */
+/* edit.c: discards the chunk, as Ctrl-C does. */
 void edit_give_up(void);
 
 #endif

@@ -1,14 +1,14 @@
-/* local.c - locals that outlive their chunk, so that a script's lines can be typed one by one.
+/* local.c - locals that outlive their chunk, so that the lines of a script can be typed one by one.
  *
  * Lua's locals end with the chunk that declares them. Here a top-level declaration is rewritten as an assignment:
  *
  *   local a, b <const> = f()       __here.a, __here.b = f()
  *   local function g(x) ... end    function __here.g(x) ... end
  *
- * __here writes into the environment of all chunks, which shows the globals behind it; so modules never see a user's
- * locals, and a closure of one line and the next line share the variable. Locals inside blocks and functions stay what
- * they are; depth counts what "end" and "until" close. Reading a global that is not there is an error: on a typed line
- * it is a misspelt name. */
+ * __here writes into the environment of all chunks, which falls back to the globals. So modules never see the user's
+ * locals, and a closure of one line shares its variables with later lines. Locals inside blocks and functions are
+ * not rewritten; `depth` counts the open blocks. Reading an undefined global is an error, because on a typed line it
+ * is a misspelt name. */
 #include "shell/repl.h"
 #include "shell/token.h"
 
@@ -18,7 +18,7 @@
 
 struct rewrite {
     luaL_Buffer b;
-    const char *done; /* the text before it is in the buffer */
+    const char *done; /* the text before this is in the buffer */
 };
 
 static void
@@ -28,7 +28,7 @@ copy_to(struct rewrite *r, const char *end)
     r->done = end;
 }
 
-/* What is skipped leaves its line ends. */
+/* Skips text, but keeps its newlines. */
 static void
 skip_to(struct rewrite *r, const char *end)
 {
@@ -44,7 +44,7 @@ add_field(struct rewrite *r, const struct token *name)
     copy_to(r, token_after(name));
 }
 
-/* <const> and <close>; t is what stands behind the name. */
+/* Skips <const> or <close>; t is the token after the name. Returns the token after the attribute. */
 static struct token
 skip_attribute(struct rewrite *r, struct token t)
 {
@@ -55,7 +55,8 @@ skip_attribute(struct rewrite *r, struct token t)
     return token_next(token_after(&close));
 }
 
-/* "local" has been read. Gives where to go on; what is no declaration is left for Lua to complain about. */
+/* Rewrites the declaration that begins with the token `local`. Returns where to continue. Text that is no
+ * declaration is left for Lua to reject. */
 static const char *
 rewrite_local(struct rewrite *r, const struct token *local)
 {
@@ -66,7 +67,7 @@ rewrite_local(struct rewrite *r, const struct token *local)
         copy_to(r, local->at);
         skip_to(r, t.at);
         add_field(r, &name);
-        return t.at; /* the function opens a block */
+        return t.at; /* the word function opens a block */
     }
     if (t.kind != T_NAME) return token_after(local);
     copy_to(r, local->at);
@@ -109,8 +110,8 @@ local_rewrite(lua_State *L, const char *chunk)
 
 /* ---- the environment ---- */
 
-/* Upvalue 1 of these: the names that are nil now, NIL_LOCAL or NIL_GLOBAL. A local that is nil hides a global all the
- * same, and a global that was set to nil is no misspelt name. */
+/* Upvalue 1 of the functions below: the names whose value is nil, as NIL_LOCAL or NIL_GLOBAL. A nil local still
+ * hides a global, and a global set to nil is not a misspelt name. */
 enum { NIL_LOCAL = 1, NIL_GLOBAL };
 
 static int
@@ -123,7 +124,8 @@ kind_of_nil(lua_State *L)
     return kind;
 }
 
-/* What the user may have meant, among locals, globals and the names of other programs. */
+/* Raises the error for an undefined name, and suggests a local, a global, or Rille's equivalent of another program's
+ * name. */
 static int
 unknown_name(lua_State *L)
 {
@@ -145,7 +147,7 @@ read_name(lua_State *L)
     lua_pushglobaltable(L);
     lua_pushvalue(L, 2);
     if (lua_gettable(L, -2) != LUA_TNIL || kind == NIL_GLOBAL || lua_type(L, 2) != LUA_TSTRING) return 1;
-    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* no value was printed yet */
+    if (!strcmp(lua_tostring(L, 2), "_")) return 1; /* no value has been printed yet */
     return unknown_name(L);
 }
 

@@ -1,13 +1,14 @@
-/* lua_conditions.c - what a trace was made with besides tensors and numbers: functions that give true where it fits.
+/* lua_conditions.c - the conditions of a trace besides tensors and numbers: functions that return true while the
+ * trace is valid.
  *
- * Lua's modules add them to the list of the trace that is being made (lua/trace.lua). The list goes to the trace then,
- * and each call asks it. */
+ * Modules in Lua add functions to the list of the trace in progress (lua/trace.lua). The finished trace keeps the
+ * list, and each call evaluates it. */
 #include "shell/shell.h"
 
-/* Keys in the registry: the list of the trace that is being made; a function that each list goes to first. */
+/* Registry keys: the list of the trace in progress; the function that prepares each new list. */
 static const char being_made, maker;
 
-/* Tells each function of the list at index 1 what is at index 2. */
+/* Calls each function of the list at index 1 with the value at index 2. */
 static int
 tell(lua_State *L)
 {
@@ -20,7 +21,7 @@ tell(lua_State *L)
     return 0;
 }
 
-/* The list at the top is told, and goes. */
+/* Pops the list at the top and calls its functions with `when`; returns Lua's code. */
 static int
 told(lua_State *L, const char *when)
 {
@@ -40,7 +41,7 @@ conditions_begin(lua_State *L)
     for (lua_Integer k = 1; k <= n; k++) {
         lua_rawgeti(L, -1, k);
         lua_getfield(L, -1, "conditions");
-        if (told(L, "again")) lua_pop(L, 1); /* then it does not know how things were, which costs a trace */
+        if (told(L, "again")) lua_pop(L, 1); /* the condition then lacks the recorded state: costs a trace */
         lua_pop(L, 1);
     }
     lua_setfield(L, -2, "traces");
@@ -88,7 +89,8 @@ conditions_hold(lua_State *L)
     return hold;
 }
 
-/* rille._conditions(): that list; nil: no trace is being made. With a function: each such list goes to it first. */
+/* rille._conditions(): the list of the trace in progress, or nil. With a function: each new list is passed to it
+ * first. */
 static int
 conditions(lua_State *L)
 {
@@ -102,9 +104,8 @@ conditions(lua_State *L)
     return 1;
 }
 
-/* rille._first_changed(list, i): the first k of i, i + 3, ... up to list.n for which list[k] has something else than
- * list[k + 2] under list[k + 1]; nil: there is none. Of hundreds of fields, at each call of a step, that takes a sixth
- * of what it takes in Lua. */
+/* rille._first_changed(list, i): the first k of i, i + 3, ... up to list.n for which list[k][list[k + 1]] is not
+ * list[k + 2]; nil: none. Checks hundreds of fields at each call of a step, in a sixth of the time that Lua takes. */
 static int
 first_changed(lua_State *L)
 {

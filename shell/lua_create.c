@@ -1,7 +1,8 @@
-/* lua_create.c - new tensors: from Lua values, and from the operators that make a tensor from none.
+/* lua_create.c - new tensors: from Lua values, and from operators without tensor operands.
  *
- * All take a table of options last. Values given as tables are packed into bytes of the dtype here; everything else is
- * a source operator of the core, called with its shape, dtype and layout, so that no rank makes more than its part. */
+ * All functions accept a table of options as last argument. Values in tables are packed into bytes of the dtype
+ * here. Every other tensor is a source operator of the core, called with shape, dtype and layout, so each rank
+ * creates only its shard. */
 #include "shell/shell.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@ text_option(lua_State *L, int i, const char *who, const char *key)
     int type = lua_getfield(L, i, key);
     if (type != LUA_TNIL && type != LUA_TSTRING) complain(L, "%s: %s is a text, found %s", who, key, what_is(L, -1));
     const char *text = type == LUA_TNIL ? NULL : text_at(L, -1, who);
-    lua_pop(L, 1); /* the table holds it */
+    lua_pop(L, 1); /* kept alive by the table */
     return text;
 }
 
@@ -79,7 +80,7 @@ shape_read(lua_State *L, int *i, const char *who, int64_t *shape)
 
 /* ---- source operators ---- */
 
-struct number { /* an operand of a source, by the name that its record gives it */
+struct number { /* an operand of a source, with its name in the operator's record */
     const char *name;
     struct rille_arg arg;
 };
@@ -90,7 +91,7 @@ struct source {
     struct number number[4];
     int ndim;
     int64_t shape[RILLE_DIMS];
-    const char *dtype; /* when the options name none */
+    const char *dtype; /* default if the options have none */
 };
 
 static void
@@ -137,7 +138,8 @@ source_call(lua_State *L, struct source *src, int options)
     return 1;
 }
 
-/* The options stand behind the shape, or are the names in its own table: zeros{2, 3, dtype = "i64"}. */
+/* Reads the options: the argument after the shape, or the named fields of the shape's own table: zeros{2, 3, dtype =
+ * "i64"}. */
 static int
 options_behind(lua_State *L, int shape, int next)
 {
@@ -154,7 +156,7 @@ create_shape(lua_State *L)
     return source_call(L, &src, options_behind(L, 1, i));
 }
 
-/* The number at i is one of the dtype that the options name. */
+/* Raises if the options name a dtype that cannot hold the number at i. */
 static void
 number_fits(lua_State *L, const char *who, int i, int options)
 {
@@ -183,7 +185,7 @@ create_full(lua_State *L)
     return source_call(L, &src, options);
 }
 
-/* Every whole number of those from lo up to, without, hi is one of the dtype that the options name. */
+/* Raises if the options name a dtype that cannot hold every integer from lo to hi - 1. */
 static void
 range_fits(lua_State *L, const char *who, int64_t lo, int64_t hi, int options)
 {
@@ -225,7 +227,7 @@ create_eye(lua_State *L)
     return source_call(L, &src, wide || lua_isnil(L, 2) ? 3 : 2);
 }
 
-/* How many numbers a, a + step, ... stand before b. Whole numbers are counted exactly. */
+/* Returns how many of the numbers a, a + step, ... are before b. The count is exact for integers. */
 static int64_t
 arange_count(lua_State *L, int a)
 {
@@ -272,7 +274,7 @@ create_arange(lua_State *L)
     return source_call(L, &src, 4);
 }
 
-/* linspace(a, b, n): the ends are exact. */
+/* linspace(a, b, n): the end points are exact. */
 static int
 create_linspace(lua_State *L)
 {
@@ -293,7 +295,7 @@ struct pack {
     char *at;
 };
 
-/* The shape that the first entries have. */
+/* Infers the shape from the first entries. */
 static void
 values_shape(lua_State *L, int i, struct pack *p)
 {
@@ -308,7 +310,7 @@ values_shape(lua_State *L, int i, struct pack *p)
     lua_pop(L, 1);
 }
 
-/* One table may stand in many places: what they hold together may be more than there is memory. */
+/* Returns the bytes of the packed values. One table may occur in many places, so the total may exceed the memory. */
 static size_t
 pack_bytes(const struct pack *p)
 {
@@ -338,8 +340,8 @@ pack_value(struct pack *p, int i)
     p->at += p->kind->bytes;
 }
 
-/* Of n values and nothing else: options that stand among them would not be read. Looks at what Lua keeps behind the
- * last value, which is what has names in a table that was written down. */
+/* Raises if the list at i has keys besides 1 to n, because options among the values would be ignored. Visits only
+ * the keys that Lua stores after the last value, where the named fields of a table constructor are. */
 static void
 check_values(lua_State *L, int i, int64_t n)
 {
@@ -376,7 +378,7 @@ pack_table(struct pack *p, int i, int depth)
     }
 }
 
-/* A first value that is a boolean makes a tensor of booleans. */
+/* Returns the default dtype: bool if the first value is a boolean, else f32. */
 static const char *
 values_dtype(lua_State *L, int i)
 {

@@ -1,18 +1,18 @@
-/* lua_error.c - which line of the user's program a call stands on, and errors that begin with it.
+/* lua_error.c - finds the line of the user's program, and raises errors that begin with it.
  *
- * The user's line is that of the first Lua function on the stack that is not in Rille's own modules (modules.c);
- * when such modules were passed, the innermost one's class tells where in them ("nn.Linear"). The core is
- * told before every call, so this must be cheap: two questions to Lua and one comparison of text.
+ * The user's line is the line of the first Lua function on the stack outside Rille's own modules (modules.c). If
+ * Rille modules were skipped, the class of the innermost one is reported too ("nn.Linear"). The line is reported to
+ * the core before every call, so this must be cheap: two queries to Lua and one string comparison.
  *
- * What the core says about a call has no line in it and gets the user's. What it says about a run names first the line
- * whose operator failed; then it is told where the value was wanted, unless that is the same line. */
+ * A core error about a call names no line and is prefixed with the user's. A core error about a run begins with the
+ * line whose operator failed; the line that requested the value is appended, unless it is the same. */
 #include "shell/shell.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The name of the class of a method's self, its first local: classes are metatables and say __name. */
+/* Finds the class name of a method's self, its first local. Classes are metatables with a field __name. */
 static void
 find_inside(lua_State *L, lua_Debug *ar, char *out, size_t size)
 {
@@ -47,14 +47,14 @@ user_line(lua_State *L, struct line *line)
         }
         const char *file = file_of(&ar);
         size_t n = strlen(file);
-        size_t cut = n < sizeof line->file ? 0 : n - sizeof line->file + 1; /* the end of a long path tells more */
+        size_t cut = n < sizeof line->file ? 0 : n - sizeof line->file + 1; /* keeps the end of a long path */
         memcpy(line->file, file + cut, n - cut + 1);
         line->number = ar.currentline;
         return;
     }
 }
 
-static const char files; /* key in the registry: the set of files that were told to the core */
+static const char files; /* registry key of the set of files reported to the core */
 
 static void
 remember_file(lua_State *L, const char *file)
@@ -96,8 +96,7 @@ is_file(lua_State *L, const char *text, size_t size)
     return known;
 }
 
-/* Does the text begin with "FILE:LINE: ", FILE being one that the core was told? Gives the length of FILE:LINE, or 0.
- */
+/* Returns the length of FILE:LINE if the text begins with "FILE:LINE: " for a FILE reported to the core, else 0. */
 static size_t
 names_line(lua_State *L, const char *text)
 {
@@ -184,7 +183,7 @@ const char *
 number_text(lua_State *L, int i)
 {
     if (lua_isinteger(L, i))
-        lua_pushvalue(L, i); /* the text of a number replaces it */
+        lua_pushvalue(L, i); /* a copy, because lua_tostring converts the value in place */
     else
         lua_pushnumber(L, value_real(lua_tonumber(L, i)));
     return lua_tostring(L, -1);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Keys in the registry: the metatable of tables that print as their .text, and of those that show() a move too. */
+/* Registry keys of the metatables: of tables that print as their .text, and of those that can also show() a move. */
 static const char text_meta, boxing_meta;
 
 enum { MAX_ROOTS = 256 };
@@ -16,7 +16,7 @@ text_tostring(lua_State *L)
     return 1;
 }
 
-/* The table at the top prints as its field text from now on. */
+/* Makes the table at the top print as its field text. */
 static void
 set_text_meta(lua_State *L)
 {
@@ -60,8 +60,8 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
     lua_setfield(L, -2, key);
 }
 
-/* What the core tells of many at one address shares one table, which is in the table at `lists`. True: it is there, and
- * set. */
+/* Lists that the core stores once for many records, at one address, share one Lua table, kept in the table at
+ * `lists`. If this address has a table, sets the field to it and returns true. */
 static bool
 is_shared(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -73,7 +73,7 @@ is_shared(lua_State *L, const char *key, const void *address, int lists)
     return false;
 }
 
-/* The field of the table at the top is what is at this address. */
+/* Registers the field of the table at the top as the shared table of this address. */
 static void
 share(lua_State *L, const char *key, const void *address, int lists)
 {
@@ -89,7 +89,7 @@ set_layouts(lua_State *L, const char *key, int n, const char *const *list, int l
     share(L, key, list, lists);
 }
 
-/* Of each output {shape =, part =}. */
+/* Sets results: {shape =, part =} for each output. */
 static void
 set_results(lua_State *L, const struct rille_explain_op *op)
 {
@@ -150,7 +150,7 @@ push_op(lua_State *L, const struct rille_explain_op *op, int lists)
     set_integer(L, "piece_ns", op->piece_ns);
 }
 
-/* Ways to carry a move out, the chosen one first: each with its hops. */
+/* Sets candidates: the methods for a move, the chosen one first, each with its hops. */
 static void
 set_candidates(lua_State *L, const struct rille_explain_boxing *b)
 {
@@ -200,7 +200,7 @@ push_boxing(lua_State *L, const struct rille_explain_boxing *b)
     lua_setmetatable(L, -2);
 }
 
-/* Of "propagate": where hints meet. */
+/* Sets meetings: conflicts between hints, for "propagate". */
 static void
 set_meetings(lua_State *L, const struct rille_explain *x)
 {
@@ -227,7 +227,7 @@ set_meetings(lua_State *L, const struct rille_explain *x)
     lua_setfield(L, -2, "meetings");
 }
 
-/* Of whatif: bytes by mesh axis. */
+/* Sets axis_bytes: bytes by mesh axis, for whatif. */
 static void
 set_axes(lua_State *L, const struct rille_explain *x)
 {
@@ -239,7 +239,7 @@ set_axes(lua_State *L, const struct rille_explain *x)
     lua_setfield(L, -2, "axis_bytes");
 }
 
-/* What a planner says: cost and bound in ns, the gap between them. */
+/* Sets the planner's results: cost and bound in ns, the gap between them, ... */
 static void
 set_plan(lua_State *L, const struct rille_explain *x)
 {
@@ -259,7 +259,7 @@ set_plan(lua_State *L, const struct rille_explain *x)
     if (x->naxis) set_axes(L, x);
 }
 
-/* Makes the table of the record that is a pointer at 1. */
+/* Builds the table of the record whose pointer is argument 1. */
 static int
 make_explain(lua_State *L)
 {
@@ -287,7 +287,8 @@ make_explain(lua_State *L)
     return 1;
 }
 
-/* All that is made stays: looking through it again and again took a quarter of whatif. Memory may end meanwhile. */
+/* Stops the collector while the table is built: nothing built is garbage, and repeated marking took a quarter of
+ * whatif's time. The call is protected, because memory may run out. */
 void
 explain_push(lua_State *L, struct rille_explain **e)
 {
@@ -354,7 +355,7 @@ plan(lua_State *L)
     return 1;
 }
 
-/* The layout in field key of the table at 1. */
+/* Returns the layout in field `key` of the table at 1. */
 static const struct rille_layout *
 boxing_end(lua_State *L, const char *key, int ndim)
 {

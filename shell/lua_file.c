@@ -1,7 +1,7 @@
-/* lua_file.c - tensors in files: rille.load, rille.save, and what the modules in Lua build checkpoints of.
+/* lua_file.c - tensors in files: rille.load, rille.save, and primitives for the checkpoint modules in Lua.
  *
- * One save may be in the background (struct shell's saving). Whatever reads or writes files next waits for it first and
- * raises its error, and so does the end of the program. */
+ * One save may run in the background (struct shell's saving). The next function that reads or writes files, and the
+ * end of the program, wait for the save first and raise its error. */
 #include "shell/shell.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ files_finish(lua_State *L)
     if (sh->saving) check_as(L, "save", rille_saving_end(&sh->saving));
 }
 
-/* ---- files that are open: closed by Lua's collector when something is raised meanwhile ---- */
+/* ---- open files, closed by Lua's collector if an error is raised meanwhile ---- */
 
 static int
 file_gc(lua_State *L)
@@ -34,7 +34,7 @@ file_gc(lua_State *L)
     return 0;
 }
 
-/* Pushes it. */
+/* Opens a file and pushes its userdata. */
 static struct rille_file *
 file_push(lua_State *L, const char *who, const char *path, const char *format)
 {
@@ -47,8 +47,8 @@ file_push(lua_State *L, const char *who, const char *path, const char *format)
 
 /* ---- loading ---- */
 
-/* Where an entry of so many dimensions goes: placement and sbp of the options at `i`, either of which may be a function
- * of the name; *planned: the planner says. */
+/* Returns the layout of an entry with that many dimensions, from placement and sbp of the options at `i`; either may
+ * be a function of the name. *planned: sbp is "auto". */
 static const struct rille_layout *
 entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry *e, bool *planned)
 {
@@ -68,7 +68,7 @@ entry_layout(lua_State *L, int i, const char *who, const struct rille_file_entry
     return layout_read(L, at, who, e->ndim, NULL);
 }
 
-/* Pushes entry k, laid out as the options at i say. */
+/* Pushes entry k, loaded in the layout given by the options at i. */
 static void
 entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
 {
@@ -91,7 +91,7 @@ entry_load(lua_State *L, struct rille_file *f, int k, int i, const char *who)
     lua_settop(L, top + 1);
 }
 
-/* Adds the entries that the list on top names, to the table below it; pops the list. */
+/* Pops the list of names at the top, and adds those entries to the table below it. */
 static void
 load_names(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
@@ -108,7 +108,8 @@ load_names(lua_State *L, struct rille_file *f, const char *path, int i, const ch
     lua_pop(L, 1);
 }
 
-/* Pushes the table of those tensors that names lists, or of all; of a file that has one alone, without a name, that. */
+/* Pushes a table of the tensors listed in the option `names`, or of all tensors. If the file has a single unnamed
+ * tensor, pushes that tensor. */
 static int
 load_all(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
@@ -154,7 +155,7 @@ load(lua_State *L)
     return load_all(L, file_push(L, "load", path, NULL), path, 2, "load");
 }
 
-/* rille._load(path, format, options): of a format that the name does not tell. */
+/* rille._load(path, format, options): like rille.load for a format that the file name does not tell. */
 static int
 load_format(lua_State *L)
 {
@@ -164,7 +165,7 @@ load_format(lua_State *L)
     return load_all(L, file_push(L, "load", path, format), path, 3, "load");
 }
 
-/* The list of whole numbers that row `i` has under a name, one for each of n axes. */
+/* Reads the list of n integers, one for each axis, in field `key` of the row at `i`. */
 static void
 axes_read(lua_State *L, int i, const char *key, int n, int64_t *out)
 {
@@ -176,7 +177,7 @@ axes_read(lua_State *L, int i, const char *key, int n, int64_t *out)
     lua_pop(L, 1);
 }
 
-/* Pushes the window that the row at i tells. */
+/* Pushes the window described by the row at i. */
 static void
 window_load(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {
@@ -199,8 +200,8 @@ window_load(lua_State *L, struct rille_file *f, const char *path, int i, const c
 }
 
 /* rille._windows(who, path, format, rows): a list of tensors, one for each row {name =, from =, to =, skip =,
- * placement =, sbp =}: of the tensor `name`, positions from[axis] to to[axis] of each axis, without the first `skip`.
- */
+ * placement =, sbp =}. A row selects positions from[axis] to to[axis] of each axis of the tensor `name`, and drops
+ * the first `skip` axes. */
 static int
 load_windows(lua_State *L)
 {
@@ -218,8 +219,8 @@ load_windows(lua_State *L)
     return 1;
 }
 
-/* rille._contents(path[, format[, who]]): a list of {name =, dtype =, shape =} in order of name, and what else the file
- * says. who: the function of which errors speak. */
+/* rille._contents(path[, format[, who]]): a list of {name =, dtype =, shape =} sorted by name, and a table of the
+ * file's metadata. who: function name in errors. */
 static int
 contents(lua_State *L)
 {
@@ -264,7 +265,7 @@ load_npy(lua_State *L)
 
 /* ---- saving ---- */
 
-struct names { /* tensors by name, as the core wants them; in a userdata on the stack */
+struct names { /* tensors by name for the core; in a userdata on the stack */
     int n;
     const char **name;
     struct rille_tensor **tensor;
@@ -282,7 +283,7 @@ count_tensors(lua_State *L, int i, const char *who)
     return n;
 }
 
-/* The table at i, or the one tensor. Pushes what keeps it. */
+/* Reads the table of tensors, or the single tensor, at i. Pushes the userdata that stores the arrays. */
 static void
 names_read(lua_State *L, int i, const char *who, struct names *out)
 {
@@ -303,7 +304,7 @@ names_read(lua_State *L, int i, const char *who, struct names *out)
     }
 }
 
-/* 5000000000, "5GB", "200 MB", "1KB"; K is 1,000. */
+/* Reads a size: 5000000000, "5GB", "200 MB", "1KB"; K is 1,000. */
 static int64_t
 size_read(lua_State *L, int i, const char *who)
 {
@@ -322,7 +323,7 @@ size_read(lua_State *L, int i, const char *who)
                     what_is(L, i));
 }
 
-/* A folder is made where there is nothing. */
+/* Creates the folder if the path does not exist. */
 static void
 make_folder(lua_State *L, const char *who, const char *path)
 {
@@ -331,7 +332,7 @@ make_folder(lua_State *L, const char *who, const char *path)
         complain(L, "%s: %s: no folder can be made there: %s", who, path, strerror(errno));
 }
 
-/* One that checkpoints of this session are saved in. */
+/* Creates the folder if needed, and claims it for this session's checkpoints. */
 static void
 claim_folder(lua_State *L, const char *who, const char *path)
 {
@@ -357,7 +358,7 @@ save(lua_State *L)
         o.shard_bytes = size_read(L, -1, "save");
         lua_pop(L, 1);
     }
-    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module gives what its file holds */
+    if (lua_istable(L, 2) && luaL_getmetafield(L, 2, "__saved") != LUA_TNIL) { /* a module: the table of its tensors */
         lua_pushvalue(L, 2);
         lua_call(L, 1, 1);
         lua_replace(L, 2);
@@ -373,7 +374,7 @@ save(lua_State *L)
     return 0;
 }
 
-/* The texts of the list at i, pushed as one block. */
+/* Returns the strings of the list at i, and pushes the userdata that stores the array. */
 static const char *const *
 texts_read(lua_State *L, int i, int *n)
 {
@@ -381,13 +382,13 @@ texts_read(lua_State *L, int i, int *n)
     const char **text = lua_newuserdatauv(L, sizeof *text * (size_t)(*n + 1), 0);
     for (int k = 0; k < *n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
-        text[k] = text_at(L, -1, "save"); /* the list keeps it */
+        text[k] = text_at(L, -1, "save"); /* kept alive by the list */
     }
     return text;
 }
 
-/* rille._checkpoint(path, tensors, metadata, old, background): with a digest; metadata is a list {key, value, ...}, old
- * one of files that go once this one is there. */
+/* rille._checkpoint(path, tensors, metadata, old, background): saves with a digest. metadata: list {key, value,
+ * ...}. old: list of files to delete after the new file exists. */
 static int
 checkpoint(lua_State *L)
 {
@@ -409,7 +410,7 @@ checkpoint(lua_State *L)
     return 0;
 }
 
-/* rille._verify(path): nil, or what is wrong with it. */
+/* rille._verify(path): nil, or a message that says how the file is damaged. */
 static int
 verify(lua_State *L)
 {
@@ -421,7 +422,7 @@ verify(lua_State *L)
     return 1;
 }
 
-/* rille._list(folder, save): the names in a folder; with save it is made when there is none, and claimed. */
+/* rille._list(folder, save): the names in a folder. save: create the folder if missing, and claim it. */
 static int
 list(lua_State *L)
 {
@@ -438,8 +439,8 @@ list(lua_State *L)
     return 1;
 }
 
-/* rille._may_save(who, path, kind): an error unless a file, a folder or, in one that is made and claimed, checkpoints
- * can be saved there. */
+/* rille._may_save(who, path, kind): raises unless a file, a folder, or checkpoints can be saved at the path. For
+ * kind "checkpoints" the folder is created and claimed. */
 static int
 may_save(lua_State *L)
 {
@@ -452,7 +453,7 @@ may_save(lua_State *L)
     return 0;
 }
 
-/* rille._random() gives seed and count of the random state; rille._random(seed, count) restores it. */
+/* rille._random(): returns seed and count of the random state. rille._random(seed, count): restores them. */
 static int
 random_state(lua_State *L)
 {
@@ -466,8 +467,8 @@ random_state(lua_State *L)
     return 2;
 }
 
-/* rille._parts(t): the addends of a partial tensor; rille._of_parts(parts, {placement =, sbp =}, dtype) puts them
- * together. */
+/* rille._parts(t): the addends of a partial tensor. rille._of_parts(parts, {placement =, sbp =}, dtype): the partial
+ * tensor with these addends. */
 static int
 parts(lua_State *L)
 {
@@ -488,7 +489,7 @@ of_parts(lua_State *L)
     return 1;
 }
 
-/* rille._finish(): waits for a save in the background. */
+/* rille._finish(): waits for a background save. */
 static int
 finish(lua_State *L)
 {
@@ -496,7 +497,7 @@ finish(lua_State *L)
     return 0;
 }
 
-/* rille._write(who, path, text): a file of this text, whole or not at all. */
+/* rille._write(who, path, text): writes the text to a file atomically. */
 static int
 write_text(lua_State *L)
 {
@@ -506,8 +507,7 @@ write_text(lua_State *L)
     return 0;
 }
 
-/* rille._read(path, most[, who]): the text of a plain file of at most so many bytes. who stands before the path in
- * errors. */
+/* rille._read(path, most[, who]): the text of a regular file of at most `most` bytes. who: prefix of errors. */
 static int
 read_text(lua_State *L)
 {

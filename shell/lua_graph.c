@@ -1,9 +1,9 @@
 /* lua_graph.c - rille.graph(fn, options): a function that is traced once and then run as a plan.
  *
- * One object keeps the traces made so far. A call looks for one that fits: the core compares types and layouts of the
- * tensors, the variables and their gradients; what is not a tensor among the arguments must be equal here. If none
- * fits, fn is called once with the pieces that the core gives, and what it did is kept. Results that are no tensors are
- * given again as they were traced.
+ * A graph object keeps the traces made so far. A call looks for a trace that fits: the core compares types and
+ * layouts of the tensors, the variables and their gradients; arguments that are not tensors are compared here and
+ * must be equal. If none fits, fn is called once with the micro-batch tensors that the core provides, and its calls
+ * are recorded. Results that are not tensors are returned as they were traced.
  *
  * User values: 1, the function; 2, a list with {args = , results = , conditions = } for each trace; 3: shell.h. */
 #include "shell/shell.h"
@@ -19,8 +19,8 @@ struct graph {
     char schedule[16], mode[16];
     int ntrace;
     struct rille_graph *trace[MAX_TRACES];
-    int last;         /* which ran last; -1: none */
-    struct line line; /* where it was made */
+    int last;         /* index of the trace run last; -1: none */
+    struct line line; /* user's line that created the graph */
 };
 
 static struct graph *
@@ -31,7 +31,7 @@ graph_check(lua_State *L, int i)
     return g;
 }
 
-/* The tensors among the values from first to last; gives how many. */
+/* Collects the tensors among the values from first to last; returns their number. */
 static int
 tensors_of(lua_State *L, int first, int last, struct rille_tensor **out)
 {
@@ -68,7 +68,7 @@ bool_option(lua_State *L, int i, const char *key)
     return v;
 }
 
-/* Of the value on top, which goes: a number above 0 that fits into 63 bits, or 0 when it is not given. */
+/* Pops a value: returns a number above 0 that fits into 63 bits, or 0 for nil. */
 static double
 amount_at(lua_State *L, const char *who, const char *key)
 {
@@ -88,7 +88,7 @@ amount_option(lua_State *L, int i, const char *key)
     return amount_at(L, "graph", key);
 }
 
-/* The same in bytes, of which 1 is the least. */
+/* Like amount_at(), in bytes, at least 1. */
 static int64_t
 bytes_at(lua_State *L, const char *who, const char *key)
 {
@@ -124,7 +124,7 @@ schedule_table(lua_State *L, int i, struct graph *g)
     if (g->options.costs && g->options.memory == 0) complain(L, "graph: schedule: costs are for memory = ...");
 }
 
-/* "1f1b", or a table */
+/* Reads schedule = "1f1b", or a table. */
 static void
 schedule_option(lua_State *L, int i, struct graph *g)
 {
@@ -140,7 +140,7 @@ schedule_option(lua_State *L, int i, struct graph *g)
     lua_pop(L, 1);
 }
 
-/* auto_parallel = true, "optimal", "propagate"...; how many bytes and seconds it may take. */
+/* Reads auto_parallel = true, "optimal", "propagate"...; and the planner's limits in bytes and seconds. */
 static void
 planner_options(lua_State *L, int i, struct graph *g)
 {
@@ -165,7 +165,7 @@ planner_options(lua_State *L, int i, struct graph *g)
     g->options.time_limit = amount_option(L, i, "time_limit");
 }
 
-/* true, false or "auto" */
+/* Reads recompute = true, false or "auto". */
 static void
 recompute_option(lua_State *L, int i, struct graph *g)
 {
@@ -215,7 +215,7 @@ graph_new(lua_State *L)
 
 /* ---- finding a trace ---- */
 
-/* Packs the values from first to last into a table, tensors as true: what a call looked like. */
+/* Packs the values from first to last into a table, the pattern of a call; a marker stands for each tensor. */
 static void
 push_pattern(lua_State *L, int first, int last)
 {
@@ -231,7 +231,7 @@ push_pattern(lua_State *L, int first, int last)
     lua_setfield(L, -2, "n");
 }
 
-/* Are the two patterns at the top the same? */
+/* Returns true if the two patterns at the top are equal. */
 static bool
 same_pattern(lua_State *L)
 {
@@ -249,7 +249,7 @@ same_pattern(lua_State *L)
     return same;
 }
 
-/* The trace that fits the call whose pattern is at the top, or -1. */
+/* Returns the index of the trace that fits the call whose pattern is at the top, or -1. */
 static int
 find_trace(lua_State *L, struct graph *g, int nin, struct rille_tensor *const *in)
 {
@@ -271,7 +271,7 @@ find_trace(lua_State *L, struct graph *g, int nin, struct rille_tensor *const *i
 
 /* ---- tracing ---- */
 
-/* Makes room by forgetting the oldest trace. */
+/* Frees the oldest trace to make room. */
 static void
 forget_trace(lua_State *L, struct graph *g)
 {
@@ -286,7 +286,7 @@ forget_trace(lua_State *L, struct graph *g)
     lua_pop(L, 2);
 }
 
-/* Pushes the function and its arguments, pieces in the place of tensors. */
+/* Begins a trace and pushes the function and its arguments; micro-batch tensors replace the tensors. */
 static void
 push_call(lua_State *L, int last, int nin, struct rille_tensor *const *in, const struct graph *g)
 {
@@ -304,7 +304,8 @@ push_call(lua_State *L, int last, int nin, struct rille_tensor *const *in, const
     for (int k = 0; k < nin; k++) *slot[k] = piece[k];
 }
 
-/* RILLE_TRACE=run.json: the first graph's first run goes there, the others' to run-2.json, ... */
+/* Writes a timeline if RILLE_TRACE=run.json is set: the first trace's first run to that file, the others' to
+ * run-2.json, ... */
 static void
 trace_by_environment(lua_State *L, struct rille_graph *g)
 {
@@ -320,8 +321,8 @@ trace_by_environment(lua_State *L, struct rille_graph *g)
     check(L, rille_graph_timeline(g, path));
 }
 
-/* rille._graph_zero(): zero of the step that is being traced, and the line that made it; 0: it has none, or there is
- * none. */
+/* rille._graph_zero(): ZeRO stage of the step being traced (0: none, or no trace), and the line that created the
+ * step. */
 static int
 graph_zero(lua_State *L)
 {
@@ -331,7 +332,7 @@ graph_zero(lua_State *L)
     return 2;
 }
 
-/* Traces the function once. Its arguments are at 2 to last; its results, left there, come after the pattern. */
+/* Traces the function once. Its arguments are at 2 to last. Its results are left on the stack, above the pattern. */
 static void
 trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct rille_tensor *const *in)
 {
@@ -358,7 +359,8 @@ trace_once(lua_State *L, struct graph *g, int pattern, int last, int nin, struct
     check(L, code);
 }
 
-/* The call's pattern is at the top. Gives the number of the new trace. A planned step may have to be traced anew. */
+/* Creates a trace for the call whose pattern is at the top, and returns its index. A planned step may have to be
+ * traced more than once. */
 static int
 make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor *const *in)
 {
@@ -379,14 +381,14 @@ make_trace(lua_State *L, struct graph *g, int last, int nin, struct rille_tensor
     conditions_give(L);
     lua_rawseti(L, -2, g->ntrace + 1);
     lua_settop(L, pattern);
-    lua_gc(L, LUA_GCCOLLECT); /* what the trace made goes now: the first run, too, may write variables over */
+    lua_gc(L, LUA_GCCOLLECT); /* frees the trace's tensors now: already the first run may overwrite variables */
     trace_by_environment(L, g->trace[g->ntrace]);
     return g->ntrace++;
 }
 
 /* ---- running ---- */
 
-/* Pushes the results of trace k, as its function gave them. */
+/* Runs trace k, pushes its results as the traced function returned them, and returns their number. */
 static int
 run_trace(lua_State *L, struct graph *g, int k, int nin, struct rille_tensor *const *in)
 {
@@ -427,9 +429,9 @@ graph_call(lua_State *L)
     return run_trace(L, g, k, nin, in);
 }
 
-/* ---- looking ---- */
+/* ---- inspecting ---- */
 
-/* The trace that ran last. */
+/* Returns the trace that ran last; raises if there is none. */
 static struct rille_graph *
 last_trace(lua_State *L)
 {
@@ -449,7 +451,7 @@ graph_explain(lua_State *L)
     return 1;
 }
 
-/* A line for each hint. */
+/* Formats each hint as a line. */
 static int
 hints_tostring(lua_State *L)
 {
@@ -506,7 +508,7 @@ graph_hints(lua_State *L)
     return 1;
 }
 
-/* step:_program(): its program as bytes, for tests. */
+/* step:_program(): the program as bytes, for tests. */
 static int
 graph_program_bytes(lua_State *L)
 {
@@ -585,7 +587,7 @@ graph_trace(lua_State *L)
     return 0;
 }
 
-/* step:chart([costs]): what it does when, planned and measured; schedule: as the options have it. */
+/* step:chart([costs]): timeline of the step, planned and measured; schedule: the schedule option. */
 static int
 graph_chart(lua_State *L)
 {
@@ -611,7 +613,7 @@ graph_actors(lua_State *L)
     return 1;
 }
 
-/* step:show([path]): that as a picture. */
+/* step:show([path]): the step as a picture. */
 static int
 graph_show(lua_State *L)
 {
@@ -631,7 +633,8 @@ graph_certify(lua_State *L)
     return 0;
 }
 
-/* A number, or a list of them, one for each mesh axis: not negative, or above 0. False: it is not given. */
+/* Reads a number, or a list with one number for each mesh axis; each must be > 0 if `above`, else >= 0. Returns
+ * false if the field is absent. */
 static bool
 link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
 {
@@ -654,7 +657,8 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
     return type != LUA_TNIL;
 }
 
-/* The step under each limit of the list at the top: a record, or false where no plan keeps the limit. */
+/* Plans the step under each memory limit of the list at the top: pushes a list of explain records, with false where
+ * no plan fits the limit. */
 static void
 whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
 {
@@ -717,7 +721,7 @@ whatif(lua_State *L)
     return 1;
 }
 
-/* rille.certificate(path): what a certificate proves, in a sentence; an error when it proves nothing. */
+/* rille.certificate(path): a sentence that says what the certificate proves; an error if it proves nothing. */
 static int
 certificate(lua_State *L)
 {

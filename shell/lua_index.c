@@ -1,15 +1,15 @@
-/* lua_index.c - parts of a tensor: x[i], x[{i, {a, b}, {}}], the same assigned, pairs(x), split and chunk.
+/* lua_index.c - parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and chunk.
  *
- * Reading is slices, and squeezes where a position was given; so it is differentiable and sees the global view. There
- * is no operator that writes into a part. Assigning computes the whole new value, where(inside, v spread out, x), and
- * assigns that: right in every layout and in a compiled step, at the price of one pass over x. */
+ * Reading is composed of slices, and a squeeze for each position, so reads are differentiable and use the global
+ * view. No operator writes into a part. An assignment computes the whole new value, where(inside, v expanded, x),
+ * and assigns it to x. This is correct in every layout and in a compiled step; the cost is one pass over x. */
 #include "shell/shell.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Raises: what is wrong, and the tensor, which is argument 1 of all functions here. */
+/* Raises an error that ends with a description of the tensor, which is argument 1 of all functions here. */
 static int __attribute__((format(printf, 2, 3))) wrong(lua_State *L, const char *fmt, ...)
 {
     char what[600];
@@ -24,10 +24,10 @@ static int __attribute__((format(printf, 2, 3))) wrong(lua_State *L, const char 
     return complain(L, "%s; %s", what, lua_tostring(L, -1));
 }
 
-struct pick { /* what is taken of one axis: start, start + step, ... before stop */
+struct pick { /* the selection on one axis: start, start + step, ... before stop */
     int64_t start, stop, step;
-    bool whole; /* all of it, in order */
-    bool drop;  /* a position: the axis goes away */
+    bool whole; /* the entire axis, in order */
+    bool drop;  /* a position: the axis is removed */
 };
 
 static int64_t
@@ -55,7 +55,7 @@ clip(int64_t at, int64_t size)
     return at < 0 ? 0 : at > size ? size : at;
 }
 
-/* {}, {a}, {a, b}, {a, b, step} */
+/* Reads a range: {}, {a}, {a, b}, {a, b, step}. */
 static void
 pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
 {
@@ -83,7 +83,7 @@ pick_read(lua_State *L, int i, int axis, int64_t size, struct pick *p)
         wrong(L, "index: a position or a range such as {0, 2} is wanted for axis %d, found %s", axis, what_is(L, i));
 }
 
-/* The key at i, for all axes. */
+/* Reads the key at i into one selection for each axis. */
 static void
 picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
 {
@@ -113,7 +113,7 @@ int_attr(const char *name, int64_t i)
     return (struct rille_attr){.name = name, .kind = RILLE_INT, .i = i};
 }
 
-/* Replaces the tensor at the top of the stack by the operator's result on it. */
+/* Replaces the tensor at the top of the stack with the result of an operator on it. */
 static struct rille_tensor *
 apply_top(lua_State *L, const char *name, int nattr, const struct rille_attr *attrs)
 {
@@ -139,7 +139,7 @@ squeeze_top(lua_State *L, int axis)
     apply_top(L, "squeeze", 1, &attr);
 }
 
-/* x[ids]: the entries of axis 0 that a tensor of whole numbers tells. */
+/* x[ids]: selects the entries of axis 0 that an integer tensor names. */
 static int
 index_by_tensor(lua_State *L, struct rille_tensor *t)
 {
@@ -169,7 +169,7 @@ index_get(lua_State *L)
 
 /* ---- assigning ---- */
 
-/* A tensor made from host values, whole on x's placement; on the stack. */
+/* Pushes a tensor made from host values, with layout B on x's placement. */
 static struct rille_tensor *
 push_broadcast(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim, const int64_t *shape,
                const void *data)
@@ -181,7 +181,7 @@ push_broadcast(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim
     return *slot;
 }
 
-/* v as a tensor of x's dtype on x's placement; on the stack. */
+/* Pushes v as a tensor of x's dtype on x's placement. */
 static void
 push_source(lua_State *L, struct rille_tensor *x, int i)
 {
@@ -213,7 +213,8 @@ push_source(lua_State *L, struct rille_tensor *x, int i)
     }
 }
 
-/* Gives v, at the top, x's number of dimensions: size one where a position was given or v has none. */
+/* Reshapes v, at the top, to x's number of dimensions: size 1 for axes indexed by a position and for axes that v
+ * lacks. */
 static void
 align_top(lua_State *L, int ndim, const struct pick *picks)
 {
@@ -233,7 +234,8 @@ align_top(lua_State *L, int ndim, const struct pick *picks)
     apply_top(L, "reshape", 1, &attr);
 }
 
-/* Spreads v over an axis of x: entry j of the axis takes the entry of v that is assigned to it, or any. */
+/* Expands v to the full size of an axis of x: entry j is the entry of v assigned to it, or an arbitrary one if j is
+ * not assigned. */
 static void
 spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {
@@ -252,7 +254,7 @@ spread_top(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
     lua_pop(L, 2);
 }
 
-/* Pushes which entries of one axis are assigned, shaped to broadcast over x. */
+/* Pushes a mask of the assigned entries of one axis, shaped to broadcast over x. */
 static struct rille_tensor *
 push_mask(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
 {
@@ -266,7 +268,7 @@ push_mask(lua_State *L, struct rille_tensor *x, int axis, const struct pick *p)
     return tensor_test(L, -1);
 }
 
-/* Replaces v at the top by where(inside, v, x). */
+/* Replaces v at the top with where(inside, v, x). */
 static void
 merge_top(lua_State *L, struct rille_tensor *x, const struct pick *picks)
 {
@@ -311,7 +313,7 @@ assign_part(lua_State *L)
     return 0;
 }
 
-/* What is computed for an assignment needs no gradient. */
+/* Assigns with gradients disabled. */
 int
 index_set(lua_State *L)
 {
@@ -354,8 +356,8 @@ index_pairs(lua_State *L)
 
 /* ---- split, chunk ---- */
 
-/* The axis: argument 3, or by name in a table there or behind it; axis 0 when it is not said. The strategy of such a
- * table, or nil, comes to index STRATEGY, the top. */
+/* Reads the axis: argument 3, or a field of an options table at 3 or 4; default 0. Leaves the table's strategy, or
+ * nil, at index STRATEGY, the top of the stack. */
 enum { STRATEGY = 4 };
 static int
 axis_read(lua_State *L, struct rille_tensor *t, const char *who)
@@ -392,7 +394,7 @@ count_read(lua_State *L, int i, const char *who, const char *what, int64_t least
     return n;
 }
 
-/* Appends the piece to the list at the top. */
+/* Appends one piece of the split to the list at the top. */
 static void
 add_piece(lua_State *L, const char *who, int axis, int64_t start, int64_t stop, int k)
 {
@@ -448,7 +450,8 @@ tensor_split(lua_State *L)
     return 1;
 }
 
-/* x:chunk(n, axis): at most n pieces of one size, the last one smaller; of nothing n pieces, as in PyTorch. */
+/* x:chunk(n, axis): at most n pieces of equal size, the last one smaller. An empty axis yields n pieces, as in
+ * PyTorch. */
 static int
 tensor_chunk(lua_State *L)
 {
@@ -462,7 +465,7 @@ tensor_chunk(lua_State *L)
     return 1;
 }
 
-/* Into the methods at the top and the module below. */
+/* Adds the functions to the methods at the top and to the module below. */
 void
 index_open(lua_State *L)
 {

@@ -1,4 +1,4 @@
-/* lua_json.c - JSON as Lua values, read by jansson: what rille.json (lua/json.lua) is made of. */
+/* lua_json.c - JSON as Lua values, parsed by jansson; the primitive of rille.json (lua/json.lua). */
 #include "shell/shell.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ json_gc(lua_State *L)
 
 /* ---- integers of more than 64 bits ---- */
 
-/* Where a text, a number or another byte ends that begins here. */
+/* Returns the end of the token at `at`: a string, a number, or a single other byte. */
 static const char *
 token_end(const char *at, const char *end)
 {
@@ -40,7 +40,8 @@ is_large_integer(const char *from, const char *to)
     return errno == ERANGE;
 }
 
-/* Pushes the text with e0 behind each of them, which makes it a real: other programs write 1e30 in full. */
+/* Pushes the text with e0 appended to each such integer, so that it is parsed as a real: other programs write 1e30
+ * in full. */
 static void
 push_with_reals(lua_State *L, const char *text, size_t n)
 {
@@ -85,7 +86,7 @@ push_object(lua_State *L, const json_t *v)
     }
 }
 
-/* As deep as jansson reads. */
+/* Recurses as deep as jansson's own nesting limit. */
 static void
 push(lua_State *L, const json_t *v)
 {
@@ -102,7 +103,7 @@ push(lua_State *L, const json_t *v)
     }
 }
 
-/* Raises where the text has a zero byte: jansson skips one that follows a number or a word. */
+/* Raises if the text has a zero byte, because jansson skips zero bytes after a number or a word. */
 static void
 check_zeros(lua_State *L, const char *who, const char *text, size_t n)
 {
@@ -112,7 +113,7 @@ check_zeros(lua_State *L, const char *who, const char *text, size_t n)
     if (zero) complain(L, "%s: line %d is not JSON: a zero byte", who, line);
 }
 
-/* rille._json(text, who, null, array): the value; null stands for null, array is the metatable of arrays. */
+/* rille._json(text, who, null, array): the value. null: value for JSON's null. array: metatable of arrays. */
 static int
 read(lua_State *L)
 {
@@ -130,7 +131,7 @@ read(lua_State *L)
         *v = json_loadb(text, n, STRICT, &why);
     }
     for (char *c = why.text; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?'; /* of the text, which may be anything */
+        if (*c < ' ' || *c > '~') *c = '?'; /* the message may quote arbitrary bytes */
     if (!*v) return complain(L, "%s: line %d is not JSON: %s", who, why.line > 0 ? why.line : 1, why.text);
     push(L, *v);
     json_decref(*v);

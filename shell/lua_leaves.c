@@ -1,17 +1,17 @@
-/* lua_leaves.c - variables that change together, as the parameters of a module do: all of them or none.
+/* lua_leaves.c - changes many variables, such as the parameters of a module, all or none.
  *
- * A list has a row for each, {name, leaf, what it becomes}, or {name, leaf} where all become the same; no leaf is in
- * two. All rows are read before anything changes, and the core changes all in one call, since Ctrl-C can come before
- * any line of Lua. What is wrong is told with the name and the type of the leaf. */
+ * A list has a row for each variable: {name, leaf, new value or layout}, or {name, leaf} if all get the same; no
+ * leaf occurs twice. All rows are read before any change, and the core changes all leaves in one call, because
+ * Ctrl-C can interrupt before any line of Lua. Errors give the name and the type of the leaf. */
 #include "shell/shell.h"
 
-struct leaves { /* in userdata on the stack */
+struct leaves { /* stored in userdata on the stack */
     int n;
     struct rille_tensor **leaf;
-    const void **next; /* of each: a tensor, or a layout; unused where all become the same */
+    const void **next; /* by leaf: new tensor or layout; unused if all get the same */
 };
 
-/* Pushes "who: 'name' f32{2, 3}" of row i of the list at 2. */
+/* Pushes "who: 'name' f32{2, 3}" for row i of the list at 2. */
 static const char *
 leaf_text(lua_State *L, const char *who, int i)
 {
@@ -33,7 +33,7 @@ leaf_text(lua_State *L, const char *who, int i)
     return lua_tostring(L, -1);
 }
 
-/* Reads the list at 2; its third column is the caller's to read. */
+/* Reads the list at 2, except the third column, which the caller reads. */
 static struct leaves
 leaves_read(lua_State *L, const char *who)
 {
@@ -50,7 +50,7 @@ leaves_read(lua_State *L, const char *who)
     return out;
 }
 
-/* Pushes what row i becomes. */
+/* Pushes the third column of row i. */
 static void
 push_next(lua_State *L, int i)
 {

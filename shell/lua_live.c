@@ -1,19 +1,19 @@
-/* lua_live.c - rille.live(fn): a number that is asked again before each run; and counters of runs.
+/* lua_live.c - rille.live(fn): a number that is queried again before each run; and counters of runs.
  *
- * The core calls back while a Lua function is in it, and knows nothing of Lua's errors. So fn is called protected; what
- * it raises is kept aside, the run fails, and whoever asked for the run raises it then. */
+ * The core calls back during a call from Lua, and cannot handle Lua errors. So fn runs in a protected call; its
+ * error is stored, the run fails, and the function that requested the run raises the error. */
 #include "shell/shell.h"
 
 #include <stdlib.h>
 
-static const char live_error; /* key in the registry: what a function raised */
+static const char live_error; /* registry key of a stored error */
 
 struct live {
     struct shell *shell;
-    int function; /* reference in the registry: the function, or a counter's {table, key} */
+    int function; /* registry reference: the function, or a counter's {table, key} */
 };
 
-/* Calls the function that is its argument. */
+/* Calls its argument, and checks that the result is a number. */
 static int
 live_number(lua_State *L)
 {
@@ -94,7 +94,7 @@ live_drop(void *arg)
     free(live);
 }
 
-/* Pushes a live number that asks what is at index 1. */
+/* Pushes a live number whose source (function or counter) is the value at index 1. */
 static struct rille_live *
 live_push(lua_State *L, rille_live_fn *ask)
 {
@@ -119,7 +119,8 @@ live_new(lua_State *L)
     return 1;
 }
 
-/* rille._counter(table, key): counts the calls of the step that is being traced, but for those that did not happen. */
+/* rille._counter(table, key): counts the calls of the step being traced in table[key]; calls that fail are not
+ * counted. */
 static int
 counter_new(lua_State *L)
 {

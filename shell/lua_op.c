@@ -1,9 +1,10 @@
-/* lua_op.c - the operators: one C function for all, made from their records.
+/* lua_op.c - the operators: one C function for all, generated from their records.
  *
- * An operator's Lua function is a closure over a struct lua_op, which holds all that a call asks: operands, attributes,
- * how many results. The arguments are sorted in one pass. Tensors, and numbers or nil where an operand may be one, are
- * operands in order. What is left is attributes: by position in the declared order, a table without names being a list,
- * or by name in a table. Method and function are the same; x:name_(...) computes the same and assigns it to x. */
+ * An operator's Lua function is a closure over a struct lua_op, which holds everything that a call needs: operands,
+ * attributes, number of results. One pass sorts the arguments. Tensors, and numbers or nil where an operand may be
+ * one, are operands in order. All other arguments are attributes: by position in the declared order, where a table
+ * without names is a list, or by name in a table. Methods and functions are the same; x:name_(...) computes the same
+ * result and assigns it to x. */
 #include "shell/shell.h"
 
 #include <stdarg.h>
@@ -16,10 +17,10 @@ enum { NOPERAND = 16, NATTR = 16, NLIST = 16, NARG = 32 };
 struct lua_op {
     const struct rille_op *op;
     const char *name;
-    int noperand; /* those that a user gives */
+    int noperand; /* operands given by the user */
     int nattr, nresult;
     bool list;   /* the last operand is a list of tensors */
-    bool spread; /* the only attribute is a list of integers, which may be written out: x:reshape(4, 5) */
+    bool spread; /* the only attribute is an integer list, and its entries may be separate arguments: x:reshape(4, 5) */
     struct rille_operand_info operand[NOPERAND];
     struct rille_attr_info attr[NATTR];
 };
@@ -28,15 +29,15 @@ struct call {
     lua_State *L;
     const struct lua_op *o;
     int narg, cap, nattr;
-    int position;          /* the next attribute by position */
+    int position;          /* index of the next positional attribute */
     int slot[NATTR];       /* attribute k of the operator is attr[slot[k] - 1] of the call; 0: not given */
-    struct rille_arg *arg; /* own, or a userdata on the stack */
+    struct rille_arg *arg; /* own[], or a userdata on the stack */
     struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
     int64_t list[NATTR][NLIST];
 };
 
-/* ---- what is wrong with a call ---- */
+/* ---- errors of a call ---- */
 
 void
 tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t)
@@ -57,7 +58,7 @@ tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_ten
     free(place);
 }
 
-/* Raises: the operator, what is wrong, and the operands found so far. */
+/* Raises an error with the operator, the message, and the operands found so far. */
 static int __attribute__((format(printf, 2, 3))) refuse(struct call *c, const char *fmt, ...)
 {
     const struct lua_op *o = c->o;
@@ -89,7 +90,7 @@ grow(struct call *c)
     c->cap = cap;
 }
 
-/* The operand that comes next, or NULL when all are there. */
+/* Returns the record of the next operand, or NULL if all are given. */
 static const struct rille_operand_info *
 next_operand(const struct call *c)
 {
@@ -183,7 +184,7 @@ read_attr(struct call *c, int k, int i)
     c->slot[k] = ++c->nattr;
 }
 
-/* x:permute(1, 0): one more entry of the only attribute, a list. */
+/* Adds one entry to the only attribute, a list: x:permute(1, 0). */
 static bool
 spread(struct call *c, int i)
 {
@@ -250,7 +251,7 @@ add_tensor_list(struct call *c, int i)
     }
 }
 
-/* An operand that may be absent can be named too: x:clamp{max = 1}, x:layer_norm{bias = b}. */
+/* Reads an optional operand by name: x:clamp{max = 1}, x:layer_norm{bias = b}. */
 static bool
 read_operand_name(struct call *c, const char *name, int i)
 {
@@ -322,7 +323,7 @@ read_name(struct call *c, int key, int value)
         unknown_name(c, name);
 }
 
-/* Returns true if there were any. */
+/* Reads the named entries of the table at i; returns true if there are any. */
 static bool
 read_names(struct call *c, int i)
 {
@@ -448,7 +449,7 @@ op_call_unary(lua_State *L)
     return op_call(L);
 }
 
-/* x:f_(...): assigns the first result to x, a variable. */
+/* x:f_(...): assigns the first result to the variable x. */
 static int
 op_inplace(lua_State *L)
 {
@@ -516,9 +517,9 @@ op_update(lua_State *L)
 
 /* ---- the table ---- */
 
-static const char operators; /* key in the registry: name -> struct lua_op */
+static const char operators; /* registry key: name -> struct lua_op */
 
-/* The description, kept for the state's life. */
+/* Returns the operator's struct lua_op, which lives as long as the Lua state. */
 static const struct lua_op *
 op_describe(lua_State *L, const struct rille_op *op)
 {
@@ -567,8 +568,8 @@ op_push_unary(lua_State *L, const char *name)
     push_function(L, name, op_call_unary);
 }
 
-/* Every operator that is for users, as a function of the module and a method; with "_" behind its name, in place. The
- * table of methods is at the top, the module below it. */
+/* Adds every public operator as a function of the module and as a method; with "_" appended, as an in-place method.
+ * Stack: the table of methods at the top, the module below it. */
 void
 op_open(lua_State *L)
 {

@@ -1,7 +1,8 @@
-/* lua_open.c - plain Lua's way in: require "rille" loads rille.so, whose only visible name is luaopen_rille.
+/* lua_open.c - entry point for plain Lua: require "rille" loads rille.so, whose only visible symbol is
+ * luaopen_rille.
  *
- * The session is as the environment wants it and belongs to the thread that required the module; it ends with the Lua
- * state. Such a program has no Ctrl-C of ours and no global: the module is what require gives. */
+ * The session is configured by environment variables, belongs to the thread that required the module, and ends with
+ * the Lua state. In plain Lua, Rille neither handles Ctrl-C nor sets a global: the module is the result of require. */
 #include "shell/shell.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
-/* lua_place.c - placements, and layouts as Lua writes them.
+/* lua_place.c - placements, and layouts as written in Lua.
  *
- * A placement in Lua is a userdata that points at the session's own; equal ones are the same userdata, found in a table
- * by address. Layouts have no object of their own: in Lua they are text, or a table of texts with an order. */
+ * A placement in Lua is a userdata that points to the session's placement; equal placements are one userdata, found
+ * in a table by address. Layouts have no object of their own: in Lua a layout is a string, or a table of strings
+ * with an order. */
 #include "shell/shell.h"
 
 #include <limits.h>
@@ -10,7 +11,7 @@
 
 enum { MAX_RANKS = 1 << 20 };
 
-static const char place_table; /* key in the registry: address of the core's placement -> userdata */
+static const char place_table; /* registry key: address of the core's placement -> userdata */
 
 void
 place_push(lua_State *L, const struct rille_place *p)
@@ -37,7 +38,7 @@ place_test(lua_State *L, int i)
 struct mesh {
     int naxis;
     int32_t size[RILLE_AXES];
-    int32_t *rank; /* a userdata on the stack */
+    int32_t *rank; /* in a userdata on the stack */
     int nrank, cap;
 };
 
@@ -51,7 +52,7 @@ mesh_add(lua_State *L, struct mesh *m, int i)
     m->rank[m->nrank++] = (int32_t)rank;
 }
 
-/* Every table of one depth has the same number of entries, and only the deepest hold ranks. */
+/* Reads the ranks; raises unless all tables of one depth have equal length and only the deepest hold ranks. */
 static void
 mesh_walk(lua_State *L, struct mesh *m, int i, int depth)
 {
@@ -70,7 +71,7 @@ mesh_walk(lua_State *L, struct mesh *m, int i, int depth)
     }
 }
 
-/* The sizes, from the first entries. */
+/* Infers the mesh sizes from the first entries. */
 static void
 mesh_sizes(lua_State *L, struct mesh *m, int i)
 {
@@ -224,7 +225,7 @@ broadcast_layout(lua_State *L, const struct rille_place *p)
 
 struct sbp {
     int n;
-    const char *text[RILLE_AXES + 1]; /* strings in the table that is still on the stack */
+    const char *text[RILLE_AXES + 1]; /* strings owned by the table that is still on the stack */
     int order[RILLE_AXES];
     bool ordered;
 };
@@ -281,7 +282,7 @@ sbp_read(lua_State *L, int i, const char *who, struct sbp *sbp)
                  who, what_is(L, i));
 }
 
-/* Without an sbp: what the tensor had, or B on every mesh axis. */
+/* Fills in the default sbp: the tensor's current one, or B on every mesh axis. */
 static void
 sbp_default(lua_State *L, const struct rille_place *p, const struct rille_layout *like, struct sbp *sbp)
 {
@@ -354,7 +355,7 @@ sbp_partial(lua_State *L)
     return complain(L, "sbp.partial: sum, max or min is wanted, found %s", kind ? kind : what_is(L, 1));
 }
 
-/* A name that is not there would be nil, and nil is broadcast. */
+/* Raises for an unknown name, because nil would be accepted as broadcast. */
 static int
 sbp_unknown(lua_State *L)
 {

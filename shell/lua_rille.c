@@ -1,6 +1,6 @@
-/* lua_rille.c - the module `rille`: opening it, kinds of userdata, and the functions that belong to nothing else.
+/* lua_rille.c - the module `rille`: opening the module, kinds of userdata, and functions that fit no other file.
  *
- * The parts written in Lua (rille.nn, rille.optim, ...) are loaded when they are first asked for (modules.c). */
+ * The parts written in Lua (rille.nn, rille.optim, ...) are loaded at first use (modules.c). */
 #include "shell/clock.h"
 #include "shell/shell.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- kinds of userdata ---- */
 
-static const char kind_key[NKIND]; /* keys in the registry: the metatables */
+static const char kind_key[NKIND]; /* registry keys of the metatables */
 
 void *
 kind_new(lua_State *L, enum kind kind, size_t size)
@@ -82,8 +82,8 @@ check_list(lua_State *L, int i, const char *who)
 
 enum { SLACK = 32 << 20 };
 
-/* Lua does not see the bytes behind handles. When they have grown by a quarter and at least SLACK since the last
- * collection, one is made; so the cost is small however large or small the program's tensors are. */
+/* Lua does not count the bytes owned by handles. A collection runs when they have grown by a quarter, and by at
+ * least SLACK, since the last collection, so its relative cost is small for programs of any size. */
 void
 collect_if_due(lua_State *L)
 {
@@ -120,7 +120,7 @@ manual_seed(lua_State *L)
     return 0;
 }
 
-/* rille._interrupts(): how often "interrupted" was raised. */
+/* rille._interrupts(): number of times that "interrupted" was raised. */
 static int
 interrupts(lua_State *L)
 {
@@ -128,7 +128,7 @@ interrupts(lua_State *L)
     return 1;
 }
 
-/* rille._recompute(on): what it was. */
+/* rille._recompute(on): sets the mode; returns the previous mode. */
 static int
 recompute(lua_State *L)
 {
@@ -136,7 +136,8 @@ recompute(lua_State *L)
     return 1;
 }
 
-/* rille._autocast(dtype or nil): what it was. rille._autocast(): what it is. */
+/* rille._autocast(dtype or nil): sets the dtype; returns the previous one. rille._autocast(): returns the current
+ * dtype. */
 static int
 autocast(lua_State *L)
 {
@@ -147,7 +148,8 @@ autocast(lua_State *L)
     return 1;
 }
 
-/* rille.allow_tf32([on]): whether products and convolutions on GPUs may round f32 factors to TF32, before this call. */
+/* rille.allow_tf32([on]): sets whether matrix products and convolutions on GPUs may round f32 factors to TF32;
+ * returns the previous setting. */
 static int
 allow_tf32(lua_State *L)
 {
@@ -160,7 +162,7 @@ allow_tf32(lua_State *L)
     return 1;
 }
 
-/* rille.no_grad(fn, ...): what fn gives. */
+/* rille.no_grad(fn, ...): returns the results of fn. */
 static int
 no_grad(lua_State *L)
 {
@@ -230,7 +232,7 @@ counters(lua_State *L)
     return 1;
 }
 
-/* rille.devices(): those that were used so far. */
+/* rille.devices(): the devices used so far. */
 static int
 devices(lua_State *L)
 {
@@ -279,7 +281,7 @@ device_info(lua_State *L)
     return 1;
 }
 
-/* ---- what the modules in Lua need ---- */
+/* ---- primitives for the modules in Lua ---- */
 
 static int
 wall_clock(lua_State *L)
@@ -302,7 +304,7 @@ trace_pause(lua_State *L)
     return 1;
 }
 
-/* rille._trace_mean(t): of the micro-batches of a trace; elsewhere t. */
+/* rille._trace_mean(t): the mean of t over the micro-batches of a trace; outside a trace, t. */
 static int
 trace_mean(lua_State *L)
 {
@@ -312,7 +314,7 @@ trace_mean(lua_State *L)
     return 1;
 }
 
-/* rille._tracing(): is a compiled step being traced, and is it a planned one? */
+/* rille._tracing(): whether a compiled step is being traced, and whether it is a planned one. */
 static int
 tracing(lua_State *L)
 {
@@ -321,8 +323,9 @@ tracing(lua_State *L)
     return 2;
 }
 
-/* rille._step(table, key, record): record() names the updates of a step, which is carried out and counted in the field;
- * all of it or nothing. It is done here, since Ctrl-C can come before any line of Lua. */
+/* rille._step(table, key, record): calls record(), which records the updates of a step, runs the step, and
+ * increments table[key]. On failure neither the variables nor the field change. Implemented in C because Ctrl-C can
+ * interrupt before any line of Lua. */
 static int
 step(lua_State *L)
 {
@@ -357,7 +360,7 @@ fail_act(lua_State *L)
     return 0;
 }
 
-/* rille._slow_op(name, seconds): kernels of this operator also sleep so long. */
+/* rille._slow_op(name, seconds): kernels of this operator also sleep for that time. */
 static int
 slow_op(lua_State *L)
 {
@@ -393,7 +396,7 @@ static const luaL_Reg functions[] = {
 
 /* ---- modules written in Lua ---- */
 
-/* A searcher: "rille.nn.linear" is nn/linear.lua. */
+/* A package searcher: loads "rille.nn.linear" from nn/linear.lua. */
 static int
 search(lua_State *L)
 {
@@ -406,7 +409,7 @@ search(lua_State *L)
     return 2;
 }
 
-/* Put before the searchers of files, so that nothing in a user's directory shadows Rille's own. */
+/* Inserts the searcher before those of files, so that no file in a user's directory shadows a Rille module. */
 static void
 add_searcher(lua_State *L)
 {
@@ -421,7 +424,7 @@ add_searcher(lua_State *L)
     lua_pop(L, 2);
 }
 
-/* rille.NAME that is not there yet: a module in Lua, or an error. */
+/* __index: loads rille.NAME as a module in Lua, or raises an error. */
 static int
 module_index(lua_State *L)
 {
@@ -456,10 +459,10 @@ module_tostring(lua_State *L)
 
 /* ---- opening ---- */
 
-static const char shell_key; /* in the registry: the struct shell */
+static const char shell_key; /* registry key of the struct shell */
 
-/* The state that this thread asked for last: its registry is what all its coroutines share. Lua's extra space would do
- * for a state of our own, but has nothing in coroutines that a program made before it required the module. */
+/* Cache of the last state seen by this thread, identified by its registry, which all its coroutines share. Lua's
+ * extra space cannot replace it: coroutines created before the program required the module have no value there. */
 static _Thread_local struct {
     const void *registry;
     struct shell *shell;
@@ -477,7 +480,8 @@ shell_of(lua_State *L)
     return last.shell;
 }
 
-/* os.exit() may end the process without closing the state: what runs have begun ends before libraries do. */
+/* Waits for pending work of runs before libraries are unloaded, because os.exit() may end the process without
+ * closing the state. */
 static void
 at_exit(void)
 {
@@ -494,7 +498,7 @@ shell_close(lua_State *L)
     return 0;
 }
 
-/* local rille <close> = require "rille": the session ends here, not with the state. */
+/* __close, for local rille <close> = require "rille": ends the session here, not with the state. */
 static int
 module_close(lua_State *L)
 {
@@ -512,7 +516,7 @@ module_loaded(lua_State *L)
     return 1;
 }
 
-/* The module table at the top is what require gives. */
+/* Fills the module table at the top, the result of require. */
 static void
 publish(lua_State *L)
 {
@@ -552,7 +556,7 @@ open_module(lua_State *L)
         {"__index", module_index}, {"__tostring", module_tostring}, {"__close", module_close}, {NULL, NULL}};
     luaL_newlibtable(L, meta);
     lua_pushvalue(L, -2);
-    luaL_setfuncs(L, meta, 1); /* the upvalue is the module */
+    luaL_setfuncs(L, meta, 1); /* the module is the upvalue */
     lua_setmetatable(L, -2);
     publish(L);
     add_searcher(L);

@@ -1,15 +1,15 @@
 /* lua_show.c - pictures: x:show() of a tensor's layout, rille.boxing{...}:show() of a move.
  *
- * On the terminal with colours where --color says so; with the name of a file as an SVG document. */
+ * Without a path the picture is text on the terminal, coloured if --color allows; with a path it is an SVG file. */
 #include "shell/shell.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTEBOOK = 100 }; /* columns of a picture in text */
+enum { NOTEBOOK = 100 }; /* width of a text picture, in columns */
 
-/* The file's name at index i, NULL for the terminal. */
+/* Returns the file name at index i; NULL: print to the terminal. */
 static const char *
 svg_path(lua_State *L, int i)
 {
@@ -32,7 +32,7 @@ write_picture(lua_State *L, const char *path, const char *text)
     return 0;
 }
 
-/* The same, of a text that is the core's; takes it. */
+/* Like the function above, for a text allocated by the core; frees the text. */
 static int
 put(lua_State *L, const char *path, char *text)
 {
@@ -41,7 +41,7 @@ put(lua_State *L, const char *path, char *text)
     return write_picture(L, path, lua_tostring(L, -1));
 }
 
-/* A notebook is shown the picture, with the one of the terminal beside it. Takes both. */
+/* Displays the SVG in the notebook, with the terminal's text as fallback; frees both. */
 static int
 display(lua_State *L, char *svg, char *plain)
 {
@@ -68,7 +68,7 @@ tensor_show(lua_State *L)
     return put(L, path, text);
 }
 
-/* One end of the move that the record at 1 tells. */
+/* Returns the layout at one end of the move in the record at 1. */
 static const struct rille_layout *
 end_of(lua_State *L, const char *sbp_key, const char *place_key, int ndim)
 {
@@ -120,8 +120,9 @@ picture_call(lua_State *L, const char *name)
     return 0;
 }
 
-/* rille._show(path, svg, plain): writes the picture to the file; without one shows it in the notebook, or prints it.
- * The two are functions, of which one is called: svg() gives a document, plain(columns, color) lines. */
+/* rille._show(path, svg, plain): writes the picture to the file; without a path, displays it in the notebook or
+ * prints it. svg() returns a document, plain(columns, color) returns lines. A file needs svg, the terminal plain, a
+ * notebook both. */
 int
 show_drawn(lua_State *L)
 {
@@ -146,7 +147,7 @@ show_drawn(lua_State *L)
     return 0;
 }
 
-/* A method that is written in Lua: its name is upvalue 1. */
+/* Calls a method written in Lua; upvalue 1 is its name. */
 static int
 look_call(lua_State *L)
 {

@@ -1,7 +1,7 @@
 /* lua_tensor.c - tensors in Lua: the userdata, its fields and methods.
  *
- * A userdata holds one handle. Names are looked up in three steps: methods, one table made at the start; fields,
- * computed when asked; anything else is a position (lua_index.c) or an error. */
+ * A userdata holds one handle. x[key] is resolved in three steps: methods, in a table built once; fields, computed
+ * on access; any other key is a position (lua_index.c) or an error. */
 #include "shell/shell.h"
 
 #include <limits.h>
@@ -31,8 +31,8 @@ tensor_check(lua_State *L, int i, const char *who)
     return t;
 }
 
-/* The tensor at i, or the list of tensors: a table, or one that cannot be written and shows another
- * (lua/optim/optimizer.lua), which holds them. */
+/* Collects the tensor at i, or the list of tensors at i: a table, or a read-only table that shows another by __index
+ * (lua/optim/optimizer.lua). The list keeps the tensors alive. */
 void
 tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n)
 {
@@ -58,7 +58,7 @@ tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor *
     lua_pop(L, 1);
 }
 
-static const char shape_meta; /* key in the registry: what shapes print and compare by */
+static const char shape_meta; /* registry key of the metatable by which shapes print and compare */
 
 void
 push_shape(lua_State *L, int n, const int64_t *shape)
@@ -229,7 +229,7 @@ static const struct field {
 };
 enum { NFIELD = sizeof fields / sizeof *fields };
 
-/* __index; upvalues: the methods, name -> number of the field */
+/* __index; upvalues: the methods, and a table from field name to field number */
 static int
 tensor_index(lua_State *L)
 {
@@ -335,7 +335,7 @@ push_values(lua_State *L, const struct value_kind *kind, const int64_t *shape, i
     }
 }
 
-/* Tables beyond what Lua counts, or what the host holds. */
+/* Raises if the tensor has more values than a Lua table can count or the host can hold. */
 static void
 check_tables(lua_State *L, struct rille_tensor *t)
 {
@@ -425,7 +425,7 @@ tensor_to_global(lua_State *L)
     return 1;
 }
 
-/* x:_pin{placement =, sbp =}: to_global, and the gradient goes back to where x lies. */
+/* x:_pin{placement =, sbp =}: like to_global, but the gradient is converted back to x's layout. */
 static int
 tensor_pin(lua_State *L)
 {
@@ -437,7 +437,7 @@ tensor_pin(lua_State *L)
     return 1;
 }
 
-/* x:_has_value(): is it in memory? */
+/* x:_has_value(): whether the value is in memory. */
 static int
 tensor_has_value(lua_State *L)
 {
@@ -445,7 +445,7 @@ tensor_has_value(lua_State *L)
     return 1;
 }
 
-/* p:_grad_layout{placement =, sbp =}: how its gradient is deposited; nil: as suits p. */
+/* p:_grad_layout{placement =, sbp =}: sets the layout in which p's gradient is stored; nil: the layout that suits p. */
 static int
 tensor_grad_layout(lua_State *L)
 {
@@ -454,7 +454,7 @@ tensor_grad_layout(lua_State *L)
     return 0;
 }
 
-/* In place: a variable changes its layout. */
+/* Changes the layout of a variable in place. */
 static int
 tensor_to_global_(lua_State *L)
 {
@@ -571,7 +571,7 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-/* Which operators Lua's own write: a + b is add(a, b). Several names: the first that there is. */
+/* Maps Lua's operators to Rille's: a + b is add(a, b). Of several names, the first that exists is used. */
 static const struct {
     const char *event, *name[2];
 } arithmetic[] = {
@@ -584,7 +584,8 @@ static const struct {
     {"__idiv", {"floor_divide", "floor_div"}},
 };
 
-/* The metatable's functions that need tables: methods are at the top, the module below, the metatable below that. */
+/* Adds the metatable's functions that need tables. Stack: the methods at the top, the module below, the metatable
+ * below that. */
 static void
 open_index(lua_State *L)
 {
@@ -629,7 +630,7 @@ tensor_open(lua_State *L)
     lua_setfield(L, -2, "to");
     op_push(L, "concat");
     lua_setfield(L, -3, "cat");
-    lua_pushcfunction(L, tensor_to_global); /* the operator alone has no layout */
+    lua_pushcfunction(L, tensor_to_global); /* instead of the operator, which accepts no layout */
     lua_setfield(L, -3, "to_global");
     open_index(L);
     lua_setfield(L, -3, "__methods"); /* for completion and help */

@@ -1,4 +1,4 @@
-/* lua_tokenizer.c - text to ids and back: what rille.tokenizer (lua/tokenizer.lua) is made of. */
+/* lua_tokenizer.c - text to ids and back; the primitives of rille.tokenizer (lua/tokenizer.lua). */
 #include "shell/shell.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ trainer_gc(lua_State *L)
     return 0;
 }
 
-/* The texts of the list at i; what keeps them is pushed. */
+/* Returns the strings of the list at i, and pushes the userdata that stores the array. */
 static const char *const *
 texts_read(lua_State *L, int i, const char *who, int *n)
 {
@@ -44,7 +44,7 @@ texts_read(lua_State *L, int i, const char *who, int *n)
     return text;
 }
 
-/* The ids of n texts, of the list at i; what keeps them is pushed. nil: NULL. */
+/* Returns the n ids of the list at i, and pushes the userdata that stores the array; NULL for nil. */
 static const int64_t *
 special_ids(lua_State *L, int i, const char *who, int n)
 {
@@ -57,7 +57,8 @@ special_ids(lua_State *L, int i, const char *who, int n)
     return id;
 }
 
-/* Readers of such files differ in whether they do this: a user should not have to count ids to find out. */
+/* Warns that encode ignores the truncation or padding in the file. Other readers of such files may apply it, and a
+ * user should not have to count ids to notice. */
 static void
 warn_of_batches(lua_State *L, const char *path, const struct rille_tokenizer *t)
 {
@@ -85,7 +86,7 @@ tokenizer(lua_State *L)
     return 1;
 }
 
-/* rille._trainer(pattern, special); r:add(text); r:finish(size) gives a tokenizer. */
+/* rille._trainer(pattern, special); r:add(text); r:finish(size) returns a tokenizer. */
 static int
 trainer(lua_State *L)
 {
@@ -117,7 +118,7 @@ trainer_finish(lua_State *L)
     return 1;
 }
 
-/* The one option that encode and decode have, of the table at 3. */
+/* Reads the single option of encode or decode from the table at 3. */
 static bool
 option_read(lua_State *L, const char *who, const char *name)
 {
@@ -134,7 +135,7 @@ option_read(lua_State *L, const char *who, const char *name)
     return yes;
 }
 
-/* Appends n ids to the list on the top of the stack, which has *have. */
+/* Appends n ids to the list at the top, which has *have entries. */
 static void
 push_ids(lua_State *L, const uint32_t *id, size_t n, size_t *have)
 {
@@ -157,7 +158,7 @@ encode(lua_State *L)
         check_as(L, "encode", rille_tokenizer_template(t, &before, &nbefore, &after, &nafter));
     const char *text = lua_tolstring(L, 2, &n);
     check_as(L, "encode", rille_tokenizer_encode(t, text, n, &id, &nids));
-    uint32_t *own = lua_newuserdatauv(L, sizeof *own * (nids + 1), 0); /* Lua's, should the table find no room */
+    uint32_t *own = lua_newuserdatauv(L, sizeof *own * (nids + 1), 0); /* freed by Lua if building the table fails */
     memcpy(own, id, sizeof *own * nids);
     free(id);
     lua_createtable(L, (int)(nbefore + nids + nafter), 0);
@@ -167,7 +168,7 @@ encode(lua_State *L)
     return 1;
 }
 
-/* The ids of the list or tensor at 2, as a userdata on the stack. */
+/* Returns the ids of the list or tensor at 2, in a userdata on the stack. */
 static int64_t *
 ids_read(lua_State *L, size_t *n)
 {

@@ -1,4 +1,4 @@
-/* lua_tokens.c - ids to train on: what rille.data.tokens (lua/data/tokens.lua) is made of. */
+/* lua_tokens.c - training token ids; the primitives of rille.data.tokens (lua/data/tokens.lua). */
 #include "shell/shell.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ tokens_gc(lua_State *L)
     return 0;
 }
 
-static const char made; /* in the registry: what rille._tokens gave, by weak keys */
+static const char made; /* registry key of the open results of rille._tokens (weak keys) */
 
 void
 tokens_close(lua_State *L)
@@ -30,7 +30,7 @@ tokens_close(lua_State *L)
     lua_pop(L, 1);
 }
 
-/* The texts of the list at i. */
+/* Opens the files whose paths are in the list at i. */
 static void
 open_files(lua_State *L, int i, const char *who, struct rille_tokens **out)
 {
@@ -38,7 +38,7 @@ open_files(lua_State *L, int i, const char *who, struct rille_tokens **out)
     const char **path = lua_newuserdatauv(L, sizeof *path * (size_t)n, 0);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         if (lua_rawgeti(L, i, k + 1) != LUA_TSTRING) complain(L, "%s: a list of files has %s", who, what_is(L, -1));
-        path[k] = text_at(L, -1, who); /* the list keeps it */
+        path[k] = text_at(L, -1, who); /* kept alive by the list */
     }
     at_line(L);
     check_as(L, who, rille_tokens_open(shell_of(L)->session, n, path, out));
@@ -99,7 +99,7 @@ tokens(lua_State *L)
     return 1;
 }
 
-/* t:count() gives the number of ids, and that of the longest file. */
+/* t:count(): the number of ids, and the number in the longest file. */
 static int
 count(lua_State *L)
 {
@@ -116,7 +116,7 @@ windows(lua_State *L)
     return 1;
 }
 
-/* t:digest() gives an integer that tells files of ids apart. */
+/* t:digest(): a hash that tells files of ids apart. */
 static int
 digest(lua_State *L)
 {
@@ -135,7 +135,7 @@ field(lua_State *L, int i, const char *name)
     return value;
 }
 
-/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, where x lies, where y lies) */
+/* t:batch(who, {length =, first =, n =, vocab =, seed =, epoch =}, layout of x, layout of y) */
 static int
 batch(lua_State *L)
 {

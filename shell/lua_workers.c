@@ -1,7 +1,7 @@
-/* lua_workers.c - worker processes as Lua sees them: who is there, who was lost, snapshots.
+/* lua_workers.c - worker processes in Lua: their state, losses, snapshots.
  *
- * Losing a worker is an error like any other, a text with the user's line; what it is is remembered by that text, so
- * that is_lost() knows it again in whatever a program made of it. */
+ * The loss of a worker is an ordinary error: a text with the user's line. The core's text is remembered, so that
+ * is_lost() recognises it inside any longer message. */
 #include "shell/shell.h"
 
 #include <string.h>
@@ -31,9 +31,9 @@ is_lost(lua_State *L)
     return 1;
 }
 
-/* ---- who is there ---- */
+/* ---- worker list ---- */
 
-/* "cpu:2 cpu:3" as a list. */
+/* Pushes the devices in "cpu:2 cpu:3" as a list. */
 static void
 push_devices(lua_State *L, const char *text)
 {
@@ -75,7 +75,7 @@ workers(lua_State *L)
     return 1;
 }
 
-/* ---- what lua/snapshot.lua and lua/recover.lua are made of ---- */
+/* ---- primitives for lua/snapshot.lua and lua/recover.lua ---- */
 
 static int
 snapshot(lua_State *L)

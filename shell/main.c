@@ -1,6 +1,7 @@
-/* main.c - the program: options as in lua(1), a session, then chunks, a script or the shell.
+/* main.c - the program: reads options as lua(1) does, opens a session, then runs chunks, a script or the shell.
  *
- * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted. Messages go to stderr. */
+ * Exit codes: 0 ok, 1 an error of the script, 2 usage, 3 a worker was lost, 130 interrupted. Messages are printed to
+ * stderr. */
 #include "shell/front.h"
 #include "shell/jupyter.h"
 #include "shell/repl.h"
@@ -149,7 +150,7 @@ set_color(struct program *p, const char *when)
     return 0;
 }
 
-/* 0: go on; -1: done, all is well; an exit code otherwise. */
+/* Returns 0 to continue, -1 if the program is done without error, else an exit code. */
 static int
 read_option(struct program *p, int c)
 {
@@ -234,9 +235,9 @@ run_quiet(lua_State *L, int nargs, int nresults)
     return code;
 }
 
-static bool was_lost; /* was the last error that was printed the loss of a worker? */
+static bool was_lost; /* the last printed error was the loss of a worker */
 
-/* As run_quiet, and the error is printed instead. */
+/* Runs like run_quiet, but prints the error. */
 static int
 run_protected(lua_State *L, int nargs, int nresults)
 {
@@ -264,7 +265,8 @@ load_failed(lua_State *L)
     return 1;
 }
 
-/* The file as a function, or stdin for NULL; of a chunk of bytes Lua does not say whose it is. */
+/* Loads a file (NULL: stdin) as a function. Adds the file's name to an error without it, because Lua does not name
+ * the file of a binary chunk. */
 static int
 load_file(lua_State *L, const char *name)
 {
@@ -290,7 +292,7 @@ run_text(lua_State *L, const char *text, const char *name)
     return exit_code(run_protected(L, 0, 0));
 }
 
-/* Pushes a global of this name; what the user's metatable of _G would do is done where it is caught. */
+/* Pushes a global without metamethods: a metatable that the user gave _G would run where its errors are not caught. */
 static void
 push_global(lua_State *L, const char *name)
 {
@@ -300,7 +302,7 @@ push_global(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-/* -E: return EXPR, all its values printed as print does. */
+/* -E: evaluates `return EXPR` and prints all its values with print. */
 static int
 run_expression(lua_State *L, const char *text)
 {
@@ -314,7 +316,7 @@ run_expression(lua_State *L, const char *text)
     return exit_code(run_protected(L, lua_gettop(L) - base, 0));
 }
 
-/* -l mod, -l name=mod: the module as a global. */
+/* -l mod, -l name=mod: requires a module and stores it in a global. */
 static int
 run_module(lua_State *L, const char *text)
 {
@@ -351,7 +353,7 @@ run_actions(lua_State *L, const struct program *p)
     return code;
 }
 
-/* The file, or stdin for NULL. Its arguments are those of the program behind it. */
+/* Runs a script (NULL: stdin) with the program's arguments that follow its name. */
 static int
 run_script(lua_State *L, const struct program *p, const char *name)
 {
@@ -362,7 +364,8 @@ run_script(lua_State *L, const struct program *p, const char *name)
     return exit_code(run_protected(L, nargs, 0));
 }
 
-/* arg[0] is the script, arg[1]... its arguments, what is before it has negative numbers. */
+/* Sets the global arg: arg[0] is the script, arg[1]... its arguments; arguments before the script have negative
+ * indices. */
 static void
 push_arg(lua_State *L, const struct program *p)
 {
@@ -375,7 +378,7 @@ push_arg(lua_State *L, const struct program *p)
     lua_setglobal(L, "arg");
 }
 
-/* $XDG_CONFIG_HOME/rille/init.lua, where there is one. */
+/* Runs $XDG_CONFIG_HOME/rille/init.lua if it exists. */
 static int
 run_init(lua_State *L)
 {
@@ -423,7 +426,7 @@ make_folders(const char *path)
     }
 }
 
-/* --calibrate: what the parameters were, what they are, and where they are kept. */
+/* --calibrate: measures the cost parameters, prints the old and new values, and stores the new ones. */
 static int
 calibrate(struct rille_session *s, const char *path)
 {
@@ -445,7 +448,7 @@ calibrate(struct rille_session *s, const char *path)
     return 0;
 }
 
-/* A save in the background, and what runs have begun, end with the program, and their errors are the program's. */
+/* Waits for background saves and open runs before the program ends; their errors count as the program's. */
 static int
 finish(lua_State *L)
 {
@@ -454,7 +457,7 @@ finish(lua_State *L)
     return 0;
 }
 
-/* By the signal, and not as a job that is done: workers that are kept wait for the next controller. */
+/* Ends the program by the signal instead of as a finished job, so that kept workers wait for the next controller. */
 static void
 end_by(int number)
 {
@@ -491,7 +494,7 @@ run_program(const struct program *p)
     return code;
 }
 
-/* rille verify FILE: is the certificate of a plan right? */
+/* rille verify FILE: checks the certificate of a plan. */
 static int
 verify(int argc, char **argv)
 {
@@ -506,8 +509,8 @@ verify(int argc, char **argv)
     return 0;
 }
 
-/* A standard stream that is closed would be the next file that is opened. Into the output nothing can be written then.
- */
+/* Opens /dev/null for each closed standard stream, because the next file opened would otherwise become that stream.
+ * Writing to a stdout opened here fails. */
 static void
 keep_streams(void)
 {
@@ -515,7 +518,7 @@ keep_streams(void)
         if (fcntl(k, F_GETFD) < 0 && open("/dev/null", k == 1 ? O_RDONLY : O_RDWR) != k) abort();
 }
 
-/* What was printed has to have arrived. */
+/* Flushes stdout. Returns an error code if output could not be written. */
 static int
 end_output(int code)
 {
@@ -526,12 +529,12 @@ end_output(int code)
     return code ? code : 1;
 }
 
-/* What the program is to do, as a controller or alone; its exit code. */
+/* Runs the program as a controller or alone. Returns its exit code. */
 static int
 begin(int argc, char **argv, struct front *front)
 {
     struct program p = {.argc = front->attached ? 1 : argc, .argv = argv, .front = front};
-    setlocale(LC_CTYPE, ""); /* of the line editor; numbers stay as Lua writes them */
+    setlocale(LC_CTYPE, ""); /* for the line editor; number formats stay as in C */
     if (argc > 1 && !strcmp(argv[1], "verify")) return verify(argc, argv);
     int code = read_options(&p);
     if (code) return code < 0 ? 0 : code;
@@ -541,7 +544,7 @@ begin(int argc, char **argv, struct front *front)
         return EXIT_USAGE;
     }
     if (p.devices) p.environment.options.devices = p.devices;
-    if (front->attached) p.environment.options.devices = "cpu:1"; /* for what the editor knows */
+    if (front->attached) p.environment.options.devices = "cpu:1"; /* the local session serves only the editor */
     if (!front->attached) p.environment.options.collectives = p.collectives;
     if (p.calibrate && p.environment.cost[0] && access(p.environment.cost, R_OK)) p.environment.options.cost = NULL;
     if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed();
@@ -552,7 +555,7 @@ int
 main(int argc, char **argv)
 {
     struct front front;
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of who writes it */
+    signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is a write error instead */
     keep_streams();
     int code = front_read(&argc, argv, &front);
     if (code < 0) code = begin(argc, argv, &front);

@@ -1,8 +1,8 @@
-/* modules.c - the parts of Rille that are written in Lua: the files of lua/, put into the program when it is built, so
- * that it runs alone from anywhere.
+/* modules.c - the parts of Rille written in Lua: the files of lua/, compiled into the program, so that it runs from
+ * any folder without them.
  *
- * RILLE_LUA_DIR names a folder to take them from instead, for who works on them. A chunk is called "rille.nn.linear"
- * wherever it came from; so messages tell the user no paths, and the user's lines are told from Rille's. */
+ * RILLE_LUA_DIR names a folder from which to load the modules instead, for their developers. A chunk is called
+ * "rille.nn.linear" in both cases, so that messages show no paths, and the user's lines can be told from Rille's. */
 #include "shell/modules.h"
 
 #include "shell/shell.h"
@@ -27,7 +27,8 @@ find(const char *name)
     return NULL;
 }
 
-/* Pushes the path of the module's file in RILLE_LUA_DIR; NULL and nothing when that is not set. */
+/* Pushes and returns the path of the module's file in RILLE_LUA_DIR; returns NULL and pushes nothing if that is not
+ * set. */
 static const char *
 push_path(lua_State *L, const char *name)
 {
@@ -48,7 +49,7 @@ module_exists(lua_State *L, const char *name)
     return there;
 }
 
-/* The whole file, as text on the stack. */
+/* Pushes the contents of a file. */
 static int
 push_file(lua_State *L, const char *path)
 {

@@ -1,5 +1,5 @@
-/* names.c - what a name that is not there may have been meant to be: what another program calls by it, or the name that
- * the fewest changes make of it. */
+/* names.c - suggestions for an unknown name: Rille's equivalent of another program's name, or the name with the
+ * fewest changed letters. */
 #include "shell/shell.h"
 
 #include <ctype.h>
@@ -13,8 +13,8 @@ least(int a, int b)
     return a < b ? a : b;
 }
 
-/* How many letters must be put in, left out or changed to make b of a (Levenshtein 1966); capitals are no change.
- * row[j]: for the letters of a so far and the first j of b. */
+/* Returns how many letters must be inserted, deleted or replaced to turn a into b (Levenshtein 1966), ignoring case.
+ * row[j]: the count for the letters of a so far and the first j of b. */
 static int
 changes(const char *a, const char *b)
 {
@@ -40,13 +40,13 @@ name_nearest(lua_State *L, int table, const char *name, struct nearest *best)
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "_";
         if (key[0] == '_' || strlen(key) > LONGEST) continue;
-        int n = changes(name, key), most = (int)strlen(name) / 3; /* more is another word */
+        int n = changes(name, key), most = (int)strlen(name) / 3; /* more changes make another word */
         bool better = !best->name || n < best->changes || (n == best->changes && strcmp(key, best->name) < 0);
         if (n <= most && better) *best = (struct nearest){key, n};
     }
 }
 
-/* Names of PyTorch, NumPy, Python and others, by where they are looked for, and Rille's way to say it. */
+/* Names of PyTorch, NumPy, Python and others, by the scope in which users look for them, with Rille's equivalent. */
 static const struct elsewhere {
     const char *scope, *name, *here;
 } elsewhere[] = {
@@ -149,7 +149,7 @@ name_hint(lua_State *L, const struct nearest *best)
     return best->name ? lua_pushfstring(L, "; the nearest name is '%s'", best->name) : "";
 }
 
-/* rille._nearest(table, name): the key that name may stand for, or nil. */
+/* rille._nearest(table, name): returns the key nearest to name, or nil. */
 static int
 nearest(lua_State *L)
 {

@@ -1,10 +1,10 @@
-/* paint.c - what is typed, drawn in colours: a chunk of many lines, each with its prompt, and behind it how what is
- * called is called.
+/* paint.c - draws typed text in colours: a chunk of several lines, each with its prompt, followed by the signature
+ * of the function called at the cursor.
  *
- * A picture is rows of text with marks of colour, and the place of the cursor. It is compared with the one before, and
- * the rows that differ are written, all in one go; the terminal is moved in by whole rows alone. Of a chunk higher than
- * the terminal the rows around the cursor are shown. When the terminal has changed its width, what was drawn has been
- * folded anew, and is drawn again from its first row on. */
+ * A picture consists of rows of text with colour codes, and the position of the cursor. It is compared with the
+ * picture before, and the rows that differ are written in one call; the cursor moves by whole rows only. If a chunk
+ * has more rows than the terminal, the rows around the cursor are shown. If the width of the terminal has changed,
+ * the terminal has folded the rows anew, and the chunk is drawn again from its first row. */
 #include "shell/paint.h"
 #include "shell/token.h"
 
@@ -28,7 +28,7 @@ add(struct bytes *b, const char *text, size_t n)
     if (b->n + n + 1 > b->capacity) {
         size_t capacity = 2 * b->capacity + n + 64;
         char *at = realloc(b->at, capacity);
-        if (!at) return; /* the picture is not whole */
+        if (!at) return; /* the picture stays incomplete */
         b->at = at;
         b->capacity = capacity;
     }
@@ -55,7 +55,7 @@ struct picture {
     int cursor_row, cursor_column;
     int columns;
 };
-static struct picture shown; /* what is on the terminal: rows from the one where the prompt stands */
+static struct picture shown; /* rows on the terminal, from the prompt's on */
 
 static void
 clear(struct picture *p)
@@ -106,8 +106,8 @@ put(struct brush *b, const char *text, size_t n, int width, enum style style)
     b->row->width += width;
 }
 
-/* The character at `text`, of at most n bytes: draws it, and gives its bytes. What is no character, and what moves the
- * cursor, is drawn so that it is seen. */
+/* Draws the character at `text`, of at most n bytes, and returns its size in bytes. Invalid and control characters
+ * are drawn visibly. */
 static size_t
 put_character(struct brush *b, const char *text, size_t n, enum style style)
 {
@@ -151,7 +151,7 @@ fill(unsigned char *style, const char *text, const char *from, const char *to, e
     memset(style + (from - text), s, (size_t)(to - from));
 }
 
-/* Between two tokens, but for the spaces before them. */
+/* Colours comments, which are the text between two tokens without leading blanks. */
 static void
 fill_comments(unsigned char *style, const char *text, const char *from, const char *to)
 {
@@ -159,7 +159,7 @@ fill_comments(unsigned char *style, const char *text, const char *from, const ch
     fill(style, text, from, to, FAINT);
 }
 
-/* A style for each byte. */
+/* Sets a style for each byte. */
 static void
 colour(const char *text, size_t n, unsigned char *style)
 {
@@ -191,7 +191,7 @@ put_hint(struct brush *b, const char *hint)
     put_text(b, "  ", FAINT);
     for (const char *at = hint; *at && b->row->width < b->p->columns - 1; at++) {
         bool last = b->row->width == b->p->columns - 2 && at[1];
-        put(b, last ? ">" : at, 1, 1, FAINT); /* pages are ASCII */
+        put(b, last ? ">" : at, 1, 1, FAINT); /* the texts of pages are ASCII */
     }
 }
 
@@ -226,7 +226,7 @@ draw(const struct paint *what, struct picture *p)
     free(style);
 }
 
-/* Keeps the rows around the cursor, as many as the terminal has. */
+/* Keeps only the rows around the cursor that fit the terminal. */
 static void
 crop(struct picture *p, int rows)
 {
@@ -249,11 +249,12 @@ move(struct bytes *out, int from, int to)
         snprintf(up, sizeof up, "\033[%dA", from - to);
         add_text(out, up);
     }
-    for (; from < to; from++) add_text(out, "\r\n"); /* also where there is no row yet */
+    for (; from < to; from++) add_text(out, "\r\n"); /* also creates rows that do not exist yet */
     add_text(out, "\r");
 }
 
-/* What was shown has been folded to another width: back to its first row, and all below it away. */
+/* Moves to the first row of the picture after the terminal has folded it to another width, and clears everything
+ * below. */
 static void
 forget_folds(struct bytes *out, int columns)
 {
@@ -280,7 +281,7 @@ write_difference(struct bytes *out, const struct picture *p)
         const char *now = k < p->n ? text_of(&p->row[k]) : "";
         if (k < shown.n && !strcmp(now, text_of(&shown.row[k]))) continue;
         move(out, at, k);
-        add_text(out, "\033[K"); /* before the text: behind a full row it would take the last character */
+        add_text(out, "\033[K"); /* first: after a full row it would delete the last character */
         add_text(out, now);
         at = k;
     }

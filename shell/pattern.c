@@ -1,14 +1,16 @@
-/* pattern.c - functions of Lua's own library that may take for ever, so that Ctrl-C stops them at a prompt.
+/* pattern.c - functions of Lua's library that can run without end, replaced so that Ctrl-C stops them at a prompt.
  *
- * A pattern may try all ways to cut a text, and no hook is asked meanwhile. But at each step the matcher reads its
- * pattern, and raises where that is wrong. So a press overwrites the pattern that is being matched with '[', sets
- * without an end: the matcher leaves by its own door, and the bytes are put back before anyone else sees them. It calls
- * nobody meanwhile, but for the function or table that gsub takes: while that runs the pattern is left alone.
+ * Pattern matching can backtrack for a very long time, and no hook runs meanwhile. But the matcher reads its pattern
+ * at each step, and raises an error if the pattern is malformed. So a press overwrites the current pattern with '[',
+ * an unclosed set: the matcher raises its usual error, and the bytes are restored before other code sees them. The
+ * matcher calls no other code, except the function or table passed to gsub; during such a call the pattern is left
+ * alone.
  *
- * A list so long that one would wait is sorted by a function, of which hooks are asked, and moved in pieces.
+ * table.sort sorts a long list with a comparison function, in which hooks run. table.move moves a long list in
+ * pieces.
  *
- * What gathers without an end - io.lines("/dev/zero")() - needs larger and larger blocks: until a press has been told,
- * no large one is given, and Lua raises as where memory is short. */
+ * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. Until a press has been received,
+ * allocation of large blocks fails, and Lua raises its error for lack of memory. */
 #include "shell/shell.h"
 
 #include <signal.h>
@@ -19,11 +21,11 @@ enum { LONG_MOVE = 1000000 };       /* about 10 ms */
 enum { LARGE_BLOCK = 1024 * 1024 }; /* bytes */
 
 struct match {
-    char *pattern; /* the bytes of a text of Lua's */
+    char *pattern; /* bytes of a Lua string */
     size_t n;
     sig_atomic_t spoilt;
     volatile struct match *outer;
-    bool called; /* runs what it calls for each match? */
+    bool called; /* inside the function or table that gsub calls */
 };
 
 static volatile struct match *volatile matching; /* the call in progress; NULL: none */
@@ -37,7 +39,7 @@ pattern_stop(void)
     m->spoilt = 1;
 }
 
-/* Raises what the library said of a pattern, at the user's line. */
+/* Raises the library's error about a pattern, with the position of the user's line. */
 static int
 raise_at_line(lua_State *L)
 {
@@ -47,13 +49,13 @@ raise_at_line(lua_State *L)
     return lua_error(L);
 }
 
-/* What gsub calls for each match instead of the function or table that is upvalue 1; upvalue 2 is its struct match. */
+/* Called by gsub for each match in place of the function or table in upvalue 1; upvalue 2 is gsub's struct match. */
 static int
 call_for_match(lua_State *L)
 {
     volatile struct match *m = lua_touserdata(L, lua_upvalueindex(2));
     matching = m->outer;
-    if (m->spoilt) return luaL_error(L, "interrupted"); /* in the last step of the match */
+    if (m->spoilt) return luaL_error(L, "interrupted"); /* pressed in the last step of the match */
     m->called = true;
     if (lua_istable(L, lua_upvalueindex(1))) {
         lua_settop(L, 1);
@@ -68,14 +70,14 @@ call_for_match(lua_State *L)
     return 1;
 }
 
-/* Calls the library's function, upvalue 1, with what is on the stack; its pattern is at this index, and at the next
- * one, where it calls, what it calls. */
+/* Calls the library's function (upvalue 1) with the arguments on the stack. `pattern` is the index of the pattern;
+ * if `calls`, the next argument is the function or table that gsub calls. */
 static int
 call_stoppable(lua_State *L, int pattern, bool calls)
 {
     size_t n;
     char *text = (char *)lua_tolstring(L, pattern, &n);
-    lua_pushvalue(L, pattern); /* it stays where it is until its bytes are back */
+    lua_pushvalue(L, pattern); /* keeps the string alive until its bytes are restored */
     lua_insert(L, 1);
     char *copy = memcpy(lua_newuserdatauv(L, n, 0), text, n);
     lua_insert(L, 2);
@@ -94,7 +96,7 @@ call_stoppable(lua_State *L, int pattern, bool calls)
     if (m.spoilt) {
         memcpy(text, copy, n);
         lua_settop(L, 2);
-        lua_gc(L, LUA_GCCOLLECT); /* a match of the pattern's own text was made a second text of the same bytes */
+        lua_gc(L, LUA_GCCOLLECT); /* frees any string that was interned as a duplicate of the pattern */
         shell_of(L)->cancelled();
         return luaL_error(L, "interrupted");
     }
@@ -118,7 +120,7 @@ find(lua_State *L)
     return call_stoppable(L, 2, false);
 }
 
-/* What string.gmatch gives; upvalue 2 is the pattern. */
+/* The iterator of string.gmatch; upvalue 2 is the pattern. */
 static int
 next_match(lua_State *L)
 {
@@ -153,7 +155,7 @@ gsub(lua_State *L)
     return call_stoppable(L, 2, calls);
 }
 
-/* Calls the library's function, upvalue 1, with what is on the stack. */
+/* Calls the library's function (upvalue 1) with the arguments on the stack. */
 static int
 call_library(lua_State *L)
 {
@@ -184,7 +186,8 @@ sort(lua_State *L)
     return call_library(L);
 }
 
-/* A long move is one of pieces, between which hooks are asked: the last first where they would be overwritten. */
+/* table.move: splits a long move into pieces, because hooks run between calls. The last piece is moved first if the
+ * others would overwrite its source. */
 static int
 move(lua_State *L)
 {
@@ -210,7 +213,7 @@ move(lua_State *L)
     return 1;
 }
 
-/* Nothing, however often, is nothing. */
+/* string.rep: returns an empty result at once, whatever the count. */
 static int
 rep(lua_State *L)
 {
@@ -235,7 +238,7 @@ static const struct {
 
 /* ---- blocks ---- */
 
-static lua_Alloc allocate; /* what the state began with */
+static lua_Alloc allocate; /* the state's original allocator */
 static bool refused;
 
 static void *
@@ -253,7 +256,7 @@ pattern_refused(void)
     return was;
 }
 
-/* Replaces those that are still the library's: an init file may have been there first. */
+/* Replaces the functions that are still the library's; an init file may have replaced some before. */
 void
 pattern_open(lua_State *L)
 {

@@ -1,11 +1,12 @@
-/* print.c - a tensor as text.
+/* print.c - prints a tensor as text.
  *
  *   f32 {4, 6} S(1) on cpu[2, 3]
  *     0.1234 -1.2000 ...
  *
- * First what it is, then its rows, numbers in columns. More than two dimensions are printed as matrices, each under its
- * leading positions. A large tensor shows the first and last EDGE entries of each axis, and only those are read, from
- * whoever owns them. Rows that are wider than the terminal leave columns out in the middle; a vector is folded. */
+ * The first line describes the tensor; its rows follow, with numbers in columns. A tensor of more than two
+ * dimensions is printed as matrices, each under its leading positions. Of a large tensor, only the first and last
+ * EDGE entries of each axis are read (from the devices that own them) and printed. If rows are wider than the
+ * terminal, middle columns are omitted; a vector is folded. */
 #include "shell/shell.h"
 
 #include <inttypes.h>
@@ -18,12 +19,12 @@ enum { LARGE = 1000, EDGE = 3, CELL = 48 };
 struct table {
     const struct value_kind *kind;
     int ndim;
-    int64_t shape[RILLE_DIMS]; /* of what is shown */
-    int64_t full[RILLE_DIMS];  /* of the tensor */
+    int64_t shape[RILLE_DIMS]; /* of the printed part */
+    int64_t full[RILLE_DIMS];  /* of the whole tensor */
     const char *data;
-    bool science, point; /* reals: 1.2e+05; with a fraction */
+    bool science, point; /* reals: as 1.2e+05; with a fraction */
     int width;
-    int64_t columns; /* that fit into a line */
+    int64_t columns; /* number of columns that fit a line */
 };
 
 /* ---- one number ---- */
@@ -56,8 +57,8 @@ cell_text(const struct table *t, const char *at, char *out)
 
 /* ---- the form of all numbers ---- */
 
-/* As PyTorch chooses: whole numbers without a fraction, 4 digits otherwise, powers of ten when the sizes differ by more
- * than a thousand or are far from one. */
+/* Chooses the format as PyTorch does: no fraction if all values are integers, else 4 digits; powers of ten if
+ * magnitudes differ by more than a factor of 1000 or are far from 1. */
 static void
 choose_form(struct table *t, int64_t n)
 {
@@ -102,7 +103,7 @@ add_cell(luaL_Buffer *b, const struct table *t, const char *at)
     luaL_addstring(b, cell);
 }
 
-/* A gap stands where the tensor's own middle was not read, or else where the line has no room. */
+/* Prints a row, with "..." where the middle of the tensor was not read, or else where the line is too short. */
 static void
 add_row(luaL_Buffer *b, const struct table *t, const char *row)
 {
@@ -130,7 +131,7 @@ add_vector(luaL_Buffer *b, const struct table *t)
     }
 }
 
-/* Do these positions stand behind some that are left out? */
+/* Returns true if positions before these were omitted. */
 static bool
 after_gap(const struct table *t, const int64_t *index)
 {
@@ -141,7 +142,7 @@ after_gap(const struct table *t, const int64_t *index)
     return false;
 }
 
-/* "[0, 5]" above a matrix. position counts in the whole tensor. */
+/* Prints the heading of a matrix, "[0, 5]"; positions are those in the whole tensor. */
 static void
 add_heading(luaL_Buffer *b, const struct table *t, const int64_t *index)
 {
@@ -167,7 +168,7 @@ add_matrix(luaL_Buffer *b, const struct table *t, const char *data)
     }
 }
 
-/* Steps the leading positions; false after the last. */
+/* Advances the leading positions. Returns false after the last. */
 static bool
 step(const struct table *t, int64_t *index)
 {
@@ -229,7 +230,7 @@ print_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
         luaL_addstring(b, rille_tensor_is_leaf(t) ? ", requires_grad" : ", with gradient");
 }
 
-/* ---- what is shown ---- */
+/* ---- the printed part ---- */
 
 static void
 choose_shown(struct table *t, struct rille_tensor *x)
@@ -249,7 +250,7 @@ numel(int ndim, const int64_t *shape)
     return n;
 }
 
-/* Copies a dense corner of these sizes to where it stands in what is shown. */
+/* Copies a dense corner of the given sizes to its place in the printed part. */
 static void
 place_corner(const struct table *t, int axis, const int64_t *at, const int64_t *size, const char **from, char *to)
 {
@@ -262,7 +263,8 @@ place_corner(const struct table *t, int axis, const int64_t *at, const int64_t *
     for (int64_t k = 0; k < size[axis]; k++) place_corner(t, axis + 1, at, size, from, to + (at[axis] + k) * stride);
 }
 
-/* What is shown has a corner for each choice of the first or last entries along the axes that are cut. */
+/* Reads a corner of the printed part. There is one for each choice of the first or last entries along the axes that
+ * are cut. */
 static int
 read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *part, char *out)
 {
@@ -281,7 +283,7 @@ read_corner(struct table *t, struct rille_tensor *x, unsigned corner, char *part
     return code;
 }
 
-/* Arguments: the tensor, the table. Gives the bytes of what is shown. */
+/* Arguments: the tensor, the table. Returns the bytes of the printed part. */
 static int
 read_shown(lua_State *L)
 {
@@ -314,7 +316,7 @@ cut_edges(lua_State *L, int axis)
     lua_pop(L, 2);
 }
 
-/* The same of a tensor that the host has no room for: its edges alone are computed. */
+/* Like read_shown, for a tensor that does not fit host memory: only its edges are computed. */
 static int
 compute_shown(lua_State *L)
 {
@@ -330,7 +332,7 @@ compute_shown(lua_State *L)
     return 1;
 }
 
-/* Leaves the bytes of what is shown, or false and the reason. */
+/* Pushes the bytes of the printed part. On failure pushes the error and returns false. */
 static bool
 read_quietly(lua_State *L, int i, struct table *t)
 {
@@ -348,7 +350,7 @@ read_quietly(lua_State *L, int i, struct table *t)
     }
 }
 
-/* ", 2 nan, 1 inf": of the values shown. */
+/* Prints ", 2 nan, 1 inf", counted over the printed values. */
 static void
 add_strange(luaL_Buffer *b, const struct table *t, int64_t n)
 {
@@ -382,7 +384,7 @@ add_table(luaL_Buffer *b, struct table *t, int64_t n)
     add_values(b, t);
 }
 
-/* The tensor is at index 1 of the stack, as __tostring gets it. */
+/* Pushes the text of a tensor, which must be at stack index 1, as in __tostring. */
 void
 print_tensor(lua_State *L, struct rille_tensor *x)
 {
@@ -413,7 +415,7 @@ print_tensor(lua_State *L, struct rille_tensor *x)
 
 /* ---- within a line ---- */
 
-/* The entries of an axis, nested as a person would write them; *at: the next value. */
+/* Prints the entries of an axis in nested braces; *at: the next value. */
 static void
 add_nested(luaL_Buffer *b, const struct table *t, int axis, int64_t *at)
 {

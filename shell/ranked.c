@@ -1,8 +1,8 @@
-/* ranked.c - what launchers tell a process: its rank, how many there are, where the first one is.
+/* ranked.c - reads the rank, the number of processes and rank 0's address from the variables that launchers set.
  *
- * One row a launcher, first match wins. Slurm counts only inside a step: a shell of salloc has most of its variables
- * too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1, MPICH 4.0, Kubernetes' indexed jobs; as the
- * manuals of Flux, MVAPICH2, LSF's jsrun and LeaderWorkerSet have them.) */
+ * The table has one row per launcher; the first match wins. Slurm matches only inside a step, because a shell of
+ * salloc has most of its variables, too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1, MPICH 4.0,
+ * Kubernetes' indexed jobs; as documented in the manuals of Flux, MVAPICH2, LSF's jsrun and LeaderWorkerSet.) */
 #include "shell/front.h"
 
 #include <stdio.h>
@@ -12,12 +12,12 @@
 
 static const struct row {
     const char *launcher, *rank, *size;
-    const char *also;   /* a variable that must be there too */
-    const char *local;  /* how many there are on this host; NULL: not told */
-    const char *hosts;  /* on how many hosts; NULL: not told */
-    const char *mpi;    /* a variable that says that it starts programs of MPI */
-    const char *job[2]; /* equal in all processes of a job and in no other: the port follows from them */
-    const char *leader; /* the address of rank 0's host, where MASTER_ADDR is not there; NULL: not told */
+    const char *also;   /* another variable that must be set */
+    const char *local;  /* processes on this host; NULL: not known */
+    const char *hosts;  /* number of hosts; NULL: not known */
+    const char *mpi;    /* set if the launcher starts MPI programs */
+    const char *job[2]; /* identify the job; the port is a hash of their values */
+    const char *leader; /* address of rank 0's host if MASTER_ADDR is not set; NULL: not known */
 } rows[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_WORLD_SIZE", NULL, NULL, {NULL}, NULL},
     {"Slurm",
@@ -38,7 +38,7 @@ static const struct row {
      "PMIX_RANK",
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
      NULL},
-    /* It has PMI's variables too. */
+    /* Flux stands before MPICH, because Flux also sets PMI's variables. */
     {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", NULL, NULL, "FLUX_JOB_NNODES", NULL, {"FLUX_JOB_ID"}, NULL},
     {"MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", NULL, "PMI_FD", {NULL}, NULL},
     {"MVAPICH2",
@@ -59,7 +59,7 @@ static const struct row {
      "PMIX_RANK",
      {"LSB_JOBID"},
      NULL},
-    /* A pod is a host. */
+    /* Each pod counts as a host. */
     {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", NULL, {NULL}, NULL},
     {"LeaderWorkerSet",
      "LWS_WORKER_INDEX",
@@ -83,13 +83,13 @@ number(const char *name, int *out)
     return 0;
 }
 
-/* Above the ports that systems give out, and below those that services have. */
+/* Returns a port derived from the job: above the ports of services, and below the ephemeral ports of systems. */
 static int
 port_of(const struct row *row)
 {
     unsigned h = 2166136261u;
     char parent[32];
-    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* of one host's processes the same */
+    snprintf(parent, sizeof parent, "%ld", (long)getppid()); /* equal for all processes of one host */
     for (int i = 0; i < 2; i++) {
         const char *text = row->job[i] ? getenv(row->job[i]) : NULL;
         for (text = text ? text : i == 0 ? parent : ""; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
@@ -116,7 +116,7 @@ find_address(const struct row *row, struct ranked *r, char why[FRONT_TEXT])
         snprintf(why, FRONT_TEXT, "MASTER_PORT is a port, not '%s'", getenv("MASTER_PORT"));
         return -1;
     }
-    bool six = strchr(host, ':') && host[0] != '['; /* of IPv6 */
+    bool six = strchr(host, ':') && host[0] != '['; /* IPv6 */
     int n = snprintf(r->address, sizeof r->address, six ? "tcp://[%s]:%d" : "tcp://%s:%d", host, port);
     if (n < (int)sizeof r->address) return 0;
     snprintf(why, FRONT_TEXT, "MASTER_ADDR is too long");
@@ -131,7 +131,8 @@ is_spread(const struct row *row, const struct ranked *r)
     return row->hosts && !number(row->hosts, &n) && n > 1;
 }
 
-/* What processes of several hosts cannot know: an address, and a port where nothing is equal in all of them. */
+/* Returns true and sets `why` if processes on several hosts lack the address of rank 0, or a port and any variable
+ * from which to derive the port. */
 static bool
 misses(const struct row *row, char why[FRONT_TEXT])
 {

@@ -1,8 +1,8 @@
-/* repl.c - the shell: read a chunk, run it, print what it gives.
+/* repl.c - the shell: reads a chunk, runs it, and prints its values.
  *
- * Lines are gathered until Lua finds the chunk complete. The values of its last expression are printed unless it ends
- * in
- * ";". An error, and Ctrl-C, end the chunk and leave the session as it is; so does Ctrl-D in a chunk that was begun. */
+ * Lines are gathered until Lua accepts the chunk as complete. The values of its last expression are printed unless
+ * the chunk ends in ";". An error or Ctrl-C ends the chunk and leaves the session as it is; so does Ctrl-D in an
+ * incomplete chunk. */
 #include "shell/repl.h"
 
 #include "shell/clock.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char environment, own_globals; /* keys in the registry */
+static const char environment, own_globals; /* registry keys */
 
 void
 repl_push_environment(lua_State *L)
@@ -33,7 +33,7 @@ repl_is_own(lua_State *L, const char *global)
 
 /* ---- printing ---- */
 
-/* A tensor's text, its first line in colour. */
+/* Prints the text of a tensor, the first line in colour. */
 static void
 print_shown(lua_State *L, const char *text)
 {
@@ -43,7 +43,8 @@ print_shown(lua_State *L, const char *text)
     puts(text + n);
 }
 
-/* The text of the value at i is at the top: a string stands as it is, what is told of others folds. */
+/* Prints the text at the top, which describes the value at i. A string is printed unchanged; other texts are folded,
+ * except those of tensors. */
 static void
 print_text(lua_State *L, int i)
 {
@@ -93,7 +94,8 @@ repl_show(lua_State *L, int first)
     lua_call(L, n, 0);
 }
 
-/* A frame that tells the user nothing: C functions, tail calls, the chunk itself, our own modules. */
+/* Returns true for a frame without information for the user: C functions, tail calls, the chunk itself, our own
+ * modules. */
 static bool
 is_dull(const char *frame, size_t size)
 {
@@ -105,9 +107,9 @@ is_dull(const char *frame, size_t size)
     return false;
 }
 
-enum { FRAMES = 20 }; /* lines of a traceback at most */
+enum { FRAMES = 20 }; /* maximum number of lines of a traceback */
 
-/* A line of a traceback, as wide as the terminal that it goes to. */
+/* Prints a line of a traceback, folded to the width of the terminal. */
 static void
 print_frame(FILE *to, const char *line, size_t n)
 {
@@ -179,7 +181,7 @@ show_protected(lua_State *L)
     return 0;
 }
 
-/* "x;" is the expression x. Pushes the chunk as it is to be tried. */
+/* Pushes the chunk without trailing blanks and ";", so that the expression in "x;" is tried as an expression. */
 static void
 push_chunk(lua_State *L, const char *chunk)
 {
@@ -188,7 +190,7 @@ push_chunk(lua_State *L, const char *chunk)
     lua_pushlstring(L, chunk, n);
 }
 
-/* How long a line took, where one would ask: on a terminal, above half a second. */
+/* Prints how long a line took, on a terminal and from half a second on. */
 static void
 tell_time(lua_State *L, double seconds)
 {
@@ -227,7 +229,7 @@ run_chunk(lua_State *L, bool silent)
     tell_time(L, clock_seconds() - start);
 }
 
-/* Runs what was typed so far; true when it wants more lines. */
+/* Runs the text typed so far. Returns true if the chunk needs more lines. */
 static bool
 evaluate(lua_State *L, const char *chunk, int number)
 {
@@ -248,7 +250,7 @@ evaluate(lua_State *L, const char *chunk, int number)
 
 /* ---- commands and pages ---- */
 
-/* Pushes what the user's variable holds, a local before a global; nil: there is none. */
+/* Pushes the value of the user's variable, a local before a global; nil: no such variable. */
 static void
 push_variable(lua_State *L, int env, const char *name)
 {
@@ -294,7 +296,7 @@ repl_marked(lua_State *L)
     return 1;
 }
 
-/* What is typed with a mark; COMMAND_QUIT or COMMAND_DONE. */
+/* Runs a command, or shows a page. Returns COMMAND_QUIT or COMMAND_DONE. */
 static int
 run_marked(lua_State *L, const char *chunk)
 {
@@ -319,8 +321,8 @@ repl_chunk(lua_State *L, const char *chunk, int number, bool *more)
 /* ---- the loop ---- */
 
 struct input {
-    char *chunk; /* what was typed so far */
-    int number;  /* of the chunk, from 1 */
+    char *chunk; /* the text typed so far */
+    int number;  /* number of the chunk, from 1 */
     repl_take *take;
 };
 
@@ -343,7 +345,7 @@ next_chunk(struct input *in)
     in->number++;
 }
 
-/* What was pasted with the prompts that it was printed with: each chunk as if it had been typed. */
+/* Runs a transcript, text pasted with its prompts: each chunk in it runs as if typed. */
 static int
 take_transcript(lua_State *L, struct input *in)
 {
@@ -357,7 +359,7 @@ take_transcript(lua_State *L, struct input *in)
         char *copy = chunk && end != COMMAND_QUIT ? strdup(chunk) : NULL;
         lua_settop(L, 0);
         if (!copy) return end;
-        copy[strlen(copy) - 1] = 0; /* its line end */
+        copy[strlen(copy) - 1] = 0; /* the newline */
         edit_remember(copy);
         end = in->take(L, copy, in->number, &more);
         in->number++;
@@ -365,7 +367,7 @@ take_transcript(lua_State *L, struct input *in)
     }
 }
 
-/* One line of input, or the many of an editor that has them. */
+/* Accepts input: one line, or a whole chunk from an editor that returns several lines. */
 static int
 take_line(lua_State *L, struct input *in, const char *line)
 {
@@ -376,7 +378,7 @@ take_line(lua_State *L, struct input *in, const char *line)
     if (chunk_is_transcript(in->chunk)) {
         end = take_transcript(L, in);
     } else {
-        if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk); /* it may be the last that runs */
+        if (!chunk_wants_more(L, in->chunk)) edit_remember(in->chunk); /* remember it first: it may end the program */
         end = in->take(L, in->chunk, in->number, &more);
         if (more) return end;
     }

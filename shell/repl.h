@@ -1,14 +1,14 @@
 /* repl.h - the parts of the interactive shell.
  *
  *   edit      reads one line, with history and completion: readline, libedit or plain
- *   chunk     what the user typed, as a function: completeness, the last expression, transcripts
- *   local     makes a chunk's top-level locals outlive it
- *   complete  the names that a beginning may become
- *   show      a value as text, tables opened
+ *   chunk     compiles the typed text to a function: completeness, the last expression, transcripts
+ *   local     keeps a chunk's top-level locals for later chunks
+ *   complete  Tab completion and call hints
+ *   show      a value as text, tables expanded
  *   command   :time, :whos, ...
  *   repl      the loop
  *
- * Main thread: all of it is Lua's. */
+ * Main thread, because all functions use the Lua state. */
 #ifndef RILLE_SHELL_REPL_H
 #define RILLE_SHELL_REPL_H
 
@@ -19,98 +19,100 @@
 enum edit_end { EDIT_LINE, EDIT_EOF, EDIT_INTERRUPT };
 void edit_open(lua_State *L); /* loads the history */
 void edit_close(void);
-/* Reads a line without its end - an editor of many lines a whole chunk -, which the caller frees; EDIT_INTERRUPT after
+/* Reads a line without its newline (a multi-line editor: a whole chunk); the caller frees it. EDIT_INTERRUPT after
  * Ctrl-C. */
 enum edit_end edit_line(const char *prompt, char **line);
-/* While it waits for keys it calls come() whenever the fd is readable; -1: never. */
+/* Sets a callback that runs whenever the fd is readable while the editor waits for keys; fd -1: none. */
 void edit_visitors(int fd, void (*come)(void));
-/* Adds one entry to the history, of one line or many, and at once to its file. */
+/* Adds one entry of one or more lines to the history, and appends it to the history file at once. */
 void edit_remember(const char *chunk);
 
 /* ---- chunk.c ---- */
 
 #define PROMPT      "rille> "
 #define PROMPT_MORE "    .. "
-/* Loads a chunk that returns the values of its last expression, if it has one; pushes the function, or a message.
- * *more: more lines may make it right. LUA_OK or Lua's code. */
+/* Compiles a chunk so that it returns the values of its last expression, if it has one; pushes the function, or an
+ * error message. *more: the chunk may be valid with more lines. Returns LUA_OK or Lua's error code. */
 int chunk_load(lua_State *L, int env, const char *chunk, const char *name, bool *more);
 bool chunk_wants_more(lua_State *L, const char *chunk);
-bool chunk_is_marked(const char *chunk); /* ":command", "?name" or "name?": no Lua */
-/* The name in "?name" and "name?", and its bytes; NULL: no page is asked for. */
+bool chunk_is_marked(const char *chunk); /* ":command", "?name" or "name?": not Lua */
+/* Returns the name in "?name" or "name?", and its length in *n; NULL: the chunk asks for no page. */
 const char *chunk_page(const char *chunk, size_t *n);
 bool chunk_is_silent(const char *chunk); /* ends in ";" */
-/* Does the text begin with a prompt, as a copy from a terminal does? The other pushes the list of chunks in it. */
+/* Returns true if the text begins with a prompt, like text copied from a terminal. chunk_push_transcript pushes the
+ * list of chunks in such a text. */
 bool chunk_is_transcript(const char *text);
 void chunk_push_transcript(lua_State *L, const char *text);
 
 /* ---- local.c ---- */
 
-/* Pushes the chunk with its top-level locals turned into fields of the table LOCAL_TABLE; line numbers stay. */
+/* Pushes the chunk with its top-level locals turned into fields of the table LOCAL_TABLE; line numbers are kept. */
 #define LOCAL_TABLE "__here"
 void local_rewrite(lua_State *L, const char *chunk);
-/* Pushes a new environment for chunks: it has the locals so far, and shows the globals behind them. */
+/* Pushes a new environment for chunks: it holds the locals so far and falls back to the globals. */
 void local_environment(lua_State *L);
 
 /* ---- complete.c ---- */
 
-/* Pushes the sorted list of what the text from some place up to the cursor, `end`, may become, and gives that place.
- * env: index of the environment. Runs nothing of the user's. */
+/* Pushes the sorted list of completions of the text that ends at the cursor `end`, and returns where that text
+ * starts. env: index of the environment. Runs no user code. */
 int complete(lua_State *L, int env, const char *line, int end);
-/* Pushes how to call the function at the cursor, "softmax(x, axis = -1)"; false, and nothing, where it does not
- * know. */
+/* Pushes the call syntax of the function at the cursor, "softmax(x, axis = -1)". Returns false, and pushes nothing,
+ * if the function is unknown. */
 bool complete_hint(lua_State *L, const char *line, int end);
-void complete_open(lua_State *L); /* into the global rille: what tests ask */
+void complete_open(lua_State *L); /* into the global rille: for tests */
 
 /* ---- syntax.c ---- */
 
-/* Of a chunk that is no Lua, whose error is at the top: adds how Rille's Lua says what another language writes so;
- * false: it knows nothing to add. */
+/* Appends to the syntax error at the top how to write the construct of another language in Rille's Lua. Returns
+ * false if nothing applies. */
 bool syntax_hint(lua_State *L, const char *chunk);
 
 /* ---- show.c ---- */
 
-void show_value(lua_State *L, int i); /* pushes its text */
+void show_value(lua_State *L, int i); /* pushes the value as text */
 
 /* ---- command.c ---- */
 
 enum { COMMAND_DONE, COMMAND_QUIT };
 int command_run(lua_State *L, int env, const char *line); /* line without the colon */
-const char *command_name(int i);                          /* NULL behind the last */
-bool command_push_page(lua_State *L, const char *name);   /* what :help says of it; false: there is none */
+const char *command_name(int i);                          /* NULL after the last */
+bool command_push_page(lua_State *L, const char *name);   /* its text in :help; false: none */
 
 /* ---- tutorial.c ---- */
 
-void tutorial_run(lua_State *L, int env, const char *text); /* the step that the text names, or the next */
+void tutorial_run(lua_State *L, int env, const char *text); /* the named step, or the next */
 
 /* ---- repl.c ---- */
 
-void repl_prepare(lua_State *L); /* an environment for chunks, where there is none yet */
-void repl_open(lua_State *L);    /* and between runs Ctrl-C does nothing */
-/* Takes a chunk, of that number, with ":" or "?" before it or not; sets *more, and has done nothing, where it wants
- * more lines. Gives a COMMAND_. */
+void repl_prepare(lua_State *L); /* creates the chunk environment if missing */
+void repl_open(lua_State *L);    /* also ignores Ctrl-C between runs */
+/* Runs chunk `number`, which may begin with ":" or "?". If the chunk is incomplete, sets *more and does nothing.
+ * Returns a COMMAND_ value. */
 typedef int repl_take(lua_State *L, const char *chunk, int number, bool *more);
-int repl_chunk(lua_State *L, const char *chunk, int number, bool *more); /* runs it here */
-/* Reads chunks for `take`, which ends it with COMMAND_QUIT; the exit code. */
+int repl_chunk(lua_State *L, const char *chunk, int number, bool *more); /* in this process */
+/* Reads chunks and passes them to `take`, until COMMAND_QUIT; returns the exit code. */
 int repl_loop(lua_State *L, repl_take *take);
 void repl_push_environment(lua_State *L);
-void repl_keep_last(lua_State *L, int i); /* the value is "_" */
-/* Prints the user's functions that an error with a traceback came through; equal ones once. */
+void repl_keep_last(lua_State *L, int i); /* stores the value in "_" */
+/* Prints the user's functions in the traceback of an error; repeated ones once. */
 void repl_print_frames(FILE *to, const char *text);
-/* For Lua: runs what is marked, the argument; gives a COMMAND_. */
+/* Lua function: runs its argument, a marked chunk; returns a COMMAND_ value. */
 int repl_marked(lua_State *L);
-/* Pushes the page of the name, or of what a variable of that name holds; false: there is none. */
+/* Pushes the help page of the name, or of the value of the variable with that name; returns false if there is none. */
 bool repl_push_page(lua_State *L, int env, const char *name);
-/* Prints it; an error: there is none. */
+/* Prints that page; raises an error without one. */
 void repl_show_page(lua_State *L, int env, const char *name);
-void repl_show(lua_State *L, int first);            /* prints the values from first on; the first becomes "_" */
-bool repl_is_own(lua_State *L, const char *global); /* was this global there before the user came? */
+void repl_show(lua_State *L, int first);            /* prints values first..top; "_" = first */
+bool repl_is_own(lua_State *L, const char *global); /* the global existed before the user's code */
 
 /* ---- doctor.c, top.c ---- */
 
-/* Prints what this program runs on, as lines or as JSON; non-zero: stdout takes no more. */
+/* Prints the program's environment, as text or JSON; non-zero: writing to stdout failed. */
 int doctor_print(lua_State *L, bool json);
-/* Calls the function below nargs values at the top, as lua_pcall, and shows meanwhile what device threads do. */
+/* Calls the function below nargs values at the top, like lua_pcall, and shows the activity of device threads
+ * meanwhile. */
 int top_run(lua_State *L, int nargs);
-void top_watch(lua_State *L); /* :top alone: until the user presses q; once where there is no terminal */
+void top_watch(lua_State *L); /* :top alone: until q is pressed; one picture without a terminal */
 
 #endif

@@ -1,10 +1,11 @@
-/* shell.h - what the files of the shell share: one struct beside the Lua state, and the functions of each.
+/* shell.h - declarations shared by the files of the shell: the struct beside the Lua state, and the functions of
+ * each file.
  *
- * The shell is Lua's side of rille.h. Each function that Lua calls does three things: check the arguments, name the
- * user's line and call the core, push the result or raise. Nothing here owns values: a tensor in Lua is a userdata that
- * holds one handle, which __gc gives back. The struct shell lives in the userdata that shell_open() makes first, so
- * that closing the Lua state frees it, and with it the session, last. One thread has the Lua state, and calls all of
- * this. */
+ * The shell is Lua's side of rille.h. Each function that Lua calls does three things: check the arguments, report
+ * the user's line and call the core, push the result or raise. The shell owns no values: a tensor in Lua is a
+ * userdata that holds one handle, which __gc releases. The struct shell is stored in the userdata that shell_open()
+ * creates first, so closing the Lua state frees it, and with it the session, last. All functions run on the one
+ * thread that owns the Lua state. */
 #ifndef RILLE_SHELL_SHELL_H
 #define RILLE_SHELL_SHELL_H
 
@@ -33,89 +34,93 @@ enum kind {
 
 struct line { /* a line of the user's program */
     char file[256];
-    int number;      /* 0: there is none */
-    char inside[64]; /* "nn.Linear" where the call went through a module of Rille's own, else "" */
+    int number;      /* 0: unknown */
+    char inside[64]; /* "nn.Linear" if called through a Rille module, else "" */
 };
 
 struct environment {
     struct rille_options options;
     const char *trace;     /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     const char *transport; /* RILLE_TRANSPORT: "tcp" or "mpi", or NULL */
-    char cost[PATH_MAX];   /* file of what moves cost, "" when there is no place for it */
-    char error[PATH_MAX];  /* after a failure */
+    char cost[PATH_MAX];   /* file of measured transfer costs; "": no folder for it */
+    char error[PATH_MAX];  /* message of a failure */
 };
 
 struct shell {
     struct rille_session *session;
-    lua_State *main;         /* the state that is no coroutine */
-    lua_State *running;      /* the state whose call is in the core now: live numbers run on it */
-    const void *meta[NKIND]; /* metatables, as lua_topointer() tells them */
-    struct line line;        /* what the last rille_at() said */
-    bool asking;             /* a run that begins asks Lua for a live number */
+    lua_State *main;         /* main state, not a coroutine */
+    lua_State *running;      /* state that called the core last; live numbers run on it */
+    const void *meta[NKIND]; /* metatables, as lua_topointer() addresses */
+    struct line line;        /* line last passed to rille_at() */
+    bool asking;             /* a starting run is calling Lua for a live number */
     const char *trace;       /* RILLE_TRACE: a file for the trace of each graph, or NULL */
     int ntrace;
-    const struct graph *tracing;                   /* the one whose function is being traced (lua_graph.c), or NULL */
-    int64_t ninterrupt;                            /* how often "interrupted" was raised */
-    void (*cancelled)(void);                       /* the shell calls it when Ctrl-C has cancelled a run; or NULL */
-    void (*entered)(lua_State *co), (*left)(void); /* a coroutine begins or goes on to run; it runs no more; or NULL */
-    /* Shows a document of this MIME type, and as plain text, where a notebook can; or NULL. */
+    const struct graph *tracing;                   /* graph whose function is being traced (lua_graph.c), or NULL */
+    int64_t ninterrupt;                            /* times that "interrupted" was raised */
+    void (*cancelled)(void);                       /* called after Ctrl-C has cancelled a run; or NULL */
+    void (*entered)(lua_State *co), (*left)(void); /* a coroutine starts or resumes; it stops; or NULL */
+    /* Displays a document of this MIME type, with a plain-text fallback, in a notebook; NULL: no notebook. */
     void (*display)(const char *type, const char *text, const char *plain);
-    unsigned made;      /* tensors pushed, ever */
-    int64_t collect_at; /* a collection is due when so many bytes hang on handles */
+    unsigned made;      /* number of tensors pushed so far */
+    int64_t collect_at; /* bytes owned by handles at which to collect garbage */
     bool color;
-    struct rille_saving *saving; /* in the background; NULL: none */
-    char lost[512];              /* what the core said of the last lost worker */
+    struct rille_saving *saving; /* background save; NULL: none */
+    char lost[512];              /* core's message for the last lost worker */
 };
 
-/* The shell of the state; coroutines share it. */
+/* Returns the shell of the Lua state; coroutines share it. */
 struct shell *shell_of(lua_State *L);
 
 /* ---- environment.c ---- */
 
-/* RILLE_DEVICES, RILLE_SEED and the others; non-zero: error says what is wrong with them. */
+/* Reads RILLE_DEVICES, RILLE_SEED and the other variables. Non-zero: e->error says which value is wrong. */
 int environment_read(struct environment *e);
-/* The file `name` of Rille's in the folder that the variable xdg names, else in under_home of the user's home; false
- * when there is no place for it. */
+/* Returns the path of Rille's file `name` in the folder named by the variable xdg, else in under_home of the user's
+ * home directory; false if neither exists. */
 bool environment_path(const char *xdg, const char *under_home, const char *name, char path[PATH_MAX]);
 
-/* ---- modules.c: the modules written in Lua, which are inside ---- */
+/* ---- modules.c: the built-in modules written in Lua ---- */
 
-/* Loads rille.NAME ("nn.linear"): LUA_OK and the function, Lua's code and a message, or MODULE_NONE and nothing. */
+/* Loads rille.NAME ("nn.linear"). Returns LUA_OK and pushes the function, or Lua's error code and pushes a message,
+ * or MODULE_NONE and pushes nothing. */
 enum { MODULE_NONE = -1 };
 int module_load(lua_State *L, const char *name);
 bool module_exists(lua_State *L, const char *name);
-/* Is this the source of one of them, as lua_Debug tells it? */
+/* Returns true if `source` (of a lua_Debug) is a built-in module. */
 bool module_is_source(const char *source);
 
 /* ---- lua_rille.c: the module ---- */
 
-/* Opens the session and pushes the module, which require finds from now on. When the core fails, pushes nothing and
- * gives its code; rille_error() says why. */
+/* Opens the session, pushes the module, and registers it for require. If the core fails, pushes nothing and returns
+ * its error code; rille_error() says why. */
 int shell_open(lua_State *L, const struct environment *e);
-/* Pushes a zeroed userdata of this kind; it is Lua's. */
+/* Pushes a zeroed userdata of this kind, owned by Lua. */
 void *kind_new(lua_State *L, enum kind kind, size_t size);
-/* The userdata at index i if it is of this kind, else NULL; also when the session is closed: what Lua makes while it
- * closes a state has no finaliser, and outlives its handle. */
+/* Returns the userdata at index i if it is of this kind, else NULL. Returns NULL also after the session is closed,
+ * because objects created while Lua closes a state are never finalised and outlive their handles. */
 void *kind_test(lua_State *L, int i, enum kind kind);
-/* Pushes the metatable of a new kind, with the name and these functions. */
+/* Pushes a new metatable for the kind, with the kind's name and methods. */
 void kind_make(lua_State *L, enum kind kind, const char *name, const luaL_Reg *methods);
-/* Raises unless the host has so many bytes: Lua's own error tells no line. scratch_new pushes a userdata of them. */
+/* Raises unless the host can allocate `bytes`, because Lua's own out-of-memory error has no line. scratch_new pushes
+ * a userdata of that size. */
 void room_check(lua_State *L, const char *who, size_t bytes);
 void *scratch_new(lua_State *L, const char *who, size_t bytes);
-/* Raises unless the table at i has only the keys of the NULL-ended list (and integers). who: for the message. */
+/* Raises unless all keys of the table at i are integers or in the NULL-ended list. who: prefix of the message. */
 void check_keys(lua_State *L, int i, const char *who, const char *const *keys);
 /* Raises unless the keys of the table at i are 1 to its length. */
 void check_list(lua_State *L, int i, const char *who);
-/* Collects Lua's garbage when many bytes hang on handles. Call it where no core call is in progress. */
+/* Collects Lua's garbage when the bytes owned by handles have grown enough. Call only while no core call is in
+ * progress. */
 void collect_if_due(lua_State *L);
 
 /* ---- lua_error.c: lines and errors ---- */
 
-/* The user's line. */
+/* Finds the line of the user's program that is running. */
 void user_line(lua_State *L, struct line *line);
-/* Names it to the core: before each call that adds nodes or may fail. */
+/* Reports the user's line to the core. Call before each core call that adds nodes or may fail. */
 void at_line(lua_State *L);
-/* Raises what the core said, with the line before it, and who between them unless the core names it (NULL: nobody). */
+/* Raises the core's error, prefixed by the user's line, and by `who` unless the message begins with it (NULL: no
+ * prefix). */
 int raise_core(lua_State *L, const char *who);
 static inline void
 check(lua_State *L, int code)
@@ -127,63 +132,66 @@ check_as(lua_State *L, const char *who, int code)
 {
     if (code) raise_core(L, who);
 }
-/* Raises a message of the shell's own, with the line before it. */
+/* Raises an error of the shell, prefixed by the user's line. */
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The string at i for the core, whose texts end at a zero byte: raises for one that goes on, and for what is none. */
+/* Returns the string at i for the core, whose strings end at a zero byte. Raises if the value is no string or
+ * contains a zero byte. */
 const char *text_at(lua_State *L, int i, const char *who);
-/* The number at i, whole or any: false for what is none, a text of digits too (Lua itself would read that). */
+/* Read the integer, or any number, at i. Return false for other values, also for numeric strings (Lua itself would
+ * convert them). */
 bool whole_at(lua_State *L, int i, int64_t *out);
 bool real_at(lua_State *L, int i, double *out);
-/* The number at i as text, which is a new value on the stack: "2.5", "nan" whatever its sign. */
+/* Returns the number at i as text: "2.5"; "nan" whatever its sign. May push a new value for the text. */
 const char *number_text(lua_State *L, int i);
-/* What an argument is, for messages: "a tensor", "the number 2.5". The text may be a new value on the stack. */
+/* Describes an argument for messages: "a tensor", "the number 2.5". May push a new value for the text. */
 const char *what_is(lua_State *L, int i);
 
 /* ---- lua_workers.c: worker processes ---- */
 
 void workers_open(lua_State *L);   /* into the module table at the top */
-void lost_remember(lua_State *L);  /* after a failure of the core: was it the loss of a worker? */
-bool lost_is(lua_State *L, int i); /* does the text at i tell of one? */
+void lost_remember(lua_State *L);  /* call after a core failure: records a lost worker */
+bool lost_is(lua_State *L, int i); /* the text at i reports that loss */
 
 /* ---- names.c: misspelt names ---- */
 
-struct nearest { /* NULL: none is near */
+struct nearest { /* name NULL: none is similar */
     const char *name;
     int changes;
 };
 void names_open(lua_State *L); /* into the module table at the top */
-/* Sets *best to the key of the table that a misspelt name may mean, if it is nearer than best. The table keeps it. */
+/* Sets *best to the table key closest to a misspelt name, if closer than *best. The table owns the key. */
 void name_nearest(lua_State *L, int table, const char *name, struct nearest *best);
-/* How Rille says what other programs call so: scope "" (a global), "tensor", "rille"; NULL: it does not know. */
+/* Returns Rille's name for what other libraries call `name`. scope: "" (a global), "tensor" or "rille". NULL:
+ * unknown. */
 const char *name_elsewhere(const char *scope, const char *name);
-/* "; the nearest name is 'x'" or "", for the end of a message; the text may be a new value on the stack. */
+/* Returns "; the nearest name is 'x'", or "", for the end of a message. May push a new value for the text. */
 const char *name_hint(lua_State *L, const struct nearest *best);
 
 /* ---- lua_place.c: placements and layouts ---- */
 
 void place_open(lua_State *L); /* into the module table at the top */
 void place_push(lua_State *L, const struct rille_place *p);
-const struct rille_place *place_check(lua_State *L, int i); /* raises */
-/* B on every mesh axis. */
+const struct rille_place *place_check(lua_State *L, int i); /* raises if it is none */
+/* Returns the layout with B on every mesh axis. */
 const struct rille_layout *broadcast_layout(lua_State *L, const struct rille_place *p);
-/* The layout that the fields placement and sbp of the table at i describe; like gives the one that is absent (NULL:
- * device 0 of the default kind, B); NULL when both are. who: for messages. */
+/* Returns the layout given by the fields placement and sbp of the table at i, or NULL if both are absent. A single
+ * absent field is taken from `like` (NULL: device 0 of the default kind, B). who: prefix of messages. */
 const struct rille_layout *layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_layout *like);
-/* Is the sbp of the options at i "auto"? layout_read() then gives B; the caller marks the tensor by
- * rille_tensor_auto(). */
+/* Returns true if sbp of the options at i is "auto". Then layout_read() returns B, and the caller marks the tensor
+ * with rille_tensor_auto(). */
 bool layout_auto(lua_State *L, int i);
 
 /* ---- lua_tensor.c, lua_index.c: tensors ---- */
 
 void tensor_open(lua_State *L);
-/* Pushes an empty slot for a handle: fill it at once. */
+/* Pushes an empty slot for a tensor handle. Fill the slot at once. */
 struct rille_tensor **tensor_slot(lua_State *L);
-struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL when it is none */
-struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises */
+struct rille_tensor *tensor_test(lua_State *L, int i);                   /* NULL: no tensor */
+struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises if it is none */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
-void leaves_open(lua_State *L); /* lua_leaves.c, into the module table at the top: variables that change together */
-int index_get(lua_State *L);    /* x[key], x[key] = v for what is no name */
+void leaves_open(lua_State *L); /* lua_leaves.c: variables that change together; into the module table at the top */
+int index_get(lua_State *L);    /* x[key], x[key] = v for keys that are no names */
 int index_set(lua_State *L);
 int index_pairs(lua_State *L);
 void index_open(lua_State *L); /* split, chunk */
@@ -191,66 +199,66 @@ void index_open(lua_State *L); /* split, chunk */
 /* ---- lua_op.c: operators ---- */
 
 void op_open(lua_State *L);
-/* Calls an operator that is part of something else; pushes its first result and returns it. */
+/* Calls an operator as a step of another operation; pushes its first result and returns it. */
 struct rille_tensor *op_apply(lua_State *L, const char *name, int nargs, const struct rille_arg *args, int nattrs,
                               const struct rille_attr *attrs);
-/* strategy = {{2, 1}, {1, 4}}, at index i: how often the next call cuts each axis of each operand. Returns what is
- * wrong with it, which stays on the stack; NULL: nothing. */
+/* Sets the strategy of the next call from the table at index i: {{2, 1}, {1, 4}} is the number of shards per axis,
+ * for each operand. Returns NULL, or an error message that stays on the stack. */
 const char *op_strategy(lua_State *L, int i);
-/* Pushes an operator's function, nil when there is no such operator; unary: the one for Lua's own unary operators,
- * which give their operand twice. */
+/* Pushes the function of an operator, or nil if it does not exist. unary: for Lua's unary metamethods, which pass
+ * their operand twice. */
 void op_push(lua_State *L, const char *name);
 void op_push_unary(lua_State *L, const char *name);
-/* Adds "x is f32{4, 5} S(0) on cpu[0, 1]". */
+/* Appends "x is f32{4, 5} S(0) on cpu[0, 1]". */
 void tensor_describe(lua_State *L, luaL_Buffer *b, const char *name, struct rille_tensor *t);
 
 /* ---- lua_create.c: new tensors ---- */
 
-struct options {       /* of a creation */
-    const char *dtype; /* NULL: the table does not say */
+struct options {       /* of a tensor creation */
+    const char *dtype; /* NULL: not given */
     const struct rille_layout *layout;
     bool requires_grad;
     bool planned; /* sbp = "auto" */
     const char *name;
 };
 void create_open(lua_State *L);
-void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* i may hold nil or none */
+void options_read(lua_State *L, int i, const char *who, int ndim, struct options *o); /* i may be nil or none */
 void options_apply(lua_State *L, const struct options *o, struct rille_tensor *t);
-int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; moves *i */
+int shape_read(lua_State *L, int *i, const char *who, int64_t *shape); /* table, or numbers from *i on; advances *i */
 
 /* ---- lua_conditions.c; the graph is at index 1 ---- */
 
-enum { GRAPH_CONDITIONS = 3 };       /* the user value where those of its last trace are */
-void conditions_begin(lua_State *L); /* a trace is being made */
-/* Its function has returned: what it leaves is what must stay; or it failed. Not 0: it did, with the error at the top.
- */
+enum { GRAPH_CONDITIONS = 3 };       /* index of the user value with the last trace's conditions */
+void conditions_begin(lua_State *L); /* call before tracing */
+/* Call after the traced function returned, to record which state must stay unchanged, or failed. Non-zero: an error
+ * is at the top. */
 int conditions_end(lua_State *L, int failed);
-void conditions_give(lua_State *L); /* the trace at the top gets them */
-bool conditions_hold(lua_State *L); /* do those of the trace at the top all give true? Raises what they raise. */
-void conditions_open(lua_State *L); /* the table at the top gets _conditions, _first_changed */
+void conditions_give(lua_State *L); /* stores them in the trace at the top */
+bool conditions_hold(lua_State *L); /* true if all conditions of the trace at the top hold; raises their errors */
+void conditions_open(lua_State *L); /* adds _conditions, _first_changed to the table at the top */
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 
 void graph_open(lua_State *L);
 void live_open(lua_State *L);
-/* Adds to the whole number that the table at i has under the key at i + 1, and returns it; no Lua runs. */
+/* Adds `more` to the integer that the table at i has under the key at i + 1, and returns the sum. Runs no Lua code. */
 lua_Integer count_field(lua_State *L, int i, int more);
-void live_raise(lua_State *L); /* after a failure: raises what a live number's function raised, if that was why */
+void live_raise(lua_State *L); /* call after a failure: raises a live number's error if that was the cause */
 void explain_open(lua_State *L);
-void explain_push(lua_State *L, struct rille_explain **e); /* takes it */
-void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes it */
-bool plan_physical(lua_State *L, int i);                   /* the option of plan() in the table at i */
+void explain_push(lua_State *L, struct rille_explain **e); /* takes ownership */
+void text_push(lua_State *L, char **text);                 /* a table that prints as this text; takes ownership */
+bool plan_physical(lua_State *L, int i);                   /* plan()'s option in the table at i */
 
 /* ---- lua_file.c: files ---- */
 
 void files_open(lua_State *L);
-/* Waits for a save in the background; raises what it failed of. */
+/* Waits for a background save; raises if the save failed. */
 void files_finish(lua_State *L);
 
 /* ---- lua_tokens.c: ids to train on ---- */
 
 void tokens_open(lua_State *L);
-void tokens_close(lua_State *L); /* all of them: they do not hang on the session */
+void tokens_close(lua_State *L); /* all of them: the session does not own them */
 
 /* ---- lua_tokenizer.c: text to ids ---- */
 
@@ -263,18 +271,18 @@ void json_open(lua_State *L);
 /* ---- lua_show.c: pictures ---- */
 
 void show_open(lua_State *L);  /* x:show(), into the methods at the top */
-int boxing_show(lua_State *L); /* the method of a boxing's record */
+int boxing_show(lua_State *L); /* method of a boxing's record */
 int show_drawn(lua_State *L);  /* rille._show */
-/* Draws a picture in Lua: calls the function that lua/show/NAME.lua gives with what is on the stack. */
+/* Draws a picture in Lua: calls the function returned by lua/show/NAME.lua with all values on the stack. */
 int picture_call(lua_State *L, const char *name);
 
 /* ---- lua_actors.c ---- */
 
-void actors_push(lua_State *L, struct rille_graph *g); /* a list of them; NULL: of the plan that ran last */
+void actors_push(lua_State *L, struct rille_graph *g); /* a list of actors; NULL: of the last plan run */
 
 /* ---- lua_chart.c: the schedule of a step ---- */
 
-/* Reads the costs at i, {forward =, ...} or a chart; false: nothing is there. Errors speak of `who`. */
+/* Reads the costs at i: {forward =, ...} or a chart. Returns false for nil or none. who: prefix of errors. */
 bool chart_costs(lua_State *L, int i, const char *who, struct rille_chart_costs *out);
 void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index of a table, nil or nothing */
 
@@ -283,80 +291,82 @@ void chart_push(lua_State *L, struct rille_graph *g, int costs); /* costs: index
 struct value_kind {
     const char *name;
     int bytes;
-    int (*store)(void *at, bool is_int, int64_t i, double f); /* 0, or -1 when the number does not fit */
-    double (*real)(const void *at);                           /* of a float dtype, else NULL */
-    int64_t (*integer)(const void *at);                       /* of the others */
-    int64_t low, high;                                        /* every whole number from .. to is a value of it */
+    int (*store)(void *at, bool is_int, int64_t i, double f); /* 0, or -1 if the number does not fit */
+    double (*real)(const void *at);                           /* float dtypes, else NULL */
+    int64_t (*integer)(const void *at);                       /* other dtypes */
+    int64_t low, high;                                        /* range in which every integer is representable */
 };
 const struct value_kind *value_kind(const char *dtype); /* NULL: unknown */
-double value_real(double v);                            /* v; of all NaN the one that prints without a sign */
+double value_real(double v);                            /* v; any NaN becomes the one that prints without a sign */
 void value_push(lua_State *L, const struct value_kind *k, const void *at);
 void value_dtypes(lua_State *L); /* pushes "f32 f64 ..." */
 
 /* ---- print.c ---- */
 
-int print_columns(void); /* of the terminal; where there is none, lines have an end all the same */
-void print_tensor(lua_State *L, struct rille_tensor *t); /* pushes its text */
-void print_line(lua_State *L, int i); /* pushes what the tensor at i is, in a line; of few values, with them */
+int print_columns(void);                                 /* width of the terminal; without one, 80 */
+void print_tensor(lua_State *L, struct rille_tensor *t); /* pushes the tensor as text */
+void print_line(lua_State *L, int i); /* pushes a line about the tensor at i; with its values if few */
 
 /* ---- fold.c ---- */
 
-int terminal_columns(int fd); /* 0: fd is no terminal */
-/* The text with lines of so many columns at most, which end at words; the caller frees it. NULL: no memory. */
+int terminal_columns(int fd); /* 0: not a terminal */
+/* Returns the text wrapped at words to `columns`; the caller frees it. NULL: out of memory. */
 char *fold_text(const char *text, int columns);
-void fold_push(lua_State *L, const char *text); /* pushes it as stdout has columns for it */
-void fold_print(const char *text);              /* prints it so, and ends the line */
+void fold_push(lua_State *L, const char *text); /* pushes the text wrapped for stdout */
+void fold_print(const char *text);              /* prints the text wrapped, and a newline */
 
 /* ---- help.c ---- */
 
-bool help_push(lua_State *L, const char *name); /* pushes the page; false: no page has that name */
-/* Pushes how the function or class of ours at i is called; false: it is none. */
+bool help_push(lua_State *L, const char *name); /* pushes the page; false: no such page */
+/* Pushes the call syntax of the Rille function or class at i; returns false if it is not one. */
 bool help_push_call(lua_State *L, int i);
-bool help_push_about(lua_State *L, int i); /* pushes the page of a value, or of its kind; false: it has none */
-/* No page has that name: the message, a new value on the stack. */
+bool help_push_about(lua_State *L, int i); /* pushes the page of a value, or of its kind; false: none */
+/* Returns the error message for a name that has no page. May push a new value for the text. */
 const char *help_missing(lua_State *L, const char *name);
 void help_open(lua_State *L);
 
 /* ---- text_only.c ---- */
 
-void text_only_open(lua_State *L); /* Lua's libraries are open, and no searcher was added */
+void text_only_open(lua_State *L); /* call after Lua's libraries are open, before a searcher is added */
 
-/* ---- coroutine.c: autocast and regions that are computed again belong to the coroutine that is in them ---- */
+/* ---- coroutine.c: autocast and recompute regions belong to the coroutine that entered them ---- */
 
 void coroutine_open(lua_State *L);
 
-/* ---- pattern.c: what Lua's own library does for long, so that Ctrl-C stops it ---- */
+/* ---- pattern.c: lets Ctrl-C stop long-running functions of Lua's library ---- */
 
 void pattern_open(lua_State *L);
-void pattern_stop(void);    /* the call that matches now, in a signal handler too: it raises "interrupted" */
-bool pattern_refused(void); /* since the last time: memory, for the sake of a press */
+void pattern_stop(void);    /* makes the running match raise "interrupted"; safe in a signal handler */
+bool pattern_refused(void); /* an allocation was refused because of Ctrl-C since the last call */
 
 /* ---- interrupt.c: Ctrl-C ---- */
 
 void interrupt_open(lua_State *L);
-void interrupt_start(lua_State *L); /* from now on Ctrl-C stops what runs */
-void interrupt_stop(void);          /* Ctrl-C does what it did before */
+void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
+void interrupt_stop(void);          /* restores the previous handling of Ctrl-C */
 int interrupt_count(void);          /* presses since interrupt_start() */
-bool interrupt_untold(void);        /* is there one at a prompt that what runs was not told of? */
-void interrupt_interactive(void);   /* from now on Ctrl-C leads back to the prompt, and no press ends the program */
-int interrupt_quit(void);           /* the signal that wants the program to end; 0: none */
-/* Who is called between two instructions of Lua, and not inside a call of the core, soon after interrupt_knock(); it
- * may run_quiet() on a state of its own. knock, and visit, which stops what that runs: in a signal handler too. */
+bool interrupt_untold(void);        /* at a prompt: a press not yet reported to the running code */
+void interrupt_interactive(void);   /* from now on Ctrl-C returns to the prompt, and never ends the program */
+int interrupt_quit(void);           /* signal that asked the program to end; 0: none */
+/* Sets the function that is called between two Lua instructions, outside core calls, soon after interrupt_knock().
+ * The function may call run_quiet() on a state of its own. interrupt_visit() stops that run. Knock and visit are
+ * safe in a signal handler. */
 void interrupt_visitor(void (*come)(lua_State *L));
 void interrupt_knock(void);
 void interrupt_visit(void);
 
 /* ---- main.c ---- */
 
-/* To stderr; control characters, which names and files may have, as Lua writes them: \27. */
+/* Prints an error to stderr; control characters, as in names and files, are escaped like Lua's: \27. */
 void tell_error(const char *text);
-/* lua_pcall with Ctrl-C; an error leaves its text and a traceback on the stack. LUA_OK or Lua's code. */
+/* Calls lua_pcall with Ctrl-C enabled; an error leaves its text and a traceback on the stack. Returns LUA_OK or
+ * Lua's error code. */
 int run_quiet(lua_State *L, int nargs, int nresults);
 
-void make_folders(const char *path); /* those that the file is in */
+void make_folders(const char *path); /* creates the parent folders of a file */
 
 /* ---- repl.c, command.c, complete.c ---- */
 
-int repl_run(lua_State *L); /* until :quit or the end of input; the exit code */
+int repl_run(lua_State *L); /* until :quit or the end of input; returns the exit code */
 
 #endif

@@ -1,4 +1,5 @@
-/* show.c - a value as the shell prints it: tables are opened, lists first, keys in order, three deep. */
+/* show.c - formats a value as the shell prints it: tables show their contents, list part first, keys sorted, three
+ * levels deep. */
 #include "shell/repl.h"
 
 #include <ctype.h>
@@ -12,7 +13,7 @@ enum { DEEP = 3, MANY = 40 };
 
 struct show {
     lua_State *L;
-    int seen; /* index of the set of tables that are open */
+    int seen; /* index of the set of tables being shown */
 };
 
 static int show_inner(struct show *s, int value, int depth);
@@ -25,7 +26,7 @@ is_name(const char *text)
     return *text == 0;
 }
 
-/* Pushes what stands before "=". */
+/* Pushes a key as it is written before a value: "name = " or "[key] = ". */
 static void
 push_key(struct show *s, int key)
 {
@@ -46,7 +47,7 @@ compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts the strings at first and behind. */
+/* Sorts the strings from index first to the top. */
 static void
 sort_texts(lua_State *L, int first)
 {
@@ -59,7 +60,7 @@ sort_texts(lua_State *L, int first)
     lua_pop(L, 1);
 }
 
-/* Pushes "key = value" of what is not in the list part; gives how many entries were left out. */
+/* Pushes "key = value" for entries outside the list part. Returns how many entries were omitted. */
 static int
 push_fields(struct show *s, int table, int depth, lua_Integer list)
 {
@@ -84,7 +85,7 @@ push_fields(struct show *s, int table, int depth, lua_Integer list)
     return left;
 }
 
-/* Joins the n strings at the top: in one line where they fit, else a line each. */
+/* Joins the n strings at the top: on one line if they fit, else one per line. */
 static void
 join(lua_State *L, int n, int depth)
 {
@@ -130,7 +131,7 @@ show_table(struct show *s, int table, int depth)
     join(L, lua_gettop(L) - before, depth);
 }
 
-/* The bytes of the character at text, which a terminal shows as such; 0: it is none. */
+/* Returns the bytes of the printable character at text; 0: not printable. */
 static size_t
 seen_bytes(const char *text, size_t n)
 {
@@ -141,7 +142,7 @@ seen_bytes(const char *text, size_t n)
     return size == 0 || size > n || !iswprint((wint_t)c) ? 0 : size;
 }
 
-/* As one writes it: what is no character stands as its number. */
+/* Pushes a string as a Lua literal, with escapes for bytes that cannot be printed. */
 static void
 show_string(lua_State *L, int value)
 {
@@ -179,7 +180,8 @@ is_class(lua_State *L, int value)
     return class;
 }
 
-/* Pushes how a function of ours or a class is called; the name of another class. */
+/* Pushes the signature of a class or of one of Rille's functions, or the name of another class. Returns false for
+ * other values. */
 static bool
 push_callable(lua_State *L, int value)
 {
@@ -193,7 +195,8 @@ push_callable(lua_State *L, int value)
     return named;
 }
 
-/* Pushes the text of the value. depth 0 is what was asked for: texts stand as they are, tensors with their values. */
+/* Pushes the text of the value. At depth 0, the value asked for, strings are not quoted and tensors show their
+ * values. */
 static int
 show_inner(struct show *s, int value, int depth)
 {

@@ -1,9 +1,9 @@
-/* spawn.c - worker processes of this program, and their output line by line behind their rank.
+/* spawn.c - starts worker processes of this program, and prints their output with the rank before each line.
  *
- * A worker is in a process group of its own, so that the terminal's Ctrl-C is the controller's alone. What it writes
- * goes through two pipes to one thread here, which puts "[1] " before each line. Its secret and key come by stdin,
- * which stays open as long as this process lives: its end is the worker's. On another host ssh carries all three, and
- * is the child here; who ends it ends the worker. */
+ * Each worker has its own process group, so that only the controller receives the terminal's Ctrl-C. Two pipes carry
+ * a worker's output to one thread here, which puts "[1] " before each line. A worker reads its secret and key from
+ * stdin, which stays open while this process lives; when stdin ends, the worker ends. On another host, ssh carries
+ * the three streams and is the child of this process; to end ssh is to end the worker. */
 #include "shell/front.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 enum {
     STREAMS = 2 * FRONT_CHILDREN,
     LINE = 4096,
-    KEY_MOST = 60000, /* with the secret it fits a pipe */
+    KEY_MOST = 60000, /* key and secret together fit the buffer of a pipe */
     SIZE = 2,
     LEAVE_SECONDS = 2,
     WORDS = 40,
@@ -32,7 +32,7 @@ enum {
 
 extern char **environ;
 
-struct stream { /* one output of one worker */
+struct stream { /* one output stream of one worker */
     int fd, rank, to;
     size_t n;
     char line[LINE];
@@ -46,7 +46,7 @@ static struct {
     int n, wake[2];
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int life[FRONT_CHILDREN]; /* by rank: one more than our end of its stdin; 0: none */
+static int life[FRONT_CHILDREN]; /* by rank: 1 + our end of the worker's stdin; 0: none */
 
 /* ---- lines ---- */
 
@@ -64,7 +64,7 @@ put_line(struct stream *s, bool whole)
     s->n = 0;
 }
 
-/* False: the stream has ended. */
+/* Reads from the stream and prints complete lines. Returns false when the stream has ended. */
 static bool
 take_bytes(struct stream *s)
 {
@@ -173,7 +173,7 @@ spawn_close(void)
 
 /* ---- processes ---- */
 
-/* This program, by its name where it still has it. */
+/* Returns the path of this program; /proc/self/exe if the file was moved or deleted. */
 static const char *
 own_path(void)
 {
@@ -214,7 +214,7 @@ close_pair(int fd[2])
         if (fd[i] >= 0) close(fd[i]);
 }
 
-/* A pipe whose ends are none of 0 to 2, which the child's own are to become. */
+/* Creates a pipe with descriptors of 16 and above, because the child's 0 to 2 are replaced by pipe ends. */
 static int
 high_pipe(int fd[2])
 {
@@ -225,7 +225,7 @@ high_pipe(int fd[2])
     return fd[0] >= 0 && fd[1] >= 0 ? 0 : -1;
 }
 
-/* ---- what a worker is told ---- */
+/* ---- starting a worker ---- */
 
 struct command {
     char *argv[WORDS];
@@ -246,7 +246,7 @@ add_option(struct command *c, const char *option, const char *value)
     add_word(c, value);
 }
 
-/* Variables that go along to other hosts: they say how to compute, and no secret. */
+/* Adds the environment variables that are passed on to other hosts: settings of computation, no secrets. */
 static void
 add_variables(struct command *c)
 {
@@ -258,7 +258,7 @@ add_variables(struct command *c)
             if (!strncmp(*at, carried[i], strlen(carried[i])) && n++ < CARRIED) add_word(c, *at);
 }
 
-/* The words for a shell that reads them once, each as it is. */
+/* Writes the command as text, quoted for one evaluation by a shell. */
 static void
 quote(const struct command *c, char *text, size_t size)
 {
@@ -271,7 +271,7 @@ quote(const struct command *c, char *text, size_t size)
     }
 }
 
-/* How ssh is asked to run the command, which has to have the same path there. */
+/* Builds the ssh command that runs `text` on the host, where the program must have the same path. */
 static void
 over_ssh(const struct host *h, const char *text, char port[16], struct command *ssh)
 {
@@ -286,7 +286,7 @@ over_ssh(const struct host *h, const char *text, char port[16], struct command *
     add_word(ssh, text);
 }
 
-/* The secret, how many bytes the key has, and they; a pipe takes all of it at once. */
+/* Writes the secret, the size of the key, and the key. A pipe accepts all of it in one write. */
 static int
 write_secrets(int fd, const struct spawned *w)
 {
@@ -350,7 +350,7 @@ spawn_worker(const struct spawned *w, int *pid)
     return code;
 }
 
-/* ---- and what it hears ---- */
+/* ---- in the worker ---- */
 
 static bool
 read_all(int fd, void *to, size_t n)
@@ -364,7 +364,9 @@ read_all(int fd, void *to, size_t n)
     return true;
 }
 
-/* Nothing more is said. Who began it is gone, or ends; the link tells the worker so, if it still can. */
+/* Waits for the end of stdin, which carries no more data: the process that started this worker has died or is
+ * ending. For LEAVE_SECONDS the controller can still end the worker through its connection; then the worker exits
+ * with an error. */
 static void *
 await_end(void *arg)
 {

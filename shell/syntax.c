@@ -1,6 +1,6 @@
-/* syntax.c - what a line that is no Lua may have been meant to be: signs and words of Python and C, and Lua's way to
- * say the same. It is asked of lines that did not load alone, so names of the user's that look like these words, such
- * as `from`, are not in its way. */
+/* syntax.c - hints for text that is not Lua: finds operators and words of Python and C, and names the Lua
+ * equivalent. It only checks text that failed to load, so that names of the user that look like these words, such as
+ * `from`, are not affected. */
 #include "shell/repl.h"
 #include "shell/token.h"
 
@@ -8,7 +8,7 @@
 
 enum { DEPTH = 64 };
 
-/* A sign by one or two tokens that touch. */
+/* An operator of one token, or of two adjacent tokens. */
 static const struct {
     const char *first, *second, *here;
 } signs[] = {
@@ -18,7 +18,7 @@ static const struct {
     {"&", "&", "write x and y"},      {"|", "|", "write x or y"},    {"?", NULL, "write c and x or y"},
 };
 
-/* What begins a line that ends in a colon. */
+/* The first word of a line that ends in a colon. */
 static const struct {
     const char *word, *here;
 } blocks[] = {
@@ -28,10 +28,10 @@ static const struct {
     {"class", "write a table of functions"}, {"try", "write pcall(f)"},
 };
 
-/* A place in the chunk: its token, those beside it, and the bracket or word that it is in. */
+/* A position in the chunk: the token, its neighbours, and the innermost open bracket or block. */
 struct spot {
-    struct token before, now, next, line; /* line: the first of its line */
-    char in;                              /* the first letter of what was opened last; 0: nothing is open */
+    struct token before, now, next, line; /* line: the first token of the line */
+    char in;                              /* first letter of the innermost open bracket or block; 0: none */
 };
 
 static bool
@@ -71,7 +71,7 @@ colon_at(const struct spot *p)
     return NULL;
 }
 
-/* One "=", which is no part of "==", "<=", ">=" or "~=". */
+/* Returns true at a single "=" that is not part of "==", "<=", ">=" or "~=". */
 static bool
 assigns(const struct spot *p)
 {
@@ -91,7 +91,7 @@ bracket_at(const struct spot *p)
     return NULL;
 }
 
-/* "import torch", "x is None": a word of Python before another name on its line. */
+/* Finds a word of Python before another name on the same line: "import torch", "x is None". */
 static const char *
 word_at(const struct spot *p)
 {

@@ -1,9 +1,9 @@
-/* text_only.c - the program runs chunks of text alone: Lua checks no instruction of a chunk of bytes, and one that is
- * wrong ends the process. load, loadfile, dofile and require's searcher for files are replaced by those that ask for
- * text. */
+/* text_only.c - restricts the program to chunks of source text, because Lua does not verify precompiled chunks, and
+ * a malformed one can crash the process. Replaces load, loadfile, dofile and require's searcher for files by
+ * functions that accept only text. */
 #include "shell/shell.h"
 
-/* Calls the function of Lua's own, upvalue 1, whose argument at `mode` says what may be loaded. */
+/* Calls Lua's own function (upvalue 1) with "t" (text only) as its argument number `mode`. */
 static int
 with_mode(lua_State *L, int mode)
 {
@@ -45,7 +45,7 @@ dofile(lua_State *L)
     return results(L, LUA_OK, 1);
 }
 
-/* For require: the chunk of a module and its file, or why there is none. Upvalue 1 is package. */
+/* For require: returns the chunk of a module and its file, or why it was not found. Upvalue 1 is package. */
 static int
 searcher(lua_State *L)
 {
@@ -76,6 +76,6 @@ text_only_open(lua_State *L)
     lua_getfield(L, -1, "searchers");
     lua_pushvalue(L, -2);
     lua_pushcclosure(L, searcher, 1);
-    lua_rawseti(L, -2, 2); /* in the place of Lua's own */
+    lua_rawseti(L, -2, 2); /* replaces Lua's own searcher */
     lua_pop(L, 2);
 }

@@ -1,10 +1,10 @@
-/* token.c - Lua's words, found by hand: a chunk that is not yet complete has words all the same. */
+/* token.c - splits Lua text into tokens, also that of an incomplete chunk. */
 #include "shell/token.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* After "[", "=" any number of times, "[": where the matching "]==]" ends; NULL when it is no long bracket. */
+/* Returns the end of the long bracket, such as [==[ ... ]==], that begins at s; NULL if there is none. */
 static const char *
 skip_long(const char *s)
 {

@@ -1,5 +1,4 @@
-/* token.h - the words that Lua reads a chunk as: those of the Lua 5.4 manual, section 3.1. The caller owns the text; no
- * state, any thread. */
+/* token.h - tokens of a Lua chunk (Lua 5.4 manual, section 3.1). The caller owns the text; no state, any thread. */
 #ifndef RILLE_SHELL_TOKEN_H
 #define RILLE_SHELL_TOKEN_H
 
@@ -12,13 +11,13 @@ struct token {
     enum { T_END, T_NAME, T_NUMBER, T_STRING, T_OTHER } kind;
 };
 
-/* The token that begins at s or behind the space and comments there; T_END at the end of the text. */
+/* Returns the first token at or after s, past space and comments; T_END at the end of the text. */
 struct token token_next(const char *s);
 const char *token_after(const struct token *t);
 bool token_is(const struct token *t, const char *text);             /* false for a string */
 bool token_is_any(const struct token *t, const char *const *words); /* a NULL-ended list */
-bool token_is_keyword(const struct token *t);                       /* of Lua */
-/* How much deeper the chunk is nested behind this token: 1 behind "do" and "(", -1 behind "end" and ")". */
+bool token_is_keyword(const struct token *t);                       /* a Lua keyword */
+/* Returns by how much this token changes the nesting depth: 1 for "do" and "(", -1 for "end" and ")". */
 int token_depth(const struct token *t);
 
 #endif

@@ -1,10 +1,12 @@
-/* top.c - :top EXPR: what the device threads do, or wait for, while an expression is computed, again and again.
+/* top.c - :top EXPR: shows, several times a second, what the device threads do or wait for while an expression runs.
  *
- * A timer's signal, which the thread that runs gets, samples what each device thread does, a worker's of this host
- * too, into a table of counts; another thread paints it. So the picture costs the run next to nothing, and reads no
- * plan that could be gone. q ends the picture, not the run; Ctrl-C stops the run.
+ * A timer signal, delivered to the thread that runs the expression, samples the work of each device thread,
+ * including those of workers on this host, into a table of counts; another thread paints the table. So the display
+ * costs the run almost nothing, and never reads a plan that has been freed. q closes the display, but does not stop
+ * the run; Ctrl-C stops the run.
  *
- * :top alone shows what the devices have and do now, such as a run that was let go, and how fast it goes on. */
+ * :top alone shows the memory and current work of the devices, such as a run in the background, and the rate of its
+ * progress. */
 #include "shell/clock.h"
 #include "shell/repl.h"
 
@@ -20,9 +22,9 @@
 #include <unistd.h>
 
 enum { THREADS = 64, NAMES = 128, TEXT = 200, HERTZ = 100, PAINTS = 4, SHOWN = 12 };
-enum { WAITS_EVERY = 10 }; /* samples: to see what a thread waits for, its actors are looked through */
+enum { WAITS_EVERY = 10 }; /* samples: to find what a thread waits for, its actors are searched */
 
-struct sampled { /* something that a thread was seen to do, or to wait for */
+struct sampled { /* something that a thread did or waited for */
     char text[TEXT];
     atomic_long count;
 };
@@ -33,7 +35,7 @@ static struct {
     atomic_int nname;
     atomic_long sample, busy[THREADS];
     atomic_int nthread;
-    atomic_bool over, dark; /* the run ended; the picture was left */
+    atomic_bool over, dark; /* the run ended; the display was closed */
     double begin;           /* clock_seconds() */
 } top;
 
@@ -87,7 +89,7 @@ by_count(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Lines that were written. */
+/* Paints the table. Returns the number of lines written. */
 static int
 paint(FILE *f, int columns, bool over)
 {
@@ -114,7 +116,8 @@ paint(FILE *f, int columns, bool over)
     return lines;
 }
 
-/* Waits until the next picture. Where the terminal gives Ctrl-C as a key, that leaves too, and so does its end. */
+/* Waits until the next picture. Returns true at q, at Ctrl-C if the terminal delivers it as a key, or at the end of
+ * input. */
 static bool
 pressed_q(void)
 {
@@ -152,7 +155,7 @@ struct watch {
     int columns;
 };
 
-/* The signal comes to this thread alone: while it is handled here, no plan ends. */
+/* Starts the timer. Its signal is sent to this thread only, because no plan is freed while this thread handles it. */
 static bool
 start_timer(struct watch *w)
 {
@@ -166,7 +169,7 @@ start_timer(struct watch *w)
     return true;
 }
 
-/* Keys come one by one, `too` says which of them besides; false: there is no terminal. */
+/* Makes the terminal deliver keys one by one; `too`: further flags to clear. Returns false if there is no terminal. */
 static bool
 start_keys(struct termios *before, tcflag_t too)
 {
@@ -182,7 +185,7 @@ start_painter(struct watch *w)
     sigset_t all, old;
     if (!start_keys(&w->terminal, 0)) return; /* Ctrl-C stays a signal */
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old); /* the painter gets none */
+    pthread_sigmask(SIG_BLOCK, &all, &old); /* no signals for the painter */
     w->painting = pthread_create(&w->painter, NULL, painter, &w->columns) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!w->painting) tcsetattr(0, TCSANOW, &w->terminal);
@@ -212,7 +215,7 @@ rate(int64_t now, int64_t before, double seconds)
 }
 
 enum { WORKERS = 64 };
-struct worked { /* by the workers of all hosts, as listed, until the last picture */
+struct worked { /* counters of the workers of all hosts at the last picture, in listed order */
     double busy[WORKERS];
     int64_t acts[WORKERS];
 };
@@ -227,7 +230,8 @@ note_workers(struct rille_session *s, struct worked *out)
     }
 }
 
-/* What the workers of all hosts did since then, as the ends of their runs told. Lines that were written. */
+/* Paints the workers' activity since `before`, as reported at the end of runs, and updates `before`. Returns the
+ * number of lines written. */
 static int
 paint_workers(struct rille_session *s, struct worked *before, double seconds, const char *clear)
 {
@@ -280,7 +284,7 @@ put_counters(const struct rille_counters *c, const struct rille_counters *before
                rate(row[k].now, row[k].before, seconds), clear);
 }
 
-/* Lines that were written. */
+/* Paints the state of the session. Returns the number of lines written. */
 static int
 paint_session(struct rille_session *s, struct rille_counters *before, struct worked *worked, double seconds,
               const char *clear)
@@ -294,7 +298,7 @@ paint_session(struct rille_session *s, struct rille_counters *before, struct wor
         if (d.thread < 0)
             strcpy(doing, "on another host"); /* its worker's line says how busy it is */
         else
-            rille_doing_thread(s, d.thread, doing, sizeof doing); /* false: no run needed that thread yet */
+            rille_doing_thread(s, d.thread, doing, sizeof doing); /* false: no run has needed that thread yet */
         printf("  %s:%-3d %9.1f MiB live  ", d.kind, d.device, (double)d.live_bytes / 1048576);
         if (columns >= 70) printf("%9.1f MiB at most  ", (double)d.peak_bytes / 1048576);
         printf("%.*s%s\n", columns < 80 ? 9 : columns - 60, *doing ? doing : "idle", clear);

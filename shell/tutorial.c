@@ -1,4 +1,4 @@
-/* tutorial.c - :tutorial: a step of lua/tutorial.lua is told, and its lines are run as if they had been typed. */
+/* tutorial.c - :tutorial: prints a step of lua/tutorial.lua, and runs its lines as if they had been typed. */
 #include "shell/repl.h"
 
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 
 enum { LEAST_DEVICES = 4 };
 
-static const char next_step; /* key in the registry: the step that comes next */
+static const char next_step; /* registry key: the next step */
 
-/* Which step the text names; none: the next. */
+/* Returns the step that the text names; an empty text names the next step. */
 static int
 step_of(lua_State *L, const char *text, int nstep)
 {
@@ -30,7 +30,7 @@ check_devices(lua_State *L)
                    LEAST_DEVICES, rille_device_count(s, "cpu"), LEAST_DEVICES);
 }
 
-/* Words in lines that fit the terminal. */
+/* Prints words in lines that fit the terminal. */
 static void
 print_folded(const char *text)
 {
@@ -45,7 +45,7 @@ print_folded(const char *text)
     puts("\n");
 }
 
-/* The step is at the top of the stack. */
+/* Prints the title and text of the step at the top of the stack. */
 static void
 tell(lua_State *L, int step, int nstep)
 {
@@ -56,7 +56,7 @@ tell(lua_State *L, int step, int nstep)
     lua_pop(L, 2);
 }
 
-/* told: with what it gives, as if it had been typed. */
+/* Runs a line. told: prints the line and its values, as if it had been typed. */
 static void
 run_line(lua_State *L, int env, const char *line, bool told)
 {
@@ -70,7 +70,7 @@ run_line(lua_State *L, int env, const char *line, bool told)
     lua_settop(L, before);
 }
 
-/* The lines of the step at the top of the stack. */
+/* Runs the lines of the step at the top of the stack. */
 static void
 run_step(lua_State *L, int env, bool told)
 {
@@ -92,7 +92,7 @@ tutorial_run(lua_State *L, int env, const char *text)
     int steps = lua_gettop(L), nstep = (int)lua_rawlen(L, steps), next = step_of(L, "", nstep);
     int step = step_of(L, text, nstep);
     check_devices(L);
-    for (; next < step; next++) { /* what it builds on */
+    for (; next < step; next++) { /* earlier steps, on which this one builds */
         lua_rawgeti(L, steps, next);
         run_step(L, env, false);
         lua_pop(L, 1);

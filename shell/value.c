@@ -1,7 +1,7 @@
-/* value.c - one element of each dtype, as a Lua value and back.
+/* value.c - converts one element of each dtype to and from a Lua value.
  *
- * Tensors given as Lua tables are packed here into the bytes of their dtype, and values that were read are unpacked.
- * Floats of 16 bits are rounded to nearest, ties to even. */
+ * Tensors given as Lua tables are packed here into the bytes of their dtype, and values read from tensors are
+ * unpacked. Floats of 16 bits are rounded to nearest, ties to even. */
 #include "shell/shell.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ to_bf16(double value)
     float f = (float)value;
     uint32_t bits = bits_of_float(f);
     if (isnan(f)) return (uint16_t)(bits >> 16 | 0x40);
-    if ((double)f != value) bits = (bits - (fabs((double)f) > fabs(value))) | 1; /* to odd: it is rounded once, below */
+    if ((double)f != value) bits = (bits - (fabs((double)f) > fabs(value))) | 1; /* round to odd, then once below */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -64,7 +64,8 @@ real_of(bool is_int, int64_t i, double f)
     return is_int ? (double)i : f;
 }
 
-/* A float is cut towards zero; low and high are the ends of what fits. */
+/* Converts a number to an integer from low to high. A float is truncated toward zero. Returns -1 if the result does
+ * not fit. */
 static int
 integer_of(bool is_int, int64_t i, double f, int64_t low, int64_t high, int64_t *out)
 {
@@ -76,7 +77,7 @@ integer_of(bool is_int, int64_t i, double f, int64_t low, int64_t high, int64_t 
     return i < low || i > high ? -1 : 0;
 }
 
-/* From which one rounding to a half gives what one of the integer does: what a double lacks of it is one odd bit. */
+/* Returns a double that rounds to 16 bits as the integer does: bits that a double lacks are replaced by one odd bit. */
 static double
 odd_of(bool is_int, int64_t i, double f)
 {

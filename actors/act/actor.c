@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef FAULT /* t/faults.h compiles this file once more, with mistakes */
+#ifndef FAULT /* t/faults.h compiles this file again, with planted mistakes */
 #define FAULT(mistake) false
 #endif
 
@@ -42,7 +42,7 @@ deliver(struct worker *w, const struct reader *r)
     if (++w->actors->actor[r->task].in[r->port].tokens == p->need) wait_less(w, r->task);
 }
 
-/* The readers from `first` to before `end` of a fan on this thread have a full register, or a signal. */
+/* Notifies the readers [first, end) of a fan on this thread of a full register, or of a signal. */
 static void
 tell_readers(struct worker *w, const struct fan *fan, int first, int end)
 {
@@ -51,7 +51,7 @@ tell_readers(struct worker *w, const struct fan *fan, int first, int end)
     w->messages += end - first;
 }
 
-/* All readers of a fan on this thread will give the register back. */
+/* Records that all readers of a fan on this thread have to give the register back. */
 static void
 count_readers(struct worker *w, int task, int out, int f, int reg)
 {
@@ -60,7 +60,7 @@ count_readers(struct worker *w, int task, int out, int f, int reg)
     w->actors->left[w->actors->first_out[task] + out][f * o->nreg + reg] = o->fan[f].nreader - FAULT(READER_COUNT);
 }
 
-/* A full register of another thread reached this one: all its readers here have it. */
+/* Delivers a full register to the readers of a fan on this thread. */
 static void
 fan_arrive(struct worker *w, int task, int out, int f, int reg)
 {
@@ -69,7 +69,7 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     tell_readers(w, fan, 0, fan->nreader);
 }
 
-/* All readers of one thread gave a register back. */
+/* Records that a thread's readers have given a register back. */
 static void
 reg_free(struct worker *w, int task, int out, int reg)
 {
@@ -96,7 +96,7 @@ give_back(struct worker *w, const struct in_port *p, int32_t *left, int reg)
 
 /* ---- channels ---- */
 
-/* An act takes a piece that may be sent, or taken, and the other end has one more. */
+/* Uses up one micro-batch that the channel may send or receive, and notifies the other end. */
 static void
 pass_on(struct worker *w, int task, int piece)
 {
@@ -111,7 +111,7 @@ pass_on(struct worker *w, int task, int piece)
                                 .piece = (uint32_t)piece});
 }
 
-/* What a message of another process names is looked at before it is used. */
+/* Handles a message of a channel. Checks the task index, because another process sent it. */
 static void
 channel_arrive(struct worker *w, const struct msg *m)
 {
@@ -138,7 +138,7 @@ send_full(struct worker *w, int task, int out, int f, int reg, int piece)
                              .piece = (uint32_t)piece});
 }
 
-/* The act takes the register that it writes; returns which. The next one may not be free yet. */
+/* Claims the register that the act writes and returns its index. The next register may not be free yet. */
 static int
 take_register(struct actor *a, const struct out_port *p, struct out_state *s)
 {
@@ -150,7 +150,8 @@ take_register(struct actor *a, const struct out_port *p, struct out_state *s)
     return reg;
 }
 
-/* The act takes its share of a full register; true when that was the last: *reg is given back when the work is done. */
+/* Consumes an act's share of a full register. Returns true if this was the input's last share: *reg is given back
+ * when the work is complete. */
 static bool
 take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
 {
@@ -165,7 +166,7 @@ take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in
     return !o->once;
 }
 
-/* Everything that an act does to others, where its work is done when it has begun. */
+/* Publishes results and gives inputs back, for an act whose work was synchronous. */
 static void
 settle(struct worker *w, int task, int piece)
 {
@@ -215,7 +216,7 @@ end_work(struct act *a)
     return a->task->kind->done ? a->task->kind->done(a) : 0;
 }
 
-/* A clock is read only where the thread turns to another device, not for each act. */
+/* Reads the clock only when the thread turns to another device, not for each act. */
 void
 worker_bill(struct worker *w, int32_t device)
 {
@@ -238,7 +239,7 @@ count_act(struct worker *w, int task, const struct act *a, int64_t begin_ns, int
 
 static void send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns);
 
-/* Where a device has no streams: the work is done here. */
+/* Runs an act on a device without streams. */
 static void
 act_now(struct worker *w, int task)
 {
@@ -271,14 +272,14 @@ act_now(struct worker *w, int task)
 
 /* ---- acting on streams ---- */
 
-/* What fills the registers that an input reads. */
+/* Returns the fills of the registers that an input reads, by register. */
 static struct fill *
 fills_of(const struct worker *w, const struct in_port *p)
 {
     return w->actors->fill[w->actors->first_out[p->task] + p->out];
 }
 
-/* The stream waits for those of the inputs that others fill, once for each of these. */
+/* Makes the stream wait for inputs that other streams fill, once per stream. */
 static void
 wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
 {
@@ -296,7 +297,7 @@ wait_for_inputs(const struct worker *w, const struct task *t, struct flow *f)
     }
 }
 
-/* Work was enqueued, as the mark says: those who come behind it on a stream are told. */
+/* Claims the output registers of enqueued work and notifies readers on streams (issued, event). mark: of the work. */
 static void
 issue_outputs(struct worker *w, int task, int piece, int64_t mark)
 {
@@ -330,7 +331,7 @@ issue_inputs(struct worker *w, int task)
     }
 }
 
-/* Work is done: all others are told. */
+/* Notifies the remaining readers, when the work is complete. */
 static void
 done_outputs(struct worker *w, int task, int piece, int64_t now)
 {
@@ -368,7 +369,7 @@ done_inputs(struct worker *w, int task)
     }
 }
 
-/* On no stream, and no longer for a run that was left. */
+/* Returns true if no stream of the device has work, and no open run has any. */
 static bool
 has_nothing_to_do(const struct worker *w, int32_t device)
 {
@@ -386,7 +387,7 @@ may_finish(const struct flow *f)
     return !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark);
 }
 
-/* What an act waited for on other streams is over before it, whichever the thread looked at first. */
+/* Finishes the stream work of the act's inputs before the act, whatever order the streams are polled in. */
 static void
 finish_inputs(struct worker *w, const struct under_way *u)
 {
@@ -397,8 +398,8 @@ finish_inputs(struct worker *w, const struct under_way *u)
     }
 }
 
-/* When work on a stream began, as far as the thread knows: not before it was enqueued, the stream had done what was
- * before it, and what it waits for on other streams was done. */
+/* Returns when stream work began, ns, as far as the thread knows: the latest of its enqueue, the end of earlier work
+ * on the stream, and the end of its inputs on other streams. */
 static int64_t
 begin_of(const struct worker *w, const struct flow *f, const struct under_way *u)
 {
@@ -410,7 +411,7 @@ begin_of(const struct worker *w, const struct flow *f, const struct under_way *u
     return ns;
 }
 
-/* The oldest act of a flow, whose work is done. */
+/* Finishes the oldest act of a flow, whose work is complete. */
 static void
 finish(struct worker *w, struct flow *f)
 {
@@ -442,7 +443,7 @@ finish(struct worker *w, struct flow *f)
 
 /* ---- bytes that the transport still reads ---- */
 
-/* The act is over: others are told, and what it read goes back. */
+/* Ends the act of a SEND: notifies readers and gives back the inputs. */
 static void
 end_sending(struct worker *w, const struct sending *s)
 {
@@ -454,7 +455,7 @@ end_sending(struct worker *w, const struct sending *s)
     done_inputs(w, s->task);
 }
 
-/* Are its bytes taken, and those of all acts of its task before it? */
+/* Returns true if the act's bytes are taken, and all earlier acts of its task are over. */
 static bool
 is_over(const struct worker *w, const struct sending *s)
 {
@@ -479,7 +480,7 @@ finish_sending(struct worker *w)
     return n < was;
 }
 
-/* The act is over when its bytes are taken: until then it holds what it reads. */
+/* Ends the act of a SEND, or queues it until the transport has taken its bytes; until then the act holds its inputs. */
 static void
 send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
 {
@@ -490,7 +491,7 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
     if (!s.ticket && is_over(w, &s)) {
         end_sending(w, &s);
     } else {
-        if (w->nsending == w->sending_capacity) finish_sending(w); /* what was received is over */
+        if (w->nsending == w->sending_capacity) finish_sending(w); /* frees an entry: a received act is over */
         assert(w->nsending < w->sending_capacity);
         w->sending[w->nsending++] = s;
         w->nunder++;
@@ -509,7 +510,7 @@ worker_drive(struct worker *w)
 bool
 worker_may_complete(const struct worker *w)
 {
-    if (w->nsending > 0 && !w->run->transport->nudges) return true; /* only the transport knows */
+    if (w->nsending > 0 && !w->run->transport->nudges) return true; /* must be polled: the transport does not nudge */
     for (int32_t i = 0; i < w->nsending; i++)
         if (is_over(w, &w->sending[i])) return true;
     for (int i = 0; i < w->nflow && w->nunder > 0; i++) {
@@ -521,7 +522,7 @@ worker_may_complete(const struct worker *w)
 
 enum { LOOK_UP_NS = 100000000 };
 
-/* Sleeps so long, or until the streams have gone on, if that takes longer than a moment. */
+/* Sleeps for `ns` nanoseconds, or until streams progress (f: past the mark). Spins for MOMENT_NS first. */
 static void
 rest(struct worker *w, const struct flow *f, int64_t mark, int64_t ns)
 {
@@ -554,7 +555,7 @@ flow_await(struct worker *w, struct flow *f, int64_t mark)
     }
 }
 
-/* Until there is room on the stream. */
+/* Waits until the stream has room for an act. */
 static void
 make_way(struct worker *w, struct flow *f)
 {
@@ -601,7 +602,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     return u->mark;
 }
 
-/* A mistake of tests: the newest act has the addresses of the one after it. */
+/* Test fault: gives the newest act the addresses of the following act. */
 static void
 readdress(const struct worker *w, const struct flow *f)
 {
@@ -726,7 +727,7 @@ actor_reset(struct worker *w, int task)
     if (t->channel >= 0) {
         const struct channel *c = &w->plan->channel[t->channel];
         w->actors->channel[t->channel] = c->sends && !c->direct ? c->nreg : 0;
-        a->waits += c->sends ? c->direct : !c->direct; /* for a RECV that is ready; for a piece that has come */
+        a->waits += c->sends ? c->direct : !c->direct; /* direct SEND: no RECV is ready; RECV: nothing to receive yet */
     }
     if (a->waits == 0) worker_ready(w, task);
 }

@@ -1,4 +1,4 @@
-/* actors.c - the state of a plan's actors: made once, put back to its start by each run. */
+/* actors.c - the state of a plan's actors: created once, reset by each run. */
 #include "actors/act/actor.h"
 
 #include "actors/plan/seats.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Of a task whose work is on a stream: what fills each register. */
+/* Allocates the fills of a task whose work is on a stream, by register. */
 static void
 make_fills(struct actors *a, int task)
 {
@@ -18,7 +18,7 @@ make_fills(struct actors *a, int task)
         a->fill[a->first_out[task] + k] = ARENA_ARRAY(&a->arena, struct fill, t->out[k].nreg);
 }
 
-/* One row for all results: [fan][register] of the first, of the second, ... */
+/* Lays out `left` in one array: [fan][register] of the first result, of the second, ... */
 static void
 count_left(struct actors *a)
 {
@@ -41,7 +41,7 @@ count_left(struct actors *a)
         }
 }
 
-/* One channel to each memory: by number of the memory, each once. */
+/* Selects the first channel to each other host, by host number. */
 static void
 list_peers(struct actors *a)
 {

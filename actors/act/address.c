@@ -1,9 +1,9 @@
-/* address.c - where the bytes of an act lie: a plan's offsets upon a run's bases. */
+/* address.c - addresses of an act's arguments and results: a plan's offsets plus a run's base addresses. */
 #include "actors/act/actor.h"
 
 #include "runtime/device.h"
 
-/* What has no elements has no memory; a kernel is given an address all the same. */
+/* The address given to kernels for tensors without elements, which have no memory. */
 static _Alignas(64) char nothing[64];
 
 char *
@@ -15,7 +15,7 @@ reg_address(const struct run *r, const struct where *w, int reg, int piece)
     return base + (w->nberth ? w->berth[piece % w->nberth] : w->offset + reg * w->stride);
 }
 
-/* Numbers lie in the host's memory, or behind the arena of a device whose work does not reach that: so many bytes. */
+/* Returns the bytes of number operands behind the device's arena; 0: the device reads numbers in host memory. */
 static int64_t
 numbers_behind(const struct plan *p, int device)
 {
@@ -74,7 +74,7 @@ act_address(const struct worker *w, struct act *a, void **address)
     const struct actor *actor = &w->actors->actor[t - w->plan->task];
     void **in = address, **out = in + t->narg;
     for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, a, &t->arg[i]);
-    bool direct = t->kind->flags & KIND_DIRECT; /* it has taken its register before */
+    bool direct = t->kind->flags & KIND_DIRECT; /* a direct RECV has claimed its register before */
     for (int k = 0; k < t->nresult; k++)
         out[k] =
             reg_address(w->run, &t->out[k].where, direct ? a->piece % t->out[k].nreg : actor->out[k].write, a->piece);

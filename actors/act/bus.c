@@ -1,4 +1,4 @@
-/* bus.c - what does not depend on the kind of bus. */
+/* bus.c - code for every kind of bus. */
 #include "actors/act/bus.h"
 #include "runtime/error.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits and nothing else; false also when the number has more than 64 bits. */
+/* Parses decimal digits only. Returns false for other text and for numbers of more than 64 bits. */
 static bool
 parse_seed(const char *text, uint64_t *seed)
 {

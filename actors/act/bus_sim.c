@@ -1,11 +1,9 @@
-/* bus_sim.c - a bus without threads: a seed decides when what is delivered, and whose turn it is.
+/* bus_sim.c - a bus without threads: a seed decides the order of deliveries and of turns.
  *
- * One caller drives the loops of all ends, of one process or of several. A message
- * sent waits in the queue of its (source, destination); each receive delivers a
- * random number of heads of random queues, possibly none, so that every delay and
- * every order across queues that real threads could show will come up, while order
- * within a queue holds. The same seed and the same calls give the same deliveries:
- * a race becomes a number. */
+ * One caller drives the loops of the ends, of one or several processes. A message sent waits in the queue of its
+ * (source, destination). Each receive delivers a random number of heads of random queues, possibly none. So every
+ * delay and every order across queues that threads could show will occur, while order within a queue holds. The same
+ * seed and the same calls give the same deliveries: a race becomes a number. */
 #include "actors/act/bus.h"
 #include "runtime/arena.h"
 #include "runtime/error.h"
@@ -23,13 +21,13 @@ struct queue {
 
 struct sim_end {
     uint32_t addr;
-    struct bus_user user; /* turn NULL: nobody uses it yet */
-    struct queue *from;   /* by end */
+    struct bus_user user; /* turn NULL: no user yet */
+    struct queue *from;   /* by source */
 };
 
 struct sim_bus {
     struct bus bus;
-    int nopen;       /* processes that have it open */
+    int nopen;       /* processes that have opened the bus */
     uint64_t random; /* state of the generator */
     int64_t sent, received;
     struct sim_end *end;
@@ -52,14 +50,14 @@ choose_sim(struct bus *b, uint64_t n)
 {
     assert(!b->kind->threaded && n > 0);
     struct sim_bus *s = (struct sim_bus *)b;
-    uint64_t uneven = -n % n; /* 2^64 mod n: the lowest values, drawn again, would favour the first choices */
+    uint64_t uneven = -n % n; /* 2^64 mod n: lower values are redrawn, because they would favour the first choices */
     uint64_t r;
     do r = next(&s->random);
     while (r < uneven);
     return r % n;
 }
 
-/* Threads of a process follow one another. */
+/* Returns the index of the end with this address; the threads of a process are adjacent. */
 static int
 end_of(const struct sim_bus *s, uint32_t addr)
 {
@@ -96,7 +94,7 @@ send_sim(struct bus *b, const struct msg *m)
     return 0;
 }
 
-/* How many queues to this end hold something; with a number, *q is the one of that number. */
+/* Returns the number of non-empty queues to this end; *q: the queue with index `number`. */
 static int
 ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue **q)
 {
@@ -109,7 +107,7 @@ ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue
     return n;
 }
 
-/* Ending now is one choice among the heads; one who waits may not choose it first. */
+/* Delivers random queue heads. To end is one more choice, but a receive that waits delivers a message first. */
 static int
 recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
@@ -128,7 +126,7 @@ recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wai
     return n;
 }
 
-/* No end can act and no message waits: nothing will ever happen again. */
+/* Returns true if no end can act and no message is queued: nothing will ever happen again. */
 static bool
 quiet(const struct sim_bus *s)
 {
@@ -170,7 +168,7 @@ sent_sim(const struct bus *b)
     return ((const struct sim_bus *)b)->sent;
 }
 
-/* The ends of one more process: with queues from all, and to all. */
+/* Adds the ends of a process, with queues from and to all ends. */
 static void
 add_process(struct sim_bus *s, int process, int nthread)
 {

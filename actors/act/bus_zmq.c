@@ -1,19 +1,16 @@
 /* bus_zmq.c - messages between the threads of one process, by ZeroMQ inproc.
  *
- * ZeroMQ carries and orders every message; what this file adds is never asking
- * it in vain. A failed zmq_recv costs a poll(2) and puts the pipe to sleep, so
- * that the next send pays for an eventfd: 1.5 us instead of 0.2. Hence:
+ * ZeroMQ carries and orders every message; this file avoids reading empty sockets. A failed zmq_recv costs a poll(2)
+ * and puts the pipe to sleep, so the next send pays for an eventfd: 1.5 us instead of 0.2. Hence:
  *
- *   link      one PAIR per two threads; both ends carry messages
- *   doorbell  counts the messages sent from one thread to another. It is rung after the send, and the receiver
- *             takes exactly as many as were counted. Its release and acquire also order what the messages are about.
- *   waker     what a thread sleeps on (waker.h): no socket is ever blocked on, so that others than ends can wake it -
- *             a stream whose work is done
+ *   link      one PAIR per two threads; carries messages both ways
+ *   doorbell  counts the messages sent from one thread to another. The sender rings it after the send, and the receiver
+ *             takes exactly as many as were counted. Release and acquire also order the data that messages are about.
+ *   waker     what a thread sleeps on (waker.h). No thread blocks on a socket, so that streams can wake it, too.
  *
- * No limit on queued messages: the credits of a verified plan are the limit.
- * Sockets are made and joined on the session's thread, between runs, when a run
- * first wants their threads, and closed there; in between each is used by its own
- * thread alone, which knows of it by a message that came later.
+ * Queues have no limit: the credits of a verified plan bound the messages. Sockets are created and joined on the
+ * session's thread, between runs, when a run first needs their threads, and are closed there. In between only its
+ * own thread uses a socket, and learns of it by a later message.
  * (libzmq 4.3.4: socket_base.cpp process_commands, pipe.cpp check_read.) */
 #include "actors/act/bus.h"
 #include "runtime/clock.h"
@@ -38,19 +35,19 @@ struct doorbell {
 
 struct end {
     _Alignas(CACHE_LINE) struct waker waker;
-    atomic_int core; /* where this thread ran when it last waited; a hint */
-    /* What follows is the thread's own, but for the doorbells, which the senders ring. */
+    atomic_int core; /* core on which the thread last waited; a hint */
+    /* The rest belongs to the thread, except the doorbells, which senders ring. */
     _Alignas(CACHE_LINE) struct doorbell *bell; /* by source */
     uint64_t taken[MOST_THREADS];               /* by source: messages received */
-    void *link[MOST_THREADS];                   /* PAIR, by the other thread */
-    int first;                                  /* source to look at first, so that none waits for ever */
+    void *link[MOST_THREADS];                   /* PAIR socket, by peer thread */
+    int first;                                  /* source to poll first, rotated for fairness */
     struct bus_user user;
 };
 
 struct zmq_bus {
     struct bus bus;
-    int process, most;   /* threads that there can be */
-    _Atomic int nthread; /* ends that exist; all threads look at it */
+    int process, most;   /* most: limit on threads */
+    _Atomic int nthread; /* number of ends; all threads read it */
     int64_t spin_ns;
     void *context;
     struct end *end;
@@ -65,7 +62,7 @@ broken(const char *what)
     return fail(E_BUS, "zmq bus: %s: %s", what, zmq_strerror(errno));
 }
 
-/* Sends without waiting: there is no limit to wait for, so EAGAIN too means that the bus is broken. */
+/* Sends without waiting. Queues have no limit, so EAGAIN too means that the bus is broken. */
 static int
 put(void *socket, const void *bytes, size_t n)
 {
@@ -74,7 +71,7 @@ put(void *socket, const void *bytes, size_t n)
     return 0;
 }
 
-/* Takes a message that is there, or surely will be. */
+/* Receives a message that has arrived or certainly will. */
 static void
 take(void *socket, void *bytes, size_t n)
 {
@@ -84,7 +81,7 @@ take(void *socket, void *bytes, size_t n)
     assert(got == (int)n);
 }
 
-/* How many ends there are; a thread that does not know of the newest yet has no message of it. */
+/* Returns the number of ends. A thread that does not see the newest end yet has no message from it. */
 static inline int
 ends(const struct zmq_bus *z)
 {
@@ -110,7 +107,7 @@ nudge_zmq(struct bus *b, uint32_t end)
     waker_wake(&((struct zmq_bus *)b)->end[addr_thread(end)].waker);
 }
 
-/* Has a message come, or has the end something else to do? */
+/* Returns true if a message has arrived, or the end has something else to do. */
 static bool
 rung(const struct zmq_bus *z, const struct end *e)
 {
@@ -134,7 +131,7 @@ collect(const struct zmq_bus *z, struct end *e, struct msg *m, int max)
 
 /* ---- waiting ---- */
 
-/* Does a thread that is awake share this one's core? Then it cannot work while this one spins. */
+/* Returns true if an awake thread shares this core, and cannot work while this thread spins. */
 static bool
 crowded(const struct zmq_bus *z, const struct end *e, int core)
 {
@@ -155,14 +152,14 @@ rings_soon(const struct zmq_bus *z, const struct end *e)
     return false;
 }
 
-/* True as soon as a doorbell rings, false when the budget is spent, or (after CROWD_NS, by when a thread that was just
- * woken has said where it is) when spinning keeps another from working. */
+/* Spins until a doorbell rings, and returns true. Returns false when the budget is spent, or after CROWD_NS if
+ * spinning keeps another thread from working; by then a thread that was just woken has recorded its core. */
 static bool
 spin(const struct zmq_bus *z, struct end *e)
 {
     int64_t budget = z->spin_ns, begin, now;
     if (budget <= 0) return false;
-    if (rings_soon(z, e)) return true; /* most do, and before a clock is read */
+    if (rings_soon(z, e)) return true; /* the usual case, before a clock is read */
     int core = sched_getcpu();
     begin = now_ns();
     atomic_store_explicit(&e->core, core, memory_order_relaxed);
@@ -174,8 +171,8 @@ spin(const struct zmq_bus *z, struct end *e)
     return false;
 }
 
-/* Returns when a doorbell has rung, somebody nudged, a signal came, who waits has waited long enough, or LOOK_UP_NS
- * went by: the session must see an interrupt that came from another thread, or just before it fell asleep. */
+/* Sleeps until a doorbell rings, a nudge, a signal, or the user's time limit. The session's thread also wakes after
+ * LOOK_UP_NS, because an interrupt may have come from another thread or just before it fell asleep. */
 static void
 doze(const struct zmq_bus *z, struct end *e)
 {
@@ -216,7 +213,7 @@ choose_zmq(struct bus *b, uint64_t n)
     return 0;
 }
 
-/* Ends but the session's have threads, which take their turns themselves. */
+/* Ends other than the session's have threads that take turns themselves. */
 static void
 attach_zmq(struct bus *b, uint32_t end, struct bus_user user)
 {
@@ -246,8 +243,8 @@ socket_new(struct zmq_bus *z, void **out)
     return 0;
 }
 
-/* A link of threads i and j, i < j. The binding side, when it sends, learns of its peer when it next looks at its
- * mailbox, which reading ZMQ_EVENTS does: from then on its sends succeed. */
+/* Links threads i and j, i < j. The binding side can send only after it has processed its mailbox and learned of its
+ * peer; reading ZMQ_EVENTS does that. */
 static int
 join(struct zmq_bus *z, int i, int j)
 {
@@ -263,7 +260,7 @@ join(struct zmq_bus *z, int i, int j)
     return zmq_getsockopt(*binds, ZMQ_EVENTS, &events, &n) ? broken(name) : 0;
 }
 
-/* Each socket has a file descriptor: from 32 threads on more than the usual soft limit of 1024. */
+/* Raises the file limit for sockets: from 32 threads on they need more than the usual soft limit of 1024. */
 static void
 allow_files(int n)
 {
@@ -297,7 +294,7 @@ part(struct zmq_bus *z, int j)
     }
 }
 
-/* The threads that there are sleep: they use their new sockets after the next message that they get. */
+/* Existing threads sleep, and use new sockets only after their next message. */
 static int
 grow_zmq(struct bus *b, int nthread)
 {
@@ -341,7 +338,7 @@ close_zmq(struct bus **b)
     *b = NULL;
 }
 
-/* Zeroed, on cache lines of its own; NULL when there is no memory. bytes: a multiple of a line. */
+/* Returns zeroed memory on cache lines of its own; NULL: no memory. bytes: a multiple of a line. */
 static void *
 lines_new(size_t bytes)
 {
@@ -365,7 +362,7 @@ open_zmq(const struct bus_options *o, struct bus **out)
     int status = z->end && z->bell ? 0 : fail(E_MEMORY, "zmq bus: no memory for %d ends", o->nthread);
     for (int i = 0; !status && i < o->nthread; i++) {
         z->end[i].bell = z->bell + (size_t)i * n;
-        atomic_init(&z->end[i].core, -1); /* nowhere yet */
+        atomic_init(&z->end[i].core, -1); /* unknown */
     }
     if (!status && n > 1) status = start(z);
     if (status) close_zmq(&b);

@@ -1,16 +1,16 @@
-/* doing.c - what a device thread does and waits for, in words, for whoever asks in a signal handler.
+/* doing.c - describes what a device thread does and waits for, to signal handlers.
  *
- * The thread says itself, in words that others may read at any moment, which task's kernel it computes (worker.acting)
- * and, when it has nothing to do but to wait for streams, which is the first task whose work there has not ended
- * (worker.awaited), of a run that was left too. It says so before it waits, and that it waits for nothing before the
- * run, or who waits for runs that were left, returns: until then plans stay. */
+ * Each thread publishes the task whose kernel it computes (worker.acting). While a thread only waits for streams, it
+ * publishes the first task with incomplete stream work, also of an open run (worker.awaited). Both are atomic. A
+ * thread sets `awaited` before it waits, and clears it before the run, or the wait for open runs, returns. No plan
+ * is freed before that. */
 #include "actors/act/actor.h"
 
 #include "runtime/device.h"
 
 #include <stdatomic.h>
 
-/* Of the acts that are under way the first whose work has not ended; f: on this stream alone, NULL: on all. */
+/* Returns the first act in flight whose work is not complete; f: on this stream only; NULL: on all streams. */
 static const struct under_way *
 first_under_way(const struct worker *w, const struct flow *f)
 {
@@ -33,7 +33,7 @@ line_of(const struct run *r, const struct task *t)
     return t->blame_node >= 0 ? r->line[t->blame_node] : (struct line){0};
 }
 
-/* Who looks meanwhile finds the act before, nothing, or this one. */
+/* A concurrent reader sees the previous act, no act, or the new one. */
 static void
 set_awaited(struct awaited *a, const struct act *act, struct line at)
 {
@@ -63,9 +63,9 @@ worker_awaits_nothing(struct worker *w)
     if (atomic_load(&w->awaited.task)) atomic_store(&w->awaited.task, NULL);
 }
 
-/* ---- in words ---- */
+/* ---- text ---- */
 
-/* Without the library's printf, which a signal handler may not call. */
+/* Appends text without the library's printf, which a signal handler must not call. */
 static char *
 put_text(char *at, const char *end, const char *text)
 {
@@ -84,7 +84,7 @@ put_number(char *at, const char *end, int n)
     return at;
 }
 
-/* These print something and give where it ended. */
+/* These functions append to the text and return its new end. */
 static char *
 put_task(char *at, const char *end, const struct task *t, struct line line)
 {
@@ -101,7 +101,7 @@ put_device(char *at, const char *end, const struct plan_device *d)
     return put_number(put_text(at, end, ":"), end, d->rank);
 }
 
-/* Where the device does its work later, which one. */
+/* Prints the task, and its device if that has streams. */
 static void
 print_task(const struct plan *p, const struct task *t, struct line line, char *text, size_t size)
 {
@@ -131,8 +131,8 @@ worker_doing(const struct worker *w, char *text, size_t size)
                    size);
 }
 
-/* What the task waits for that another thread is to give: a full register, or, *reads, one that it reads; -1: nothing.
- */
+/* Returns the task on another thread that blocks this task: the producer of a missing input, or (sets *reads) a
+ * reader that still holds an output register. -1: none. */
 static int32_t
 waited_for(const struct actors *a, int32_t i, bool *reads)
 {
@@ -148,7 +148,7 @@ waited_for(const struct actors *a, int32_t i, bool *reads)
     return -1;
 }
 
-/* What others write of their actors meanwhile may be a moment old, but is whole. */
+/* State written by other threads meanwhile may be slightly old, but no value is torn. */
 void
 run_waiting(const struct run *r, int thread, char *text, size_t size)
 {

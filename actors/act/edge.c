@@ -1,9 +1,9 @@
-/* edge.c - ready -> offered -> sent and told -> enqueued. */
+/* edge.c - life of a direct act: ready -> offered -> sent and reported -> enqueued. */
 #include "actors/act/edge.h"
 
 #include "runtime/error.h"
 
-/* Tells the other end of the act for a piece. */
+/* Notifies the other end of the act on a micro-batch. */
 static void
 tell_end(struct worker *w, int task, enum msg_kind kind, uint16_t turn, int piece)
 {
@@ -41,7 +41,7 @@ edge_offer(struct worker *w, int task)
     }
 }
 
-/* A SEND takes its ports and a credit; the other end does the same next. */
+/* Runs an act of a SEND: consumes tokens, registers and a credit. The other end enqueues the same act next. */
 static void
 send_one(struct worker *w, int task, struct flow *f)
 {

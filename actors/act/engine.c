@@ -3,12 +3,12 @@
  *   session thread                       device thread t
  *   job = run; START -> all              begins the run's actors (also when a
  *   works as device thread 0               message of the run comes before START)
- *   FAIL <- anybody, or interrupt        acts; END -> 0 when all its acts are done
- *   STOP -> all                          acts no more; END -> 0
+ *   FAIL <- any thread, or interrupt     acts; END -> 0 when all its acts are done
+ *   STOP -> all                          starts no more acts; END -> 0
  *   waits for every END                  sleeps
  *
- * A message that belongs to an earlier run is dropped by its number. After the
- * last END nobody touches the run: buffers and arenas are the session's again. */
+ * A message of an earlier run is dropped by its number. After the last END no thread touches the run: buffers and
+ * arenas belong to the session again. */
 #include "actors/act/actor.h"
 #include "actors/act/poison.h"
 #include "actors/plan/deadlock.h"
@@ -31,31 +31,31 @@
 
 enum { BATCH = 32 };
 
-/* Whether variables are written over: the first who asks decides for the run. Shut, it can be cancelled; open, all its
- * updates will be done, so that no variable is left half written; stopped, none will begin. */
+/* Whether the run may overwrite variables; the first request decides. Shut: the run can be cancelled. Open: the
+ * updates will complete, so no variable is left half written. Stopped: no update will begin. */
 enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {
     struct engine_options options;
     struct bus *bus;
-    int nstarted; /* threads beyond the session's that exist */
+    int nstarted; /* threads that exist, besides the session's */
     pthread_t thread[MOST_THREADS];
     struct worker worker[MOST_THREADS];
     struct run *job; /* written before START is sent; NULL between runs */
-    int nthread;     /* of that run: workers here that take part */
+    int nthread;     /* workers of this process that take part in the run */
     uint32_t run_id;
     int nended;
-    int status;   /* of the first failure that was told */
-    bool stopped; /* all were told to stop */
+    int status;   /* first failure reported; 0: none */
+    bool stopped; /* all threads were told to stop */
     int64_t runs;
     atomic_int interrupted;
-    atomic_int cut; /* a kernel was told to stop: what it gave is no result, whatever it said */
+    atomic_int cut; /* a kernel was told to stop: results are invalid, whatever the status */
     atomic_int aborted;
-    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; of another run: shut */
+    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; another run's: shut */
     struct slow {
         const struct op *op;
         int64_t ns;
-    } slow[4];            /* operators that are made to sleep; ns 0: none */
+    } slow[4];            /* operators that sleep; ns 0: unused */
     atomic_llong fail_in; /* acts until one is made to fail; 0: none */
 };
 
@@ -102,7 +102,6 @@ tell(struct worker *w, int to, enum msg_kind kind)
 
 /* ---- one worker ---- */
 
-/* The worker has nothing more to do in this run. */
 static void
 end(struct worker *w)
 {
@@ -119,7 +118,7 @@ end(struct worker *w)
     if (w != w->engine->worker) tell(w, w->engine->worker[0].id, MSG_END);
 }
 
-/* Threads here, and one at the other end of the channels to each memory, which tells those there. */
+/* Stops this process's threads, and one thread per host with a channel, which stops that host's threads. */
 static void
 stop_all(struct engine *e)
 {
@@ -131,7 +130,7 @@ stop_all(struct engine *e)
     w->stopped = e->stopped = true;
 }
 
-/* The part of another memory has ended the run: worker 0 hears of it, whether it has still something to do or not. */
+/* Handles a STOP from another host's partition: fails the run on worker 0, even if that has no work left. */
 static void
 stop_for(struct worker *w, const struct msg *m)
 {
@@ -172,7 +171,7 @@ take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* What a thread waits, for what is next in its row, without sleeping: to be woken takes as long. */
+/* The last part of a wait for a row's next task, ns, is spent awake, because a wake-up takes as long. */
 enum { BRIEF_NS = 20000 };
 
 static bool
@@ -191,7 +190,7 @@ waits(const void *of)
     return ends ? MAX(1, w->until_ns - BRIEF_NS - now_ns()) : 0;
 }
 
-/* Who waits for streams leaves the cores to them. */
+/* A thread that waits for streams sleeps at once, to leave the cores to the streams. */
 static bool
 take_messages(struct worker *w, bool idle)
 {
@@ -203,8 +202,7 @@ take_messages(struct worker *w, bool idle)
     return n > 0;
 }
 
-/* What is to be done here next by the seed of a simulator: any ready actor acts, a stream does its oldest work, or what
- * is done is noticed. */
+/* Does what the simulator's seed selects: runs any ready actor, steps a stream, or completes finished work. */
 static bool
 play(struct worker *w, struct bus *b)
 {
@@ -218,8 +216,8 @@ play(struct worker *w, struct bus *b)
     return true;
 }
 
-/* An act, or the end of some; false: there is none. Where a plan has one thread nobody has anything to say: several
- * acts at a time. */
+/* Runs one ready actor, or completes finished stream work. Returns false if neither exists. With a single thread no
+ * message can arrive, so it runs up to ALONE actors per call. */
 static bool
 work(struct worker *w)
 {
@@ -239,7 +237,6 @@ work(struct worker *w)
     return any;
 }
 
-/* Takes what has come and does one thing. */
 static bool
 turn(void *of, bool wait)
 {
@@ -328,7 +325,7 @@ engine_free(struct engine **ep)
     if (!e) return;
     if (e->bus) quit_threads(e);
     for (int t = 0; t < MOST_THREADS; t++) worker_free(&e->worker[t]);
-    if (e->bus) e->options.bus->close(&e->bus); /* streams nudge it */
+    if (e->bus) e->options.bus->close(&e->bus); /* last: streams nudge the bus */
     free(e);
     *ep = NULL;
 }
@@ -370,7 +367,7 @@ engine_abort(struct engine *e)
     atomic_store(&e->aborted, 1);
 }
 
-/* The threads of a run, where they are not there yet. */
+/* Starts the threads of a run that do not exist yet. */
 static int
 start_threads(struct engine *e, int nthread)
 {
@@ -400,19 +397,19 @@ worker_may_update(struct worker *w)
     return gate_turn(w->engine, GATE_OPEN);
 }
 
-/* The user wants the run to stop, and it still can. */
+/* Returns true if the run was asked to stop and can still be stopped. */
 static bool
 stops(struct engine *e)
 {
     return atomic_load(&e->aborted) || (atomic_load(&e->interrupted) && gate_turn(e, GATE_STOPPED));
 }
 
-/* Long kernels ask it. */
+/* Returns true if kernels must stop; polled by long kernels. */
 static bool
 wants_stop(void *engine)
 {
     struct engine *e = engine;
-    signals_pass_in_time(); /* who wants to stop may be one that waits */
+    signals_pass_in_time(); /* the signal that asks to stop may be held */
     if (!stops(e)) return false;
     atomic_store(&e->cut, 1);
     return true;
@@ -432,7 +429,7 @@ cancel(struct worker *w)
 
 /* ---- a run ---- */
 
-/* The run will not end: no plan that was proved does this. */
+/* Fails a run that cannot end. No verified plan gets here. */
 static void
 deadlocked(struct worker *w)
 {
@@ -445,7 +442,7 @@ deadlocked(struct worker *w)
     str_free(&text);
 }
 
-/* Others wait for what this thread has said last. */
+/* Returns true if messages of this thread are still unsent; other threads may wait for them. */
 static bool
 unsettled(const struct worker *w)
 {
@@ -453,7 +450,7 @@ unsettled(const struct worker *w)
     return b && b->kind->settled && !b->kind->settled(b, w->addr);
 }
 
-/* A turn of the only thread of a plan; false: nothing can happen any more. */
+/* Takes a turn on the only thread of a plan. Returns false if nothing can happen any more. */
 static bool
 go_alone(struct worker *w)
 {
@@ -463,7 +460,7 @@ go_alone(struct worker *w)
     return true;
 }
 
-/* False: nothing can happen any more. */
+/* Returns false if nothing can happen any more. */
 static bool
 go_on(struct engine *e)
 {
@@ -472,7 +469,8 @@ go_on(struct engine *e)
     return alone ? go_alone(w) : e->bus->kind->drive(e->bus, w->addr);
 }
 
-/* Until every thread has said END; the session's works as device thread 0. */
+/* Takes one step of a run. Returns false when every thread has sent END; the session's thread works as device thread
+ * 0. */
 bool
 engine_step(struct engine *e)
 {
@@ -488,7 +486,8 @@ engine_step(struct engine *e)
     return true;
 }
 
-/* The worker whose failure is to be told: the first by thread, but for those who were cut short by another's; NULL. */
+/* Returns the worker whose failure is reported: the first by thread, workers cut short by another's failure last;
+ * NULL: none. */
 static const struct worker *
 failed(const struct engine *e)
 {
@@ -508,7 +507,7 @@ outcome(struct engine *e)
     return atomic_load(&e->cut) ? fail(E_CANCEL, "interrupted") : 0;
 }
 
-/* How long acts of the operator are made to sleep; NULL: of all, together. */
+/* Returns how long acts of the operator are made to sleep, ns; op NULL: the sum over all operators. */
 static int64_t
 slowness(const struct engine *e, const struct op *op)
 {
@@ -518,7 +517,7 @@ slowness(const struct engine *e, const struct op *op)
     return ns;
 }
 
-/* A chain sleeps for each of its operators. */
+/* Returns how long acts of the task sleep, ns; a chain sleeps once per operator. */
 static int64_t
 task_slowness(const struct engine *e, const struct plan *p, const struct task *t)
 {
@@ -529,18 +528,17 @@ task_slowness(const struct engine *e, const struct plan *p, const struct task *t
     return ns;
 }
 
-/* Sleeps for so many nanoseconds. */
 static int
 nap(const struct stream_work *w, const struct stream *s)
 {
     struct timespec t = {(time_t)(w->piece / 1000000000), (long)(w->piece % 1000000000)};
     UNUSED(s);
-    while (nanosleep(&t, &t) && errno == EINTR) { /* no signal shortens a kernel */
+    while (nanosleep(&t, &t) && errno == EINTR) { /* signals do not shorten a kernel */
     }
     return 0;
 }
 
-/* Tests: an act that is made to sleep - where its work is done - or to fail. */
+/* Tests: makes an act fail, or sleep (on the act's stream, if any). */
 static int
 trouble(void *engine, const struct act *a)
 {
@@ -558,7 +556,7 @@ has_trouble(struct engine *e)
     return slowness(e, NULL) > 0 || atomic_load_explicit(&e->fail_in, memory_order_relaxed) > 0;
 }
 
-/* Before anything of the run begins. */
+/* Prepares everything that can fail before a run begins. */
 static int
 prepare(struct engine *e, struct run *r)
 {
@@ -611,7 +609,7 @@ int
 engine_run(struct engine *e, struct run *r)
 {
     TRY(engine_begin(e, r));
-    while (engine_step(e)) { /* until all is done */
+    while (engine_step(e)) { /* until the run is over */
     }
     return engine_end(e);
 }

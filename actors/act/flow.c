@@ -1,4 +1,4 @@
-/* flow.c - the streams of a thread, and room for work that is under way on them. */
+/* flow.c - the streams of a thread, and storage for acts in flight on them. */
 #include "actors/act/actor.h"
 
 #include "runtime/arena.h"
@@ -19,7 +19,7 @@ flow_new(struct flow *f, int kind, int rank, int role, bool driven, struct worke
     return 0;
 }
 
-/* For acts of so many addresses. */
+/* Reserves storage for `naddress` addresses per act. */
 static void
 flow_capacity(struct flow *f, int32_t naddress)
 {
@@ -39,7 +39,7 @@ find_flow(const struct worker *w, const struct plan_device *d, int role, const s
     return NULL;
 }
 
-/* A stream of this role, unless the worker has it. */
+/* Opens a stream of this role, unless the worker has it. */
 static int
 add_flow(struct worker *w, const struct plan_device *d, int role, const struct communicator *edge, bool driven)
 {
@@ -50,7 +50,7 @@ add_flow(struct worker *w, const struct plan_device *d, int role, const struct c
     return 0;
 }
 
-/* The edge of which the task of a channel is an end, on this thread; NULL. */
+/* Returns the link of a direct channel whose task is on this thread; else NULL. */
 static const struct communicator *
 edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
 {
@@ -58,7 +58,7 @@ edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
     return c->direct && t->thread == w->id ? t->move.seat->in : NULL;
 }
 
-/* The streams of its devices that the plan has work for, those that it has already among them. */
+/* Opens the streams that the plan needs on the worker's devices, unless they exist. */
 static int
 make_flows(struct worker *w, const struct run *run, bool driven)
 {
@@ -77,7 +77,7 @@ make_flows(struct worker *w, const struct run *run, bool driven)
     return 0;
 }
 
-/* By channel; with room for all acts that ends may have been asked for. */
+/* Finds the flow of each direct channel, and reserves room for all acts that its ends may queue. */
 static void
 find_edges(struct worker *w, const struct run *run)
 {
@@ -131,7 +131,7 @@ flows_cut(const struct worker *w)
     }
 }
 
-/* Those of a kind that has a library, one after the other. */
+/* Creates the communicators of one kind of device, in order. */
 static int
 meet_kind(const struct run *r, int kind, const struct communicator_post *post)
 {

@@ -1,7 +1,7 @@
-/* flow.h - a stream of a device as its thread sees it: acts whose work is under way, in order.
+/* flow.h - a device stream as its thread sees it: the acts in flight, in order.
  *
- * An act keeps its place, and its addresses, until its work is done, also beyond its run where that stays open. Only
- * the thread of the device touches a flow; the session's makes and frees it, between runs. */
+ * An act keeps its entry and its addresses until its work is complete, even beyond its run if that stays open. Only
+ * the device's thread touches a flow; the session's thread creates and frees flows between runs. */
 #ifndef RILLE_ACT_FLOW_H
 #define RILLE_ACT_FLOW_H
 
@@ -13,39 +13,39 @@ struct communicator;
 struct run;
 struct worker;
 
-enum { FLOW_ACTS = 64 }; /* at most under way on a stream */
+enum { FLOW_ACTS = 64 }; /* maximum number of acts in flight on a stream */
 
 struct under_way {
     struct act act;
     int64_t mark, begin_ns;
-    int64_t order;  /* among all acts of its thread */
-    struct run *of; /* of which run, */
-    uint64_t run;   /* and its number: it may be another one's by the time it is left */
-    bool counted;   /* nobody of the run waits for it any more (open_run.c) */
-    struct line at; /* of a run that was left: where in the user's program */
+    int64_t order;  /* sequence number among all acts of the thread */
+    struct run *of; /* run of the act */
+    uint64_t run;   /* number of that run; `of` may describe a later run when the act completes */
+    bool counted;   /* act counted as done at enqueue: its run does not wait for completion (open_run.c) */
+    struct line at; /* line in the user's program, if the run was left open */
 };
 struct flow {
     int kind, rank, role;
     bool driven;
-    bool tells; /* the stream says when it has gone on; else one looks again and again */
+    bool tells; /* the stream reports progress; false: poll it */
     struct stream *stream;
-    struct under_way *act; /* FLOW_ACTS of them, a ring */
-    int64_t first, next;   /* the oldest; where the next goes */
-    int64_t until_ns;      /* when the thread found the last act done */
-    int64_t wanted;        /* the mark for which another stream is about to wait, 0: none is */
+    struct under_way *act; /* ring of FLOW_ACTS acts */
+    int64_t first, next;   /* sequence number of the oldest act; of the next act */
+    int64_t until_ns;      /* time, ns, at which the last act was found complete */
+    int64_t wanted;        /* mark for which another stream is about to wait; 0: none */
     void **address;        /* FLOW_ACTS times naddress */
     int32_t naddress;
-    /* Of an edge (edge.h): what is to be put on the stream, in this order; a ring, with room for all that may be. */
-    const struct communicator *edge; /* NULL: it is none's */
+    /* Point-to-point link (edge.h): ring of tasks to enqueue on the stream, in order; large enough for all. */
+    const struct communicator *edge; /* NULL: not the stream of a link */
     int32_t *queue, nqueue, first_queued, queue_capacity;
-    uint16_t turn; /* of the next act that its ends agree about in this run */
+    uint16_t turn; /* sequence number of the link's next act in this run, the same at both ends */
 };
 
-/* Gives a worker the streams that a run's plan has work for on its devices, and room for acts on them; what it has from
- * other plans it keeps. Nothing is under way, or what the run follows (engine.h). driven: as stream_new has it
+/* Opens the streams that a run's plan needs on the worker's devices, and reserves room for acts. Keeps the streams
+ * of other plans. Work in flight is allowed only if the run can follow it (engine.h). driven: see stream_new
  * (device.h). E_MEMORY. */
 int flows_make(struct worker *w, const struct run *run, bool driven);
-/* Ends what waits on its streams for other devices, since the run has failed. */
+/* Aborts stream work that waits for other devices, because the run has failed. */
 void flows_cut(const struct worker *w);
 void flows_free(struct worker *w);
 
@@ -64,7 +64,7 @@ flow_oldest(const struct flow *f)
 {
     return &f->act[f->first % FLOW_ACTS];
 }
-/* The place of the next act, and room for its addresses. */
+/* Returns the entry of the next act; *address: storage for its addresses. */
 static inline struct under_way *
 flow_next(const struct flow *f, void ***address)
 {

@@ -1,4 +1,4 @@
-/* lane.c - heaps of ready actors, and what waits for what is next in a row. */
+/* lane.c - heaps of ready tasks, and waiting for the next task of a row. */
 #include "actors/act/actor.h"
 
 #include "runtime/arena.h"
@@ -40,9 +40,10 @@ lanes_ended(struct worker *w, int task, int64_t now)
     if (w->run->rows) lane_of(w, task)->free_ns = now;
 }
 
-/* Does the lane wait, rather than begin what it has, for what is next in its row? While its stream has work it gains
- * nothing by more, and an end of work wakes the thread. Then it waits a little, since the stream ran dry or the thread
- * ended an act: what comes late costs time alone. Nobody waits for what only he could bring about. */
+/* Returns true if the lane should idle for the next task of its row instead of starting a ready one. While the
+ * stream has work, an early start gains nothing, and the end of that work wakes the thread. Afterwards the lane
+ * waits a little, from when the stream ran dry or the thread ended an act; a late task costs time only. A thread
+ * with nothing in flight never waits for a task that only it could make ready. */
 static bool
 bides(struct worker *w, struct lane *l)
 {
@@ -80,7 +81,7 @@ lanes_at(struct worker *w, int *i)
 
 /* ---- a run ---- */
 
-/* Of a thread with these rows. */
+/* Returns the number of the thread's lanes in these rows. */
 static int32_t
 lane_count(const struct worker *w, const struct lane_rows *r)
 {

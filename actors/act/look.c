@@ -1,4 +1,4 @@
-/* look.c - an actor's state in words, between runs: what it did, what it waits for. */
+/* look.c - prints an actor's state between runs: done, ready, or blocked by which tasks. */
 #include "actors/act/actor.h"
 #include "actors/plan/deadlock.h"
 

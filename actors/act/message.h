@@ -1,10 +1,10 @@
-/* message.h - a register changes hands, or a run begins or ends.
+/* message.h - messages between threads: a register changes hands, or a run begins or ends.
  *
- * 32 bytes of numbers, never a pointer: the same message is valid between threads, between processes, in a log and in
- * the simulator. It goes to m.to, an address of process and thread, which the bus alone interprets. `task` and `out`
- * are indices in the receiver's part of the plan: threads of one process have one part, so there both ends count alike;
- * between processes a FULL names the receiver's RECV task and a FREE the sender's SEND task, by indices that the two
- * exchanged when they connected their parts.
+ * 32 bytes of numbers, never a pointer: the same message is valid between threads, between processes, in a log and
+ * in the simulator. m.to is an address of process and thread, which only the bus interprets. `task` and `out` are
+ * indices in the receiver's plan partition. Threads of one process share a partition, so both ends use the same
+ * indices. Between processes a FULL names the receiver's RECV task and a FREE the sender's SEND task, by indices
+ * exchanged when the partitions were connected.
  *
  * Run numbers wrap: compare them with run_after. */
 #ifndef RILLE_ACT_MESSAGE_H
@@ -13,21 +13,21 @@
 #include "runtime/base.h"
 
 enum msg_kind {
-    MSG_FULL = 1, /* producer -> a thread of readers: register `reg` of result (task, out) holds `piece`; `fan` says for
-                     which of its readers. out MSG_FAR: SEND -> RECV, `task`; a piece is there to take; of a
-                     direct channel: it is being sent, as act `reg` of its edge, from 0 on (edge.h) */
-    MSG_FREE, /* that thread -> producer: nobody there reads register `reg` of result (task, out) any more. out MSG_FAR:
-                 RECV -> SEND, `task`; it took a piece; of a direct channel: it is ready for one */
-    MSG_START, /* session -> thread: begin run `run` */
-    MSG_STOP,  /* session -> thread: act no more, answer END */
-    MSG_END,   /* thread -> session: nothing of `run` happens here any more; status: 0, or the error that ended it */
-    MSG_QUIT,  /* session -> thread: leave */
+    MSG_FULL = 1, /* producer -> a thread of readers: register `reg` of result (task, out) holds `piece`; `fan`: which
+                     of its readers. out MSG_FAR: SEND -> RECV `task`; a micro-batch can be taken. Direct channel: it is
+                     being sent, as act `reg` of the link, counted from 0 (edge.h) */
+    MSG_FREE,     /* that thread -> producer: register `reg` of result (task, out) has no reader there any more. out
+                     MSG_FAR: RECV -> SEND `task`; a micro-batch was taken. Direct channel: RECV is ready for another */
+    MSG_START,    /* session -> thread: begin run `run` */
+    MSG_STOP,     /* session -> thread: start no more acts, answer END */
+    MSG_END,      /* thread -> session: `run` is over on this thread; status: 0, or the error that ended the run */
+    MSG_QUIT,     /* session -> thread: exit */
 };
 
 struct msg {
     uint8_t kind, status; /* enum msg_kind, enum err_code */
     uint16_t fan;
-    uint32_t epoch; /* of the cluster; 0 in one process */
+    uint32_t epoch; /* epoch of the cluster; 0: one process */
     uint32_t from, to;
     uint32_t run, task;
     uint16_t out, reg;
@@ -54,7 +54,7 @@ addr_process(uint32_t addr)
     return (int)(addr >> ADDR_THREAD_BITS);
 }
 
-/* Does run a come after run b? They are less than 2^31 runs apart. */
+/* Returns true if run a comes after run b. The runs are less than 2^31 apart. */
 static inline bool
 run_after(uint32_t a, uint32_t b)
 {

@@ -1,16 +1,16 @@
-/* open_run.c - a run that ends when all its work is on streams, and the next one behind it.
+/* open_run.c - runs that end when all their work is on streams, and the next run behind them.
  *
- *   run n     begins . . . ends                        its last acts are under way: it is open
- *   host               |      reads nothing of them, begins n + 1
+ *   run n     begins . . . ends                        its last acts are in flight: it is open
+ *   host               |      reads none of their results, begins n + 1
  *   run n + 1                 begins . . . . . . . ends
  *   streams   n n n n n n n n n n n n n n n|n+1 n+1 n+1 n+1 ...
  *
- * What is left of run n is as many acts as a flow holds, or fewer, in front of all others there. Nobody in run n waits
- * for them, so their actors are not told when they are done: run n + 1 may be of the same plan, and has put these back
- * to their start. No run ends before the last act is done of the OPEN_RUNS-th before it.
+ * The work left of run n is at most what the flows hold, ahead of all other work on the streams. Run n does not wait
+ * for that work, so no actor is notified of completion: run n + 1 may use the same plan, and has reset the actors.
+ * No run ends before the OPEN_RUNS-th run before is complete.
  *
- * Before its first work the streams of run n + 1 meet: one waits for all that others of the device have, and copies the
- * run's numbers to where run n had its own; the others wait for that one. */
+ * The streams of run n + 1 synchronise before their first work: one stream waits for the device's other streams and
+ * copies the run's numbers over those of run n; the rest wait for that stream. */
 #include "actors/act/actor.h"
 
 #include "runtime/arena.h"
@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef FAULT /* t/faults.h compiles this file once more, with mistakes */
+#ifndef FAULT /* t/faults.h compiles this file again, with planted mistakes */
 #define FAULT(mistake) false
 #endif
 
@@ -37,13 +37,13 @@ run_may_stay_open(const struct run *r)
 
 /* ---- what is left ---- */
 
-/* Where in the user's program: the next run of the plan may have other lines. */
+/* Saves the source lines of acts in flight, because the next run of the plan may have other lines. */
 static void
 keep_lines(const struct worker *w, const struct flow *f)
 {
     for (int64_t i = f->first; i < f->next; i++) {
         struct under_way *u = &f->act[i % FLOW_ACTS];
-        if (u->run < w->number) continue; /* of another run: it knows them */
+        if (u->run < w->number) continue; /* of an earlier run: saved already */
         int32_t node = u->act.task->blame_node;
         u->at = node >= 0 ? w->run->line[node] : (struct line){0};
     }
@@ -60,7 +60,7 @@ worker_leave(struct worker *w)
     w->nleft = w->nunder;
 }
 
-/* An act of the first run that has work left of it; NULL: none has. */
+/* Returns an act of the first open run that has work left; NULL: none. */
 static const struct under_way *
 first_left(const struct worker *w)
 {
@@ -79,8 +79,8 @@ left_first(const struct worker *w)
     return u ? u->run : w->number;
 }
 
-/* The device's time is one run's after the other: of the first that has work under way. What begins is subtracted from
- * its plan's, what ends added: below 0 it is under way. A run that began again counts anew. */
+/* Device time is charged to one run at a time, the first with work in flight. busy_ns is reduced by the begin time
+ * and raised by the end time, so it is negative while work is in flight. A run that began again counts anew. */
 static void
 time_ends(struct run *r, uint64_t number, int64_t now)
 {
@@ -97,8 +97,8 @@ time_begins(struct run *r, uint64_t number, int64_t now, bool works)
     r->begin_ns = now;
 }
 
-/* The run in progress reads what was not computed: it ends, and tells. Where there is none, or it has ended already,
- * who waits next does. */
+/* Keeps the error of an open run. The current run reads invalid results, so it ends with that error. If there is no
+ * current run, or it has ended already, the next wait reports the error. */
 static void
 keep_failure(struct worker *w, const struct under_way *u, int status)
 {
@@ -131,7 +131,7 @@ left_finish(struct worker *w, struct flow *f)
     w->nunder--;
     w->nleft--;
     const struct under_way *next = first_left(w);
-    if (next && next->run <= u.run) return; /* that run goes on, or one before it */
+    if (next && next->run <= u.run) return; /* that run, or an earlier one, still has work */
     time_ends(u.of, u.run, now);
     if (next)
         time_begins(next->of, next->run, now, true);
@@ -151,7 +151,7 @@ left_look(struct worker *w, const struct flow *f)
     }
 }
 
-/* ---- what comes behind ---- */
+/* ---- the next run ---- */
 
 static int
 put(const struct stream_work *w, const struct stream *s)
@@ -163,7 +163,7 @@ put(const struct stream_work *w, const struct stream *s)
     return begun ? 0 : s->kind->copy(p->to, p->from, p->bytes);
 }
 
-/* Room for numbers that stay until a stream has copied them; pinned, where there are GPUs. */
+/* Reserves host memory for numbers that a stream will copy; pinned where GPUs exist. */
 static int
 put_room(struct put *p, size_t bytes)
 {
@@ -183,7 +183,7 @@ puts_free(struct worker *w)
     for (size_t i = 0; i < countof(w->put); i++) device_kind(DEV_CPU)->give(0, w->put[i].from, w->put[i].capacity);
 }
 
-/* The numbers of runs that are open may be on their way yet. */
+/* Enqueues the copy of a run's numbers, from a buffer of its own: copies of open runs may still be in flight. */
 static int
 enqueue_numbers(struct worker *w, const struct run *r, struct stream *s)
 {
@@ -260,7 +260,7 @@ engine_follows(const struct engine *e, const struct run *r)
     return w->nleft == 0 || (r->stays_open && same);
 }
 
-/* What comes behind failed work is waited for with it. */
+/* Waits for open runs up to `number`, after a failure for all of them. */
 static int
 await_left(struct engine *e, uint64_t number, bool must)
 {

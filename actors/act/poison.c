@@ -1,8 +1,7 @@
-/* poison.c - NaN in registers that are free.
+/* poison.c - NaN in free registers.
  *
- * Which register an act reads or writes follows from its piece. Readers count
- * down when they have read, on the threads of their streams; the last fills the
- * register and winds the count up again for those who read it next. */
+ * The register that an act reads or writes follows from its micro-batch. Readers count down after the read, on the
+ * threads of their streams. The last reader fills the register and resets the count for the next readers. */
 #include "actors/act/poison.h"
 
 #include "actors/act/actor.h"
@@ -10,7 +9,7 @@
 
 #include <string.h>
 
-/* A result whose registers lie in another's is read there. */
+/* Returns the result that owns the registers: with IN_TASK, result 0 of another task. */
 static const struct out_port *
 holder_of(const struct actors *a, int task, int out, int32_t *result)
 {
@@ -62,7 +61,7 @@ fill(const struct run *r, const struct out_port *o, int reg, int piece, const st
     memset(stream_reach(s, reg_address(r, &o->where, reg, piece)), 0xff, (size_t)o->bytes);
 }
 
-/* What an act is, as work on a stream carries it. */
+/* Encodes an act as stream work. */
 static struct stream_work
 work_of(const struct run *r, int task, int piece)
 {
@@ -77,7 +76,7 @@ fill_outputs(const struct stream_work *work, const struct stream *s)
     int piece = (int)(work->piece & UINT32_MAX);
     for (int k = 0; k < t->nresult; k++) {
         const struct out_port *o = &t->out[k];
-        if (o->control || o->shared || piece % o->every) continue; /* others fill it too, or this task did */
+        if (o->control || o->shared || piece % o->every) continue; /* another task fills it, or an earlier act did */
         fill(r, o, piece / o->every % o->nreg, piece, s);
     }
     return 0;

@@ -1,12 +1,12 @@
-/* poison.h - registers that hold nothing are filled with NaN, so that who reads them is seen.
+/* poison.h - fills free registers with NaN, to make reads of free registers visible.
  *
- * On the simulator's bus, and where tests ask for it (run.poison). A register is filled before the act that writes it
- * does, so that what nobody wrote is seen, and when the last who reads it has: by the reader, on the stream of its
- * work, before anybody hears of that, so that nobody has the bytes yet who has them next. So all registers are filled,
- * also those that share bytes with others and those that are filled once a run.
+ * Active on the simulator's bus, and in tests that ask for it (run.poison). A register is filled before an act
+ * writes it, to show elements that no kernel wrote. A register is filled again after its last read: by the reader,
+ * on the stream of its work, before any task is notified, because the next owner of the bytes cannot have them yet.
+ * So all registers are filled, even registers that share bytes or are filled once a run.
  *
- * Counts belong to the plan's actors: the session's thread makes them, whoever reads, a device's thread or one of its
- * streams', counts down. */
+ * The counts belong to the plan's actors: created on the session's thread, decremented by readers on a device's
+ * thread or a stream's. */
 #ifndef RILLE_ACT_POISON_H
 #define RILLE_ACT_POISON_H
 
@@ -14,16 +14,16 @@
 #include "runtime/stream.h"
 
 struct poison {
-    int32_t *first;        /* by result: its first register among all */
-    int32_t *readers;      /* by result: of all that lies in its registers */
-    _Atomic int32_t *left; /* by register: reads that are still to come; whoever reads */
+    int32_t *first;        /* by result: index of the first register */
+    int32_t *readers;      /* by result: readers of every result stored in its registers */
+    _Atomic int32_t *left; /* by register: reads still to come; decremented by readers */
 };
 
-/* Before a run, on the session's thread: nothing has been read. */
+/* Resets the counts before a run. Session's thread. */
 void poison_begin(const struct run *r);
-/* Fills what the act is to write; s NULL: now. */
+/* Fills the registers that the act will write; s NULL: at once. */
 void poison_outputs(const struct run *r, int task, int piece, struct stream *s);
-/* The act has read its inputs when what is on the stream now is done: fills those that nobody else still reads. */
+/* Counts the act's reads when the work now on the stream is complete, and fills registers without further readers. */
 void poison_inputs(const struct run *r, int task, int piece, struct stream *s);
 
 #endif

@@ -1,30 +1,31 @@
-/* transport_sim.c - bytes of channels, copied late.
+/* transport_sim.c - copies the bytes of channels late.
  *
- * What is put waits where it lies, or is copied at once, as the seed says. It is copied into the channel's own buffer
- * at the latest when it is taken there, so that a SEND that gives its register back too early sends other bytes. */
+ * put() copies the bytes into the channel's own buffer at once or later, as the seed says: when taken, at the
+ * latest. Until then the bytes stay in the SEND's register, so a SEND that gives it back too early sends wrong
+ * bytes. */
 #include "actors/act/transport_sim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What was put for one act and not taken yet. */
+/* Bytes put by one act and not taken yet. */
 struct parcel {
-    const char *from; /* not copied yet; NULL: it is in its slot */
+    const char *from; /* bytes not copied yet; NULL: in the slot already */
     int64_t ticket;
 };
 
-/* A channel: a ring of as many parcels as it has registers. */
+/* A channel: a ring with one parcel per register. */
 struct lane {
     const struct channel *sender;
     struct parcel *parcel;
-    char *slots; /* by act, as many as the sender has registers */
+    char *slots; /* by act, one per register of the sender */
     int64_t put, taken;
 };
 
 struct end {
     struct transport transport;
     struct sim_wire *wire;
-    struct lane **lane; /* by channel of the part */
+    struct lane **lane; /* by channel of the partition */
 };
 
 struct sim_wire {
@@ -107,7 +108,7 @@ take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Nothing of this end's is read any more. */
+/* Drops bytes that are not copied yet: the sender's memory is no longer read. */
 static void
 stop(void *of)
 {

@@ -1,8 +1,8 @@
-/* bring.c - bytes of one host's memory that a worker of another asks for: so that a value goes from host to host, and
- * the controller, which says what goes where, carries none of it.
+/* bring.c - workers fetch bytes of another host's memory. Values thus move between hosts without passing through the
+ * controller, which only decides what is copied where.
  *
- * Questions go with messages and answers with bytes, on the links between workers; both are of an epoch. Neither side
- * waits: what is not answered is asked again by who wants it (reach.c). */
+ * Requests travel with messages, answers with bytes, on the links between workers; each belongs to an epoch. Neither
+ * side waits: the requester repeats an unanswered request (reach.c). */
 #include "actors/cluster/carry.h"
 
 #include "runtime/error.h"
@@ -33,7 +33,7 @@ carrier_send_bring(struct carrier *c, const struct item *i)
     c->net->send(c, rank, MESSAGES, &h, &body);
 }
 
-/* What is not there is answered as well, by no bytes. */
+/* Answers a request; with a header only if the bytes are missing. */
 enum fate
 carrier_take_bring(struct carrier *c, const struct head *h, zmq_msg_t *body)
 {

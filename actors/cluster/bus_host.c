@@ -1,14 +1,14 @@
-/* bus_host.c - rings in shared memory, and futexes to sleep on.
+/* bus_host.c - message rings in shared memory, and futexes to sleep on.
  *
- * A ring has one writer and one reader. The writer fills an entry and then moves `sent` (release); the reader sees it
- * move (acquire), takes the entry and then moves `taken`. Where a ring is full its messages wait with the sender, in
- * order, and follow when it next sends or waits: what is under way is bounded by the plan's credits, so that this is
- * rare, and nobody ever blocks.
+ * A ring has one writer and one reader. The writer fills an entry, then advances `sent` (release). The reader loads
+ * `sent` (acquire), reads the entry, then advances `taken`. If a ring is full, its messages spill to a list of the
+ * sender, in order, and are sent at its next send or wait. That is rare, because the plan's credits bound the
+ * messages in flight. No thread ever blocks.
  *
- * Going to sleep is the protocol of waker.h: arm, look once more, sleep; the sender moves `sent`, then wakes.
+ * Sleeping follows waker.h: arm, check again, sleep; a sender advances `sent`, then wakes.
  *
- * What another process may have written is checked before it is used: counters are compared with the ring's length,
- * indices of a message by whoever knows the plan. */
+ * Data that another process may have written is checked before use: counters against the ring's length here, indices
+ * in a message where the plan is known. */
 #include "actors/cluster/bus_host.h"
 
 #include "runtime/arena.h"
@@ -39,16 +39,16 @@ struct head {
     _Alignas(LINE) _Atomic uint64_t gate;
 };
 
-/* Messages for which a ring had no room. */
+/* Messages that did not fit into a ring. */
 struct spill {
     struct msg *msg;
     int32_t n, capacity;
 };
 
-struct end { /* of this process; its thread's */
+struct end { /* of this process; used by the end's thread */
     int slot, first;
     struct spill *spill;  /* by receiver */
-    struct ring *brought; /* from other hosts; in block */
+    struct ring *brought; /* messages from other hosts; inside block */
     char *block;
     int nspilled;
     int64_t sent;
@@ -58,7 +58,7 @@ struct host_bus {
     struct bus bus;
     struct head *head;
     struct end_shared *shared;
-    struct ring *ring; /* nslot x nslot, by receiver, then sender */
+    struct ring *ring; /* nslot x nslot, by receiver, then by sender */
     int nslot, nthread, process;
     uint32_t addr[BUS_HOST_SLOTS]; /* by slot */
     struct end end[MOST_THREADS];
@@ -220,7 +220,7 @@ spill_add(struct end *e, int to, const struct msg *m)
     e->nspilled++;
 }
 
-/* What waited, as far as there is room now. */
+/* Moves spilled messages into the ring, as many as fit. */
 static void
 spill_send(struct host_bus *h, struct end *e, int to)
 {
@@ -264,7 +264,7 @@ bus_host_far(struct bus *b, const struct bus_far *far)
     ((struct host_bus *)b)->far = *far;
 }
 
-/* The end that a message from elsewhere is for; NULL: it is none here. */
+/* Returns the end with this address; NULL: not in this process. */
 static struct end *
 end_of(struct host_bus *h, uint32_t addr)
 {
@@ -292,7 +292,7 @@ bus_host_bring(struct bus *b, const struct msg *m)
 
 /* ---- receiving ---- */
 
-/* The next message of a ring, if there is one that may be taken now. */
+/* Returns the oldest message of a ring; NULL: none, or its run has not begun here. */
 static const struct msg *
 ring_peek(const struct host_bus *h, struct ring *r)
 {
@@ -348,7 +348,7 @@ spin(const struct host_bus *h, const struct end *e)
     return false;
 }
 
-/* Until a message is there, a nudge or a signal came, or it is time to look up. */
+/* Sleeps until a message, a nudge or a signal arrives, or a timeout. */
 static void
 doze(struct host_bus *h, struct end *e)
 {

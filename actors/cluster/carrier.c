@@ -1,12 +1,12 @@
-/* carrier.c - links to other workers, and one thread that has them; what carries them is a net (net_zmq.c, net_mpi.c).
+/* carrier.c - links to other workers, and the thread that owns them. A net carries the messages (net_zmq.c,
+ * net_mpi.c).
  *
- * Device threads send messages and parcels (what one act of a SEND sends) themselves where the links are free, else
- * they leave them in a queue; messages go at once and parcels piece by piece. What comes is looked at like a
- * stranger's: its job, epoch and run, the task that it names, where its bytes belong. Pieces stay in ZeroMQ's memory
- * until their RECV acts and copies them to where they belong.
+ * Device threads send messages and parcels (the bytes of one act of a SEND) themselves if the links are free;
+ * otherwise they queue an item for the carrier's thread. Messages are sent at once, parcels piece by piece. Received
+ * data is not trusted: job, epoch, run, task and offset are checked. Pieces stay in ZeroMQ's memory until their RECV
+ * acts and copies the bytes into its register.
  *
- * ZeroMQ says on a thread of its own when it has no more use for a piece (released); that is what a ticket waits for.
- */
+ * ZeroMQ reports on a thread of its own that it has released a piece (released); tickets wait for that. */
 #include "actors/cluster/carry.h"
 
 #include "actors/cluster/bus_host.h"
@@ -69,7 +69,8 @@ lose(struct carrier *c, const char *fmt, int rank)
     c->hear.lost(c->hear.of, how);
 }
 
-/* A link that is down is another worker's end, which the coordinator tells soon; or it is lost for itself. */
+/* Reports a failure if the link to a worker stays down for SILENT_MS. If the link is down because that worker ended,
+ * the coordinator ends the epoch earlier. */
 static void
 look_after(struct carrier *c, int rank)
 {
@@ -122,7 +123,7 @@ send_message(struct carrier *c, const struct msg *m)
     if (peer_of(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
-/* ZeroMQ has no more use for a piece. On its thread. */
+/* Called on ZeroMQ's thread when it has released a piece. */
 static void
 released(void *data, void *hint)
 {
@@ -137,7 +138,7 @@ released(void *data, void *hint)
         bus_host.nudge(c->bus, from);
     }
     atomic_fetch_sub(&p->flying, 1);
-    atomic_fetch_sub(&c->flying, 1); /* last: who waits for it frees all this */
+    atomic_fetch_sub(&c->flying, 1); /* last: a thread that waits for 0 then frees all this */
     carrier_wake(c);
 }
 
@@ -155,13 +156,13 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
     c->net->send(c, addr_process(parcel->m.to), BYTES, &h, &piece);
 }
 
-/* As far as there are credits. */
+/* Sends pieces while fewer than CREDITS are in flight. */
 static void
 send_pieces(struct carrier *c, struct peer *p)
 {
     while (p->first && atomic_load(&p->flying) < CREDITS) {
         struct parcel *parcel = p->first;
-        if (parcel->sent + PIECE >= parcel->lane->c->bytes) { /* its last: it may be gone when it is sent */
+        if (parcel->sent + PIECE >= parcel->lane->c->bytes) { /* last piece: the parcel may be gone once it is sent */
             p->first = parcel->next;
             if (!p->first) p->last = &p->first;
         }
@@ -216,8 +217,8 @@ has_queue(struct carrier *c)
     return has;
 }
 
-/* A device thread sends by itself where it need not wait, nobody is before it, and the link is there: so the carrier's
- * thread need not be woken. */
+/* Sends on a device thread, if the lock is free, the link is open and the queue is empty; false: not sent. Saves
+ * waking the carrier's thread. */
 static bool
 send_now(struct carrier *c, const struct item *i)
 {
@@ -240,7 +241,7 @@ carrier_post(struct carrier *c, const struct item *i)
     carrier_wake(c);
 }
 
-/* From a device thread: the FULL of a channel with bytes goes behind them. */
+/* Sends a message to a worker of another host; the FULL of a channel with bytes follows them. Device thread. */
 static int
 send_far(void *of, const struct msg *m)
 {
@@ -255,7 +256,7 @@ send_far(void *of, const struct msg *m)
 
 /* ---- receiving ---- */
 
-/* Takes the next message of a road; false: there is none. */
+/* Receives the next message of a road; false: none. */
 static bool
 take_next(struct carrier *c, enum road road)
 {
@@ -265,7 +266,7 @@ take_next(struct carrier *c, enum road road)
            (c->mpi && net_mpi.receive(c, road, &c->head[road], &c->body[road]));
 }
 
-/* Where what is sent for a task of the run arrives; NULL: for none that there is. */
+/* Returns the lane of a message's RECV task in the current run; NULL: invalid. */
 static struct carry_lane *
 lane_for(const struct carrier *c, const struct head *h)
 {
@@ -291,7 +292,7 @@ take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
     if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     const struct carry_lane *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
-    if (l && l->piece) return FATE_STRANGE; /* it comes behind its bytes */
+    if (l && l->piece) return FATE_STRANGE; /* its FULL must arrive with the bytes */
     return bus_host_bring(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
 }
 
@@ -342,7 +343,7 @@ receive(struct carrier *c, enum road road)
 
 /* ---- the thread ---- */
 
-/* Where MPI does not see the workers, all of them find so, and speak tcp. */
+/* Opens MPI. If MPI does not see the workers, every worker detects that, and uses tcp. */
 static void
 open_mpi(struct carrier *c)
 {
@@ -388,7 +389,7 @@ fd_of(void *socket)
     return fd;
 }
 
-/* How long it may sleep where nothing wakes it. */
+/* Returns how long the thread may sleep if nothing wakes it. */
 static struct timespec
 nap_of(const struct carrier *c)
 {
@@ -471,7 +472,8 @@ carrier_new(const struct carrier_options *o, struct carrier **out)
     return status;
 }
 
-/* MPI ends when all others end it as well, and some may be gone: then it is left to the end of the process. */
+/* Joins the carrier's thread. Closing MPI waits for every worker, and some may be gone: after WAIT_S returns false
+ * and leaves MPI to the end of the process. */
 static bool
 join_thread(struct carrier *c, bool has_mpi)
 {
@@ -528,8 +530,8 @@ carrier_has_mpi(const struct carrier *c)
 
 /* ---- epochs ---- */
 
-/* "3 tcp://10.0.0.1:40000 tcp://10.0.0.1:40001": its rank and, for each road, where it is. A link that is there stays.
- */
+/* Reads a line "3 tcp://10.0.0.1:40000 tcp://10.0.0.1:40001": a rank and its address for each road. Known addresses
+ * stay. */
 static void
 read_port(struct carrier *c, const char *line, size_t n)
 {
@@ -572,7 +574,7 @@ carrier_meet(struct carrier *c, const char *ports)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Has everybody MPI, in this epoch? */
+/* Returns true if every worker has MPI in this epoch; else says why not. */
 static bool
 all_have_mpi(struct carrier *c, int lacks)
 {
@@ -639,7 +641,7 @@ carrier_cut(struct carrier *c, bool lost)
     carrier_wake(c);
 }
 
-/* Links of MPI its own thread closes. */
+/* Lets the carrier's thread close the links, because only that thread calls MPI. */
 static void
 await_cut(struct carrier *c)
 {
@@ -658,7 +660,7 @@ carrier_leave(struct carrier *c)
     close_peers(c);
     c->carrying = NULL;
     pthread_mutex_lock(&c->queue_lock);
-    c->nqueue = 0; /* what was left there belongs to this epoch */
+    c->nqueue = 0; /* the items left belong to this epoch */
     pthread_mutex_unlock(&c->queue_lock);
     pthread_mutex_unlock(&c->lock);
     carrier_await(c);

@@ -1,4 +1,4 @@
-/* carrying.c - the channels of a part, as device threads use them: the transport of carrier.h. */
+/* carrying.c - the channels of a plan partition, as device threads use them: implements the transport of carrier.h. */
 #include "actors/cluster/carry.h"
 
 #include "actors/plan/plan.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPIED = 1 << 16 /* what is smaller is copied, so that its register goes back at once */ };
+enum { COPIED = 1 << 16 /* bytes; smaller sends are copied, so that their register is free at once */ };
 
 /* ---- lanes ---- */
 
@@ -46,7 +46,7 @@ put(void *of, int32_t channel, const struct channel *c, const char *from, int64_
     int64_t act = l->put++;
     struct parcel *parcel = &l->parcel[act % c->nreg];
     bool copied = !l->dense || c->bytes < COPIED;
-    while (atomic_load(&parcel->left) > 0) relax(); /* all of it was taken: ZeroMQ is about to say so */
+    while (atomic_load(&parcel->left) > 0) relax(); /* peer took the bytes: ZeroMQ is about to release them */
     if (!copied) {
         parcel->bytes = from + c->slice[0].skip;
         *ticket = (int64_t)(channel + 1) << 32 | ((act + 1) & UINT32_MAX);
@@ -82,8 +82,8 @@ take_bytes(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* What is not yet in ZeroMQ's hands never will be; the rest is waited for: the others read what they are sent until the
- * epoch is over, and then links are closed. */
+/* Drops unsent parcels, and waits until ZeroMQ has released the sent pieces. The wait ends: peers receive until the
+ * epoch is over, and then the links are closed. */
 static void
 stop(void *of)
 {

@@ -1,5 +1,5 @@
-/* control.h - inside the controller: its state, and what its files call of each other. Its two threads have it in
- * turns, under one lock. */
+/* control.h - internal to the controller: state, and functions that several files share. One lock guards the state
+ * for the controller's two threads. */
 #ifndef RILLE_CLUSTER_CONTROL_H
 #define RILLE_CLUSTER_CONTROL_H
 
@@ -15,28 +15,28 @@
 
 enum { LOSSES = 64 };
 
-/* Who sleeps until something comes: the cluster's own thread, the session's. */
+/* Threads that sleep until an event: the cluster's own, the session's. */
 enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
 
-struct process {    /* behind a rank */
-    int pid, pidfd; /* 0, -1: not known */
+struct process {    /* process of a rank */
+    int pid, pidfd; /* 0, -1: unknown */
     bool child;
-    int beat_peer; /* -1 */
+    int beat_peer; /* peer of its heartbeats; -1: none */
     int64_t heard_ns;
 };
 
-struct filing { /* files that somebody waits for; on that thread's stack */
+struct filing { /* files awaited by a thread, on the thread's stack */
     struct filing *next;
     struct cluster_file *file;
-    uint64_t first; /* number of the first */
+    uint64_t first; /* count of the first file */
     int n;
     bool interruptible;
 };
 
 struct bank {
     struct memory *of;
-    struct segment *segment; /* who has which bytes of it */
-    uint64_t first;          /* position (position.h) of its first byte */
+    struct segment *segment; /* this host's memory, or the allocations of another host's */
+    uint64_t first;          /* position (position.h) of the first byte */
 };
 
 struct cluster {
@@ -44,66 +44,65 @@ struct cluster {
     struct coordinator *c;
     struct link *link;
     struct reach *reach;
-    struct memory { /* by number; [0] is there before workers are */
+    struct memory { /* by number; NULL before the first full world */
         struct cluster *of;
         int number;
         uint32_t made_epoch;
         struct plan_map map;
-        struct bank *bank; /* [0]: what the host's processes share; then one a device that has its own */
+        struct bank *bank; /* [0]: shared by the host's processes; then one per device with own memory */
         int nbank;
     } * memory;
     int nmemory, home;
-    struct segment *own, *bus; /* of this host: the memory of its devices, the epoch's messages */
+    struct segment *own, *bus; /* of this host: memory of the devices, messages of the epoch */
     struct process *process;   /* by rank */
     unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID];
     struct str machine, packet;
-    char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* of own and bus */
-    pthread_mutex_t lock; /* guards everything here but what the session's thread alone has */
+    char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* paths of own and bus */
+    pthread_mutex_t lock;                                 /* guards all fields except the session thread's own */
     pthread_t thread;
     bool started, quit;
-    bool passes_on;       /* its workers stay, for another controller */
-    int wake_fd[NSLEEPS]; /* each has one of its own: of one for all the first to look would take what is the other's */
-    atomic_bool attended; /* the session's thread takes what comes on the control socket */
-    pthread_t attendant;  /* while attended: that thread */
+    bool passes_on;       /* on close, workers stay for another controller */
+    int wake_fd[NSLEEPS]; /* one eventfd per sleeper, because a shared one would be drained by the first to wake */
+    atomic_bool attended; /* the session's thread receives control packets */
+    pthread_t attendant;  /* the session's thread, while attended */
     atomic_int interrupted;
     bool full, formed, ended;
     int64_t tick_ns;
     struct cluster_job *job;
-    int status, blame, node; /* of the run that ended */
+    int status, blame, node; /* of the ended run */
     char text[WIRE_TEXT];
     uint32_t run;
     struct cluster_loss loss[LOSSES];
     int nloss;
-    uint32_t nepoch; /* that ended by a loss */
+    uint32_t nepoch; /* losses so far; a change means that the epoch broke */
     struct roots roots;
     struct filing *filing;
-    uint64_t nfile; /* that were asked for */
+    uint64_t nfile; /* count of the last requested file */
     pthread_cond_t filed;
-    /* Settled when the world first forms. */
+    /* Set when the world is first full. */
     struct device_counts devices;
     struct range *range;
-    struct plan_range *plan_range; /* the same, of the maps of all memories */
+    struct plan_range *plan_range; /* the same ranges, as the maps of all memories hold them */
     struct slot *slot;
-    uint64_t *bytes; /* by memory */
+    uint64_t *bytes; /* memory size, by memory */
     int nrange, nslot;
-    uint32_t abilities; /* of all devices of kind cuda: enum device_flags */
+    uint32_t abilities; /* common to all cuda devices: enum device_flags */
 };
 
-/* memories.c: begins the next epoch once every rank is there. With the lock. E_ARG, E_PLACE, E_MEMORY. */
+/* memories.c: begins the next epoch, once every rank is present. With the lock. E_ARG, E_PLACE, E_MEMORY. */
 int control_begin(struct cluster *c);
-/* Asks memories that began anew in this epoch for the pages again that were taken of them. With the lock, which it
- * drops meanwhile. */
+/* Requests again the pages held in memories that were made afresh in this epoch. With the lock, released meanwhile. */
 int control_renew(struct cluster *c);
-/* E_PLACE: somebody whom an earlier coordinator left has other devices than those that are wanted now. With the lock.
- */
+/* Checks the devices of workers left by an earlier coordinator. E_PLACE: not the devices asked for now. With the
+ * lock. */
 int control_check_kept(const struct cluster *c);
 void control_free(struct cluster *c);
-/* controller.c: E_LOST, naming who was lost first. */
+/* controller.c: returns E_LOST, naming the first lost worker. */
 int control_say_lost(const struct cluster *c);
-/* After something was sent that no attendance follows, which may have taken note of what came: looks for that, and
- * wakes the cluster's thread to look from now on. With the lock. */
+/* Call after a send outside of attend(): the send may have consumed the readiness event of incoming packets. Handles
+ * them and wakes the cluster's thread. With the lock. */
 void control_look(struct cluster *c);
-/* memories.c: as reach.h has it; of: the cluster. */
+/* memories.c: `broken` of struct reach_options; of: the cluster. */
 int control_broken(void *of);
 /* files.c; with the lock. */
 void control_filed(struct cluster *c, const struct notice *n);

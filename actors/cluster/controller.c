@@ -1,7 +1,7 @@
-/* controller.c - the coordinator driven by sockets, a clock and the ends of processes.
+/* controller.c - drives the coordinator with sockets, a clock, and the ends of processes.
  *
- * Who lost a member makes sure that it is gone: it is killed (by a pidfd, which names that process and no other) before
- * anybody goes on, since what it would yet write lies in memory that others will use. */
+ * A lost member is killed before the cluster continues, by a pidfd, which names that process and no other: late
+ * writes would reach memory that others use. */
 #include "actors/cluster/control.h"
 
 #include "actors/act/engine.h"
@@ -28,7 +28,7 @@
 
 enum { TICK_MS = 100, SILENCE_TICKS = 8, DIRECT = 16, BYE_MS = 2000 };
 
-/* ---- what the coordinator wants ---- */
+/* ---- callbacks of the coordinator ---- */
 
 static void
 on_send(void *arg, int peer, const struct packet *p)
@@ -36,7 +36,7 @@ on_send(void *arg, int peer, const struct packet *p)
     struct cluster *c = arg;
     str_clear(&c->packet);
     packet_write(p, &c->packet);
-    /* Who takes nothing is lost by its silence: the state machine is not told from inside its own call. */
+    /* Ignores a failed send: silence will lose the peer. The state machine must not be called from its own callback. */
     if (link_send(c->link, LINK_CONTROL, peer, c->packet.text, c->packet.len)) err_clear();
 }
 
@@ -44,17 +44,17 @@ static void
 on_cut(void *arg, int peer)
 {
     UNUSED(arg);
-    UNUSED(peer); /* a ROUTER's peer goes when its process does */
+    UNUSED(peer); /* a ROUTER's peer goes away with its process */
 }
 
 static void
 wake(struct cluster *c, enum cluster_sleeper who)
 {
     uint64_t one = 1;
-    if (write(c->wake_fd[who], &one, sizeof one) < 0) return; /* it is awake already */
+    if (write(c->wake_fd[who], &one, sizeof one) < 0) return; /* already awake */
 }
 
-/* The session's thread waits for what another one found out. */
+/* Wakes the session's thread, if another thread calls. */
 static void
 wake_session(struct cluster *c)
 {
@@ -84,7 +84,7 @@ kill_process(struct process *p)
     *p = (struct process){.pidfd = -1, .beat_peer = -1};
 }
 
-/* The task that the lost worker was at: what its slots say, if they speak of this run. */
+/* Returns the task that the lost worker was running, by the status words of its slots; -1: none of this run. */
 static int32_t
 task_of(const struct cluster *c, int rank)
 {
@@ -109,7 +109,7 @@ cluster_doing(const struct cluster *c, int thread, int32_t *task)
 {
     *task = -1;
     if (thread < 0 || thread >= c->memory[c->home].map.nslot || !coordinator_memory(c->c, c->home)->own) return false;
-    if (!c->job) return true; /* only between runs is the epoch's bus another */
+    if (!c->job) return true; /* between runs the bus may be replaced */
     uint64_t doing = atomic_load(bus_host_doing(segment_base(c->bus), thread));
     if (doing >> 32 == c->run && !((int32_t)doing & DOING_OVER)) *task = (int32_t)doing - 1;
     return true;
@@ -130,7 +130,7 @@ note_loss(struct cluster *c, const struct notice *n)
         struct cluster_loss *l = &c->loss[c->nloss++];
         *l = (struct cluster_loss){
             .rank = n->rank, .pid = (int)m->pid, .task = -1, .again = m->stayed || n->rank >= c->options.started};
-        if (!l->pid) l->pid = c->process[n->rank].pid; /* of what was to start it */
+        if (!l->pid) l->pid = c->process[n->rank].pid; /* pid of the launcher (ssh) */
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
         snprintf(l->how, sizeof l->how, "%s", n->text);
         if (c->job) {
@@ -138,7 +138,7 @@ note_loss(struct cluster *c, const struct notice *n)
             l->task = task_of(c, n->rank);
         }
     }
-    c->full = false; /* though it was told, which nobody has acted on yet */
+    c->full = false; /* cancels a NOTICE_FULL not yet acted on */
     c->nepoch++;
     pthread_cond_broadcast(&c->filed);
     reach_forget(c->reach, n->rank);
@@ -148,7 +148,7 @@ note_loss(struct cluster *c, const struct notice *n)
 static void
 take_have(struct cluster *c, int rank, const struct packet *p)
 {
-    struct str arenas = {0}; /* aligned */
+    struct str arenas = {0}; /* an aligned copy */
     str_addn(&arenas, p->arenas.bytes, p->arenas.n);
     struct cluster_part part = {.arena = (const void *)str_text(&arenas),
                                 .narena = (int)(p->arenas.n / 8),
@@ -185,7 +185,7 @@ take_end(struct cluster *c, int rank, const struct packet *p)
     }
 }
 
-/* Its host is the one to look at. */
+/* Reports a slow worker and its host, because the host should be inspected. */
 static void
 say_slow(struct cluster *c, const struct notice *n)
 {
@@ -222,7 +222,7 @@ on_tell(void *arg, const struct notice *n)
     wake_session(c);
 }
 
-/* ---- what comes ---- */
+/* ---- receiving ---- */
 
 static void
 take_control(struct cluster *c)
@@ -241,7 +241,7 @@ take_control(struct cluster *c)
         if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
         coordinator_receive(c->c, peer, &p);
         if (p.kind != PACKET_HELLO) continue;
-        for (int r = 0; r < c->options.world; r++) { /* whom did that let in? */
+        for (int r = 0; r < c->options.world; r++) { /* finds the rank that this HELLO got */
             const struct member_info *m = coordinator_member(c->c, r);
             bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
             if (m->peer == peer && here && machine_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
@@ -306,12 +306,12 @@ take_ends(struct cluster *c)
         struct process *p = &c->process[r];
         struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
         if (p->pidfd < 0 || poll(&end, 1, 0) != 1) continue;
-        take_control(c); /* what it said before */
+        take_control(c); /* packets sent before the end */
         if (p->pidfd < 0) continue;
         how_it_ended(p, how);
         coordinator_gone(c->c, r, how);
         kill_process(p);
-        take_control(c); /* sending may have taken note of what came */
+        take_control(c); /* a send may consume the readiness event of arrivals */
     }
 }
 
@@ -327,7 +327,7 @@ tick(struct cluster *c)
         if (link_send(c->link, LINK_BEAT, c->process[r].beat_peer, c->packet.text, c->packet.len)) err_clear();
     }
     c->tick_ns = now_ns() + TICK_MS * 1000000ll;
-    take_beats(c); /* sending may have taken note of what came */
+    take_beats(c); /* a send may consume the readiness event of arrivals */
     take_control(c);
 }
 
@@ -342,8 +342,8 @@ pump(struct cluster *c)
     if (now_ns() >= c->tick_ns) tick(c);
 }
 
-/* Sleeps until something may have come, the next tick at the latest. Lets the lock go while it sleeps: what it sleeps
- * on it looks up before. */
+/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
+ * is read before. */
 static void
 sleep_on(struct cluster *c, enum cluster_sleeper who)
 {
@@ -374,14 +374,15 @@ cluster_thread(void *arg)
     pthread_mutex_lock(&c->lock);
     while (!c->quit) {
         pump(c);
-        if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler cannot */
+        if (atomic_load(&c->interrupted)) pthread_cond_broadcast(&c->filed); /* a signal handler must not */
         sleep_on(c, SLEEPS_CLUSTER);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }
 
-/* The session's thread takes part until `done`, a loss, or an interrupt: then once. */
+/* Drives the coordinator on the session's thread until `done`, a loss (E_LOST) or an interrupt (E_CANCEL), but at
+ * least once. */
 static int
 attend(struct cluster *c, const bool *done)
 {
@@ -408,7 +409,7 @@ control_say_lost(const struct cluster *c)
     return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
 }
 
-/* Until the epoch stands. */
+/* Waits until the epoch is formed. */
 static int
 gather(struct cluster *c)
 {
@@ -445,7 +446,7 @@ start_worker(struct cluster *c, int rank)
     return 0;
 }
 
-/* But who is on its way. */
+/* Starts the processes of absent ranks, except processes on their way. */
 static int
 start_absent(struct cluster *c)
 {
@@ -468,7 +469,7 @@ open_link(struct cluster *c)
     return status;
 }
 
-/* Of a memory's workers one that has it mapped: the first, or another where that is lost. */
+/* Returns the lowest rank that has the memory mapped; -1 after fail(E_LOST): none. */
 static int
 keeper(void *of, int memory)
 {
@@ -520,7 +521,7 @@ open_all(struct cluster *c)
     return 0;
 }
 
-/* Who was left by an earlier coordinator comes now or not at all; the others are started. */
+/* Waits for workers left by an earlier coordinator, then starts the missing ranks. */
 static int
 take_over(struct cluster *c)
 {
@@ -567,7 +568,7 @@ anybody(const struct cluster *c)
     return false;
 }
 
-/* BYE, then time to leave, then the end. */
+/* Sends BYE, waits up to BYE_MS, then kills the remaining processes. */
 static void
 dismiss(struct cluster *c, int status)
 {
@@ -611,7 +612,7 @@ cluster_close(struct cluster **cp, int status)
     free(c->secret);
     free(c->process);
     free(c);
-    if (code) fail((enum err_code)code, "%s", text); /* what was said before is what counts */
+    if (code) fail((enum err_code)code, "%s", text); /* the earlier error counts */
 }
 
 /* ---- runs ---- */
@@ -624,7 +625,7 @@ finish_run(struct cluster *c, struct cluster_job *job)
     return c->status ? fail((enum err_code)MIN(c->status, NERR - 1), "%s", c->text) : 0;
 }
 
-/* An interrupt stops the run everywhere; then its end is waited for. */
+/* Stops the run everywhere after an interrupt, then waits for its end. */
 static int
 stop_and_wait(struct cluster *c)
 {
@@ -702,7 +703,7 @@ cluster_stands(struct cluster *c)
     return does;
 }
 
-/* Wants ranks again, and starts those that are to be started. */
+/* Gathers the next epoch, and starts the processes of reopened ranks. */
 static int
 begin_next(struct cluster *c, int workers)
 {

@@ -1,14 +1,14 @@
-/* coordinate.h - inside the coordinator: its state, and what its files call of each other. Owner and thread:
+/* coordinate.h - internal to the coordinator: state, and functions that several files share. Owner and thread: see
  * coordinator.h. */
 #ifndef RILLE_CLUSTER_COORDINATE_H
 #define RILLE_CLUSTER_COORDINATE_H
 
 #include "actors/cluster/coordinator.h"
 
-/* What a worker did since they were compared last. */
+/* A worker's work since the last comparison of paces. */
 struct pace {
     uint64_t acts, busy_ns;
-    double times; /* how much longer than others it took before that; 0: not */
+    double times; /* slowdown against its peers at the last comparison; 0: not slow */
     int32_t rank;
     bool told;
 };
@@ -16,51 +16,50 @@ struct pace {
 struct member {
     struct member_info info;
     struct pace pace;
-    uint32_t sent, seen, said; /* numbers of packets of its link; said: by its heartbeat */
+    uint32_t sent, seen, said; /* packet numbers: last sent, last received, last reported by a heartbeat */
     uint64_t pulses;
-    bool ended;    /* in this run */
-    bool holds;    /* it has its host's memory mapped */
-    char *machine; /* until memories have numbers */
-    char *port;    /* where workers of other hosts reach it */
-    bool mpi;      /* it has MPI */
-    int next;      /* of its memory in this epoch: the next rank; -1: none */
+    bool ended;    /* ended the current run */
+    bool holds;    /* has the memory of the host mapped */
+    char *machine; /* host identity; NULL once its memory has a number */
+    char *port;    /* address for workers of other hosts */
+    bool mpi;      /* the worker has MPI */
+    int next;      /* next rank of the same memory in this epoch; -1: none */
 };
 
-/* A link: what a stranger has until it is a member. */
+/* A link, from its first packet on. */
 struct peer {
-    int32_t rank; /* -1: none */
-    int32_t key;  /* the rank whose key it has; -1: it may be any */
-    bool out;     /* refused or lost: nobody reads what still comes */
+    int32_t rank; /* member on the link; -1: none yet */
+    int32_t key;  /* rank that its key belongs to; -1: any */
+    bool out;     /* refused or lost; its packets are ignored */
 };
 
-/* Who has a program. */
+/* A program, and which members have it. */
 struct shipped {
     uint64_t id;
-    bool idle;           /* nobody wants it now */
-    bool agreed;         /* its parts say the same of their collectives */
-    uint8_t *has;        /* by rank: in this epoch's process */
-    uint32_t *rows;      /* by rank: the number of those that it has; 0: none */
+    bool idle;           /* unused at present */
+    bool agreed;         /* the partitions agree on their collectives */
+    uint8_t *has;        /* by rank: the member's current process has the program */
+    uint32_t *rows;      /* by rank: number of the member's schedule rows; 0: none */
     struct part *memory; /* by memory */
 };
-/* What a memory's workers made of it. */
+/* A plan partition, as reported by the workers of its memory. */
 struct part {
     unsigned char digest[CLUSTER_ID];
     bool known;
     struct str arenas, replaces;
-    struct str seats; /* what the last one said of its collectives */
+    struct str seats; /* collectives, by the last report */
 };
 
-/* What a host's first worker made for the epoch. */
+/* A host's memory, as its first worker made it for the epoch. */
 struct memory {
     struct memory_info info;
-    uint32_t
-        *lost; /* processes of another host that were lost since the last epoch stood; those that are left end them */
+    uint32_t *lost; /* pids lost on another host since the last formed epoch; remaining workers there kill them */
     int nlost, lost_capacity;
     char *segment, *bus;
-    uint32_t *meets; /* memories whose workers its own have asked for; its neighbours they know anyway */
+    uint32_t *meets; /* memories whose ports its workers asked for; ports of neighbours are known anyway */
     int nmeet, meet_capacity;
-    int first; /* rank of its first member in this epoch, which speaks for the others; -1: it has none */
-    int ngpu;  /* devices of kind cuda, since an epoch was formed */
+    int first; /* lowest rank of the memory in this epoch, its speaker; -1: none */
+    int ngpu;  /* number of cuda devices, set when an epoch is formed */
 };
 
 struct coordinator {
@@ -69,24 +68,24 @@ struct coordinator {
     enum coordinator_phase phase;
     uint32_t epoch;
     struct member *member; /* by rank */
-    int awaited;           /* answers that are still to come before the phase ends: MAKE, FORM, SHIP, RUN */
-    int first_out;         /* all ranks below are in, or wanted no more */
+    int awaited;           /* answers missing until the phase ends: MAKE, FORM, SHIP, RUN */
+    int first_out;         /* every rank below is a member or retired */
     struct memory *memory;
     int nmemory;
-    struct form form; /* in MAKE */
+    struct form form; /* of the last epoch; its pointers are valid until NOTICE_FORMED */
     bool speaks;      /* members of this epoch have speakers */
     uint32_t every, ticks;
-    struct str others; /* of the last heartbeat */
+    struct str others; /* buffer for relayed heartbeats */
     struct peer *peer;
     int npeer, peer_capacity;
     struct shipped *shipped;
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
     int nslot;
-    uint32_t npaced;         /* runs that members' paces count */
-    struct start start;      /* in SHIP and RUN */
-    int status, blame, node; /* the first failure of the run */
-    uint32_t anew;           /* the last run that failed; 0: none has */
+    uint32_t npaced;         /* successful runs, for the comparison of paces */
+    struct start start;      /* valid in SHIP and RUN */
+    int status, blame, node; /* first failure of the run */
+    uint32_t anew;           /* number of the last failed run; 0: none */
     char text[WIRE_TEXT];
 };
 
@@ -102,31 +101,31 @@ is_wanted(const struct member *m)
     return m->info.state != MEMBER_RETIRED;
 }
 
-/* coordinator.c: speaking, and losing a member. */
+/* coordinator.c: sending, and losing a member. */
 void coordinate_send(struct coordinator *c, int rank, struct packet p);
 void coordinate_tell(struct coordinator *c, struct notice n);
-/* Tells those that have ended of a loss alone, which ends what they still have of the epoch. */
+/* Sends STOP to members that have not ended the run. STOP_LOST goes to all, because it also ends the epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
-void coordinate_know(struct coordinator *c, int peer); /* a link that may be new */
+void coordinate_know(struct coordinator *c, int peer); /* registers a link if it is new */
 void coordinate_cut(struct coordinator *c, int peer);
-char *coordinate_text(struct span s); /* malloc; what does not print as \x1b */
+char *coordinate_text(struct span s); /* malloc'd; unprintable bytes as \x1b */
 void member_forget(struct member *m);
 
 /* coordinator_admit.c */
 void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
 bool coordinate_all_in(struct coordinator *c);
-void coordinate_full(struct coordinator *c, int rank); /* every rank is there */
+void coordinate_full(struct coordinator *c, int rank); /* every rank is present */
 bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
-/* Compares in the same time whatever the bytes are. */
+/* Compares in constant time. */
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
 /* coordinator_epoch.c */
-/* Do workers speak for others of their hosts now? Does one for this rank? */
+/* Return true if members have speakers now; if a speaker relays the heartbeats of this rank. */
 bool coordinate_speaks(const struct coordinator *c);
 bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
-/* An answer came: was it the last? */
+/* Counts an answer; returns true if no more answers are awaited. */
 static inline bool
 coordinate_last(struct coordinator *c)
 {
@@ -137,7 +136,7 @@ void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
 
-/* coordinator_pace.c: an END came; all of a run that did not fail have come. */
+/* coordinator_pace.c: coordinate_worked records an END; coordinate_pace follows the last END of a successful run. */
 void coordinate_worked(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_pace(struct coordinator *c);
 

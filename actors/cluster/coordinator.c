@@ -99,7 +99,6 @@ coordinate_tell(struct coordinator *c, struct notice n)
 
 /* ---- losing a member ---- */
 
-/* Those that have ended are told of a loss alone, which ends what they still have of the epoch. */
 void
 coordinate_stop(struct coordinator *c, uint32_t why)
 {
@@ -115,7 +114,7 @@ coordinate_cut(struct coordinator *c, int peer)
     c->env.cut(c->env.arg, peer);
 }
 
-/* The link of a member goes, whatever the reason; its number may be a newcomer's later. */
+/* Detaches a member from its link. The link's number may later be a newcomer's. */
 static void
 detach(struct coordinator *c, struct member *m)
 {
@@ -125,8 +124,8 @@ detach(struct coordinator *c, struct member *m)
     m->info.peer = -1;
 }
 
-/* What it would yet write lies in memory that others of its host use. Whoever drives the coordinator ends processes of
- * its own host. */
+/* Records a lost process of another host, to be killed: late writes would reach memory that others of its host use.
+ * The owner of the coordinator kills processes of the coordinator's host. */
 static void
 fence(struct coordinator *c, const struct member *m)
 {
@@ -149,7 +148,7 @@ lose(struct coordinator *c, int rank, const char *how)
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0, c->shipped[i].rows[rank] = 0;
     bool spoke = coordinate_speaks(c);
     c->phase = CLUSTER_BROKEN;
-    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* now all speak themselves */
+    for (int r = 0; spoke && r < c->options.world; r++) c->member[r].info.missed = 0; /* speak for themselves now */
     coordinate_stop(c, STOP_LOST);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
 }
@@ -163,7 +162,7 @@ coordinate_text(struct span s)
     return out.text;
 }
 
-/* Why it could not is why it is lost. */
+/* Loses a member for the reason that it sent. */
 void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {
@@ -186,7 +185,7 @@ coordinator_cut(struct coordinator *c, int peer, const char *how)
 
 /* ---- heartbeats ---- */
 
-/* Nothing is known of who is spoken for while its speaker is silent. */
+/* Returns true if nothing is known of a rank, because its speaker is silent. */
 static bool
 is_unheard(const struct coordinator *c, int rank)
 {
@@ -241,7 +240,7 @@ coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
 static void
 take_beat(struct member *m, uint64_t count, uint32_t seq)
 {
-    if (count <= m->info.beats) return; /* a late one says nothing of now */
+    if (count <= m->info.beats) return; /* out of date */
     m->info.beats = count;
     m->info.missed = 0;
     m->said = seq;
@@ -331,7 +330,7 @@ coordinator_bye(struct coordinator *c, int status)
     send_all(c, (struct packet){.kind = PACKET_BYE, .status = (uint32_t)status});
 }
 
-/* ---- what is asked ---- */
+/* ---- queries ---- */
 
 enum coordinator_phase
 coordinator_phase(const struct coordinator *c)

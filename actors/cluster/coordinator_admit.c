@@ -1,4 +1,4 @@
-/* coordinator_admit.c - who is let in, and which memory a newcomer's devices lie in. */
+/* coordinator_admit.c - admits workers, and assigns their devices to memories. */
 #include "actors/cluster/coordinate.h"
 
 #include "actors/cluster/devices.h"
@@ -19,7 +19,6 @@ coordinate_zero(const unsigned char p[CLUSTER_ID])
     return true;
 }
 
-/* Compares in the same time whatever the bytes are. */
 bool
 coordinate_same(struct span said, const unsigned char want[CLUSTER_ID])
 {
@@ -29,8 +28,8 @@ coordinate_same(struct span said, const unsigned char want[CLUSTER_ID])
     return differ == 0;
 }
 
-/* Devices of one memory are on one host: does the newcomer's fit the rank's? A memory that nobody has any more begins
- * anew wherever its next worker is. */
+/* Returns true if a worker on this machine may have the rank: devices of a memory are on the same host. A memory
+ * without members can move to another host, except for the coordinator's own. */
 static bool
 fits_memory(const struct coordinator *c, int rank, struct span machine)
 {
@@ -49,7 +48,7 @@ may_have(const struct coordinator *c, int rank, const struct packet *p)
     return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
 }
 
-/* The rank that it wants - its key's, where that is one rank's -, else the lowest that is free; -1. */
+/* Returns the rank for a newcomer: the requested rank, or the key's, else the lowest free rank; -1: none. */
 static int
 rank_for(const struct coordinator *c, int key, const struct packet *p)
 {
@@ -61,7 +60,7 @@ rank_for(const struct coordinator *c, int key, const struct packet *p)
     return -1;
 }
 
-/* Plans are there for the GPUs of who had the rank. */
+/* Checks the GPUs of a replacement, because plans exist for the GPUs of the former worker. */
 static int
 check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
 {
@@ -74,7 +73,7 @@ check_gpus(const struct coordinator *c, int rank, const struct packet *p, int n)
     return 0;
 }
 
-/* A library of collectives has one seat for a GPU. */
+/* Checks that no member uses the same GPU: a collective library has one rank per GPU. */
 static int
 check_seats(const struct coordinator *c, const struct packet *p, const char *gpus)
 {
@@ -88,7 +87,7 @@ check_seats(const struct coordinator *c, const struct packet *p, const char *gpu
     return 0;
 }
 
-/* Devices that the session could not use would end the job of all. */
+/* Objects to devices that the session cannot use, because they would end the whole job. */
 static void
 object_to_devices(const struct coordinator *c, int rank, const struct packet *p, struct str *why)
 {
@@ -107,7 +106,7 @@ object_to_devices(const struct coordinator *c, int rank, const struct packet *p,
     free(gpus);
 }
 
-/* Why it cannot be let in; false: it can. */
+/* Writes to `why` the reason for rejecting a worker; returns false if there is no reason. */
 static bool
 objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
 {
@@ -135,7 +134,7 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
     return why->len > 0;
 }
 
-/* who: " (host, pid 4711)", or nothing. */
+/* who: " (host, pid 4711)", or "". */
 static void
 refuse(struct coordinator *c, int peer, const char *who, const char *why)
 {
@@ -168,7 +167,7 @@ coordinate_all_in(struct coordinator *c)
     return r == c->options.world;
 }
 
-/* Which memory a machine has, numbered as it comes. */
+/* Returns the memory of a machine; a new machine gets the next number. */
 static int
 memory_of(struct coordinator *c, const char *machine)
 {
@@ -182,7 +181,8 @@ memory_of(struct coordinator *c, const char *machine)
     return c->nmemory++;
 }
 
-/* Every rank is there: where does each one's memory lie? Newcomers of a host that was lost bring theirs. */
+/* Settles the memory of every rank, now that all are present. If a host was lost, its memory moves to the newcomers'
+ * host. */
 void
 coordinate_full(struct coordinator *c, int rank)
 {
@@ -237,7 +237,7 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
     int key = c->peer[peer].key, rank = rank_for(c, key, p);
-    if (c->peer[peer].rank >= 0) return; /* said twice */
+    if (c->peer[peer].rank >= 0) return; /* repeated HELLO */
     if (objection(c, key, p, rank, &why)) {
         struct str who = {0};
         str_add(&who, " (");

@@ -1,4 +1,5 @@
-/* coordinator_epoch.c - an epoch begins: memories are made, slots have their workers; after a loss, the next one. */
+/* coordinator_epoch.c - forms an epoch: has memories made and assigns slots to workers; after a loss, gathers the
+ * next. */
 #include "actors/cluster/coordinate.h"
 
 #include "runtime/arena.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who runs a slot: its owner, or one of those that have its memory. */
+/* Returns the rank that runs a slot: its owner if present, else a member of the same memory, in turn. */
 static uint32_t
 heir(const struct coordinator *c, const struct slot *s, int slot)
 {
@@ -22,7 +23,8 @@ heir(const struct coordinator *c, const struct slot *s, int slot)
     return s->owner;
 }
 
-/* Of a memory's workers the first that has it mapped, or the first, which makes it. */
+/* Returns the lowest rank that has the memory mapped. If no rank has, the memory's lowest rank, which makes it; -1:
+ * no members. */
 int
 coordinate_keeper(const struct coordinator *c, int memory)
 {
@@ -35,7 +37,7 @@ coordinate_keeper(const struct coordinator *c, int memory)
     return first;
 }
 
-/* Who makes each other host's memory ready: as coordinate_keeper() has it. */
+/* Chooses the rank that makes each other host's memory ready, by the rule of coordinate_keeper(). */
 static void
 find_keepers(struct coordinator *c)
 {
@@ -50,11 +52,11 @@ find_keepers(struct coordinator *c)
 
 /* ---- heartbeats ---- */
 
-/* Members stand in the line of their memory, its first in front. */
+/* Links the members of each memory, in order of rank. The first becomes the speaker. */
 static void
 line_up(struct coordinator *c)
 {
-    enum { SPEAKERS = 4096 /* heartbeats that come in one tick */ };
+    enum { SPEAKERS = 4096 /* maximum heartbeats per tick */ };
     int nin = 0, nspeaker = 0;
     for (int m = 0; m < c->nmemory; m++) c->memory[m].first = -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
@@ -81,7 +83,7 @@ coordinate_is_spoken(const struct coordinator *c, int rank)
     return coordinate_speaks(c) && c->memory[c->member[rank].info.memory].first != rank;
 }
 
-/* The ranks that a worker is to speak for. */
+/* Writes the ranks that a worker speaks for. */
 static void
 send_spoken(const struct coordinator *c, int rank, struct str *out)
 {
@@ -92,7 +94,7 @@ send_spoken(const struct coordinator *c, int rank, struct str *out)
 
 /* ---- FORM ---- */
 
-/* Where a memory's workers are. */
+/* Appends the addresses of a memory's workers. */
 static void
 add_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -100,7 +102,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Of those that a memory's workers reach: its neighbours, to whom snapshots go, and who was asked for. */
+/* Writes the addresses that a memory's workers need: of neighbours, because snapshots are copied to them, and of
+ * requested memories. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -113,7 +116,7 @@ known_ports(const struct coordinator *c, int memory, struct str *out)
         if ((int)at->meets[i] != next && (int)at->meets[i] != last) add_ports(c, (int)at->meets[i], out);
 }
 
-/* False: it was known before. */
+/* Records a met memory; returns false if it was known. */
 static bool
 remember(struct memory *at, uint32_t memory)
 {
@@ -131,7 +134,7 @@ send_ports(struct coordinator *c, int rank, const struct str *ports)
                     (struct packet){.kind = PACKET_PORTS, .ports = {(const void *)ports->text, (uint32_t)ports->len}});
 }
 
-/* Tells the workers of one memory where those of another are; who asked for it hears that with the rest. */
+/* Sends the addresses of one memory's workers to those of another, except the asker, whose answer contains them. */
 static void
 introduce(struct coordinator *c, int memory, int to, int asker)
 {
@@ -142,7 +145,7 @@ introduce(struct coordinator *c, int memory, int to, int asker)
     str_free(&ports);
 }
 
-/* Whoever speaks to somebody is answered: so both sides hear of each other. */
+/* Answers a request for addresses. Introduces both sides, because answers need addresses, too. */
 void
 coordinate_meet(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -172,7 +175,7 @@ lacks_mpi(const struct coordinator *c)
     return -1;
 }
 
-/* Everything is made. */
+/* Sends FORM, when everything is made. */
 static void
 send_form(struct coordinator *c)
 {
@@ -189,7 +192,7 @@ send_form(struct coordinator *c)
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
-        if (m->info.memory != of) known_ports(c, m->info.memory, &ports); /* ranks of a host mostly stand together */
+        if (m->info.memory != of) known_ports(c, m->info.memory, &ports); /* ranks of a host are mostly adjacent */
         of = m->info.memory;
         coordinate_send(
             c, r,
@@ -213,7 +216,8 @@ send_form(struct coordinator *c)
     str_free(&spoken);
 }
 
-/* MAKE_. Nobody has said that he has a memory mapped: there is none, whoever may have begun to map it. */
+/* Returns what a member must make (MAKE_ flags). If no member has reported the memory mapped, it is made afresh,
+ * even if some have begun to map the old one. */
 static uint32_t
 make_what(struct coordinator *c, int rank)
 {
@@ -225,7 +229,7 @@ make_what(struct coordinator *c, int rank)
     return what | MAKE_MEMORY | MAKE_FRESH;
 }
 
-/* What is to be made; BUSY is who makes something. */
+/* Sends MAKE; members that must make something are BUSY until they answer. */
 void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
@@ -251,7 +255,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            m->info.stayed ? (uint32_t)(4 * at->nlost) : 0}; /* newcomers share nothing */
+                            m->info.stayed ? (uint32_t)(4 * at->nlost) : 0}; /* newcomers map no memory */
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,
                                         .flags = flags,
@@ -309,14 +313,14 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- the next epoch ---- */
 
-/* Lost, or wanted by an epoch that broke before it came. */
+/* Returns true if the rank is lost, or had not joined when its epoch broke. */
 static bool
 is_out(const struct member *m)
 {
     return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
 }
 
-/* A memory that nobody has any more wants one of its ranks: which, -1: none. */
+/* If the memory has no live member, returns the lowest rank that must be restarted to recreate it; else -1. */
 static int
 first_gone(const struct coordinator *c, int memory)
 {
@@ -349,7 +353,7 @@ coordinator_recover(struct coordinator *c, int workers)
     }
     least = alive;
     for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
-    if (!c->nmemory) least = alive + lost; /* whose devices the others could run nobody knows yet */
+    if (!c->nmemory) least = alive + lost; /* before the first full world, no rank can take over slots */
     if (workers < MAX(least, 1) || workers > alive + lost)
         return fail(E_ARG, "recover: %d workers: %d are left and %d were lost, so that %d to %d can go on", workers,
                     alive, lost, MAX(least, 1), alive + lost);

@@ -1,9 +1,10 @@
-/* coordinator_pace.c - who computes slower than those who do the same.
+/* coordinator_pace.c - finds workers that are slower than others with the same work.
  *
- * Each END says how often a worker acted and for how long its devices had work. After some runs those that acted
- * equally often are compared: replicas do, stages of a pipeline do not. One that needs more than twice what the others'
- * median needs, and by more than chance would have it, is told of once: a run is as slow as it is. Waiting is no work,
- * so that who waits for a slow one does not look like one. */
+ * Each END reports the acts of a worker and the busy time of its devices. Every WINDOW successful runs, workers with
+ * equal numbers of acts are compared: replicas have equal numbers, pipeline stages do not. A worker is reported once
+ * if its busy time exceeds twice the median of the others, and by more than chance explains (excess_ns), because a
+ * run is as slow as its slowest worker. Waiting is not busy time, so a worker that waits for a slow one does not
+ * appear slow. */
 #include "actors/cluster/coordinate.h"
 
 #include "runtime/arena.h"
@@ -33,7 +34,7 @@ tell(struct coordinator *c, struct pace *p)
     coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
 }
 
-/* n that acted equally often, by how long they were busy. The median of the others is beside the middle. */
+/* Compares n workers with equal acts, sorted by busy time. The median of the others is next to the middle. */
 static void
 compare(struct coordinator *c, struct pace **p, int n)
 {

@@ -1,4 +1,4 @@
-/* coordinator_run.c - programs are shipped, and run. */
+/* coordinator_run.c - ships programs and runs them. */
 #include "actors/cluster/coordinate.h"
 
 #include "actors/plan/seats.h"
@@ -34,7 +34,7 @@ find_shipped(struct coordinator *c, uint64_t id)
     return s;
 }
 
-/* Out of the list; what stands behind it stays in order. */
+/* Removes an entry from the list; the order of later entries is kept. */
 static struct shipped
 take_out(struct coordinator *c, struct shipped *s)
 {
@@ -53,7 +53,7 @@ drop(struct coordinator *c, struct shipped *s)
     shipped_free(c, &out);
 }
 
-/* It goes to the end of the list, so that the first idle one is the one that has been so for the longest time. */
+/* Moves the program to the end of the list, so that the first idle entry has been idle longest. */
 void
 coordinator_forget(struct coordinator *c, uint64_t program)
 {
@@ -71,7 +71,7 @@ coordinator_forget(struct coordinator *c, uint64_t program)
     if (nidle > COORDINATOR_IDLE) drop(c, oldest);
 }
 
-/* A program, or its rows, in pieces. */
+/* Sends a program, or its schedule rows, in pieces. */
 static void
 send_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes, size_t nbyte)
 {
@@ -93,7 +93,7 @@ ship(struct coordinator *c, int rank, const struct start *s)
     c->member[rank].info.state = MEMBER_BUSY;
 }
 
-/* Whoever has other rows of the program than these, or none. */
+/* Sends the program's schedule rows, unless the member has rows of this number. */
 static void
 ship_rows(struct coordinator *c, int rank, const struct start *s)
 {
@@ -122,8 +122,8 @@ end_run(struct coordinator *c, const struct packet *p)
                                        .packet = p});
 }
 
-/* The first failure is the one that counts; but who was ended for another's may be heard of before that one. True: it
- * is the first that was heard of. */
+/* Records a failure of the run. The first one counts, except that E_CANCEL yields to another code, because a worker
+ * stopped by another's failure may report earlier. Returns true if no failure was recorded before. */
 static bool
 blame(struct coordinator *c, int rank, int status, int node, struct span text)
 {
@@ -133,7 +133,7 @@ blame(struct coordinator *c, int rank, int status, int node, struct span text)
     c->status = status;
     c->blame = rank;
     c->node = node;
-    for (uint32_t i = 0; i < text.n; i++) /* lines stay lines; what would steer a terminal does not */
+    for (uint32_t i = 0; i < text.n; i++) /* keeps lines, escapes control characters */
         str_addf(&s, text.bytes[i] == '\n' || text.bytes[i] >= ' ' ? "%c" : "\\x%02x", text.bytes[i]);
     snprintf(c->text, sizeof c->text, "%s", str_text(&s));
     str_free(&s);
@@ -167,7 +167,7 @@ begin_run(struct coordinator *c)
     }
 }
 
-/* Do all parts say the same of the collectives in which they take part? Each worker proved its own part alone. */
+/* Checks that the partitions agree on their collectives; workers verify only the partition of their memory. */
 static bool
 parts_agree(struct coordinator *c, struct shipped *s)
 {
@@ -182,7 +182,7 @@ parts_agree(struct coordinator *c, struct shipped *s)
     return false;
 }
 
-/* Everybody has the program. */
+/* Begins the run, or ends the shipping: every member has the program. */
 static void
 go_on(struct coordinator *c)
 {
@@ -201,7 +201,7 @@ all_have(const struct coordinator *c, const struct shipped *s)
     return true;
 }
 
-/* Whoever wants a program that is there hears of its parts what others heard before. */
+/* Repeats NOTICE_HAVE for the partitions of a program that was shipped before. */
 static void
 retell(struct coordinator *c, const struct shipped *s)
 {
@@ -239,7 +239,8 @@ coordinator_start(struct coordinator *c, const struct start *s)
         if (is_in(&c->member[r]) && !p->has[r]) ship(c, r, s);
 }
 
-/* Is it the outline that all have, and the part that all of its memory have? */
+/* Compares the outline with the controller's, and the partition with those of other workers in its memory. Returns
+ * the objection; NULL: none. */
 static const char *
 objection_to(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -266,7 +267,7 @@ keep_part(struct shipped *s, int memory, const struct packet *p)
     str_addn(&part->replaces, p->replaces.bytes, p->replaces.n);
 }
 
-/* Of a program that some refused, those that made it keep it. */
+/* Handles HAVE. If some workers reject a program, the workers that compiled the program keep it. */
 void
 coordinate_have(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -311,7 +312,8 @@ coordinate_acts(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- communicators ---- */
 
-/* From the worker that has the first seat of one to those that have the others; memories ascend. */
+/* Forwards the id of a communicator, from the worker of its first rank to the workers of the other ranks. Memories
+ * must ascend. */
 void
 coordinate_unite(struct coordinator *c, int rank, const struct packet *p)
 {

@@ -1,4 +1,4 @@
-/* curve.c - keys on sockets, and the ZAP (RFC 27) of a context, which has a thread of its own. */
+/* curve.c - CURVE keys on sockets, and the ZAP handler (RFC 27) of a context, on a thread of its own. */
 #include "actors/cluster/curve.h"
 
 #include "runtime/arena.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 static const char domain[] = "rille",
-                  any_worker[] = "worker"; /* the User-Id of who may: that, or the number of its rank */
+                  any_worker[] = "worker"; /* User-Id of a permitted client: this text, or its rank */
 
 struct curve {
     const struct key *key;
@@ -67,7 +67,7 @@ is_key(const char *want, zmq_msg_t *frame)
     return zmq_msg_size(frame) == 32 && zmq_z85_decode(bytes, want) && !memcmp(zmq_msg_data(frame), bytes, 32);
 }
 
-/* The User-Id of who has that key; "": nobody who may enter. */
+/* Sets the User-Id of the client with the key in the request; "": not permitted. */
 static void
 who_is(const struct key *k, int n, zmq_msg_t frame[ZAP_FRAMES], char user[16])
 {
@@ -139,7 +139,7 @@ curve_free(struct curve **cp)
 
 /* ---- sockets ---- */
 
-/* A worker serves others with its own key where it has one, else with the one that all who serve have. */
+/* A worker with a key of its own uses that; otherwise every server uses the coordinator's key. */
 int
 curve_serve(void *socket, const struct key *k)
 {

@@ -1,4 +1,4 @@
-/* devices.c - lists of devices, read and printed. */
+/* devices.c - parses and prints lists of devices. */
 #include "actors/cluster/devices.h"
 
 #include "runtime/error.h"

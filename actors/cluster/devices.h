@@ -1,4 +1,4 @@
-/* devices.h - how many devices of each kind a process has: "cpu:8,late:2", or which GPUs: "cuda:0,cuda:1x2". Values;
+/* devices.h - parses lists of devices: counts by kind, "cpu:8,late:2", or chosen GPUs, "cuda:0,cuda:1x2". Values;
  * any thread. */
 #ifndef RILLE_CLUSTER_DEVICES_H
 #define RILLE_CLUSTER_DEVICES_H
@@ -9,21 +9,23 @@
 
 struct device_counts {
     int32_t n[NDEVICE_KIND];
-    int first;               /* the kind that the text names first */
-    struct cuda_choice gpus; /* of the n[DEV_CUDA] devices */
+    int first;               /* first kind in the text */
+    struct cuda_choice gpus; /* GPUs of the n[DEV_CUDA] devices */
 };
-/* A device as a number, between processes. */
+/* Returns a device as one number, for exchange between processes. */
 static inline uint64_t
 device_number(int kind, int32_t rank)
 {
     return (uint64_t)(uint32_t)kind << 32 | (uint32_t)rank;
 }
-/* here: GPUs are those of this process's driver, which a session takes (cuda_choose); else they are another process's,
- * and "cuda:all" is how many it says that they are. E_PLACE: what is wrong with the text. */
+/* Parses a list of devices. here: the text names GPUs of this process's driver, as a session selects them
+ * (cuda_choose). Otherwise the text comes from another process and says how many devices "cuda:all" are. E_PLACE:
+ * malformed. */
 int device_counts_parse(const char *text, bool here, struct device_counts *out);
-/* The same for a worker: it has cpu devices, through which bytes of others come and go. */
+/* Parses a worker's list: kinds cpu, late and cuda only, with cpu devices, because values of other workers pass
+ * through those. */
 int device_counts_of_worker(const char *text, bool here, struct device_counts *out);
-/* Are these the devices that are wanted? "cuda:all" wants whole GPUs, one at least. */
+/* Returns true if d matches the wanted devices. "cuda:all" matches one whole GPU or more. */
 bool device_counts_suit(const struct device_counts *wanted, const struct device_counts *d);
 void device_counts_print(const struct device_counts *d, struct str *out);
 

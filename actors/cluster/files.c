@@ -1,4 +1,4 @@
-/* files.c - what workers write to files and read of them, asked for and waited for. */
+/* files.c - asks workers to write and read files, and waits for the outcome. */
 #include "actors/cluster/control.h"
 
 #include "runtime/arena.h"
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 enum { PLACES = WIRE_PIECE / 8 };
 
-/* The blocks that the copies lie in, whose digests go along. */
+/* Returns the range of file blocks that the copies touch; the request carries the digests of these blocks. */
 static void
 blocks_of(const struct shard_copy *copy, int32_t n, int64_t *first, int64_t *end)
 {
@@ -85,7 +85,7 @@ take_out(struct cluster *c, const struct filing *w)
     *at = w->next;
 }
 
-/* Whoever has not yet done it gives it up; all the same it answers. */
+/* Cancels unfinished files. Workers still answer. */
 static void
 cancel(struct cluster *c, const struct filing *w)
 {
@@ -115,7 +115,7 @@ await(struct cluster *c, struct filing *w)
     return c->nloss ? control_say_lost(c) : fail(E_LOST, "workers were lost while files were written or read");
 }
 
-/* The first failure, and whose it is. */
+/* Returns the first failure, naming the worker. */
 static int
 failure(struct cluster *c, const struct filing *w)
 {

@@ -1,4 +1,4 @@
-/* gpus.c - entries about GPUs, with a bar behind each. */
+/* gpus.c - texts about GPUs, a bar after each entry. */
 #include "actors/cluster/gpus.h"
 
 #include "runtime/arena.h"
@@ -49,7 +49,7 @@ digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Behind a space, with one behind it; NULL: it is none. */
+/* Reads " UUID " and returns the position of its second space; NULL: malformed. */
 static const char *
 read_uuid(const char *at, unsigned char uuid[CUDA_UUID])
 {
@@ -94,7 +94,7 @@ by_uuid(const void *a, const void *b)
     return memcmp(a, b, CUDA_UUID);
 }
 
-/* The uuids of a text, sorted; malloc's. */
+/* Returns the sorted uuids of a text; the caller frees them. */
 static unsigned char *
 list_uuids(const char *text, size_t *n)
 {

@@ -1,4 +1,4 @@
-/* held.c - a list in order of position. */
+/* held.c - allocations, sorted by position. */
 #include "actors/cluster/held.h"
 
 #include "runtime/arena.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first that ends behind a position. */
+/* Returns the index of the first allocation that ends behind a position. */
 static int32_t
 first_behind(const struct held *h, uint64_t at)
 {

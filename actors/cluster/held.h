@@ -1,6 +1,6 @@
-/* held.h - what a worker has taken of its devices' own memory, by position (position.h).
+/* held.h - a worker's allocations in its devices' banks, by position (position.h).
  *
- * The controller says which bytes of which bank it wants, and gives them back; the worker takes them of the device's
+ * The controller decides which bytes of a bank are allocated and freed; the worker allocates them from the device's
  * kind. One owner; one thread at a time. */
 #ifndef RILLE_CLUSTER_HELD_H
 #define RILLE_CLUSTER_HELD_H
@@ -14,15 +14,15 @@ struct holding {
     char *data;
 };
 struct held {
-    struct holding *list; /* by position; no two overlap */
+    struct holding *list; /* sorted by position, without overlap */
     int32_t n, capacity;
 };
 
-/* Takes bytes of the device for a position. E_MEMORY, E_KERNEL; E_BUS: something lies there. */
+/* Allocates bytes of the device at a position. E_MEMORY, E_KERNEL; E_BUS: overlaps an allocation. */
 int held_take(struct held *h, int kind, int device, uint64_t at, size_t bytes);
-/* Gives back what was taken for this position, if anything was. */
+/* Frees the allocation at this position, if any. */
 void held_give(struct held *h, uint64_t at);
-/* What holds all these bytes; NULL: nothing does. */
+/* Returns the allocation that contains the bytes; NULL: none. */
 const struct holding *held_find(const struct held *h, uint64_t at, size_t bytes);
 void held_free(struct held *h);
 

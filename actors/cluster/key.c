@@ -1,4 +1,4 @@
-/* key.c - key files: made, read, refused. */
+/* key.c - generates, reads and checks key files. */
 #include "actors/cluster/key.h"
 
 #include "runtime/arena.h"
@@ -62,7 +62,7 @@ key_file_name(int whose, char name[KEY_FILE])
         snprintf(name, KEY_FILE, "%s-%d", side_name[KEY_WORKER], whose);
 }
 
-/* One line without its end: its length; -1 when there is none. */
+/* Returns the length of the next line, without its end; -1: none. */
 static int
 next_line(const char **at, const char *end, const char **line)
 {
@@ -73,7 +73,7 @@ next_line(const char **at, const char *end, const char **line)
     return (int)((stop ? stop : end) - *line);
 }
 
-/* "NAME KEY"; KEY of 40 characters. */
+/* Returns true if the line is "NAME KEY" with a KEY of 40 characters. */
 static bool
 is_line(const char *line, int n, const char *name)
 {
@@ -88,7 +88,7 @@ copy_key(const char *line, int n, char key[KEY_TEXT])
     key[KEY_TEXT - 1] = '\0';
 }
 
-/* A zero among them would end the text for libzmq, which makes a key of what it does not write then. */
+/* Rejects a NUL among the characters: libzmq would stop there, and derive a key from uninitialized bytes. */
 static int
 read_secret(const char *line, int n, int at, char secret[KEY_TEXT], char public[KEY_TEXT])
 {
@@ -123,7 +123,7 @@ parse_one(const char *at, const char *end, struct key *out)
     return at == end ? 0 : fail(E_ARG, "line 4: there is more than a key");
 }
 
-/* The coordinator's line, then those of all ranks; one of them has a secret. */
+/* Parses the coordinator's line, then a line per rank; exactly one of the lines holds a secret. */
 static int
 parse_ranks(const char *at, const char *end, struct key *out)
 {
@@ -191,8 +191,8 @@ read_file(int fd, const char *path, struct key *out)
     return status;
 }
 
-/* A core file would have the key, and libzmq's copies of it, so this process leaves none. The limit is 1 byte, since 0
- * does not bind those that go to a program (core(5)). */
+/* Disables core files, which would contain the key and libzmq's copies of it. The limit is 1 byte, because a limit
+ * of 0 is ignored if core files are piped to a program (core(5)). */
 static void
 leave_no_core(void)
 {

@@ -1,12 +1,13 @@
-/* link.c - a ROUTER and a DEALER for packets, a pair more for heartbeats and for values.
+/* link.c - a ROUTER and a DEALER socket for packets, a further pair for heartbeats and for values.
  *
- * Options, and why (libzmq 4.3.4): LINGER 0, since an unsent message must not hold up an end - but for control, whose
- * last words, BYE or why somebody leaves, have a moment; MAXMSGSIZE, since a header of 9 bytes makes the receiver ask
- * for what it says; MANDATORY, since a ROUTER drops what nobody takes; IMMEDIATE, since a DEALER queues for who is not
- * there yet - for heartbeats alone, since it also drops what came and was not read when a link ends; HANDSHAKE_IVL 2 s;
- * no ZMTP heartbeats, which cut healthy links that are busy. Peers of a ROUTER are known by the routing ids that it
- * gives them, which are never given twice.
- */
+ * Options, and why (libzmq 4.3.4):
+ * - LINGER 0: an unsent message must not delay closing; but `control` gets a moment for its last packets (BYE, LEAVE).
+ * - MAXMSGSIZE: a frame header of 9 bytes makes the receiver allocate the size that it states.
+ * - ROUTER_MANDATORY: a ROUTER silently drops messages to unknown peers.
+ * - IMMEDIATE: a DEALER queues messages before the peer is connected. Set for heartbeats only, because it also drops
+ *   received but unread messages when a link ends.
+ * - HANDSHAKE_IVL 2 s. No ZMTP heartbeats, because they cut healthy links under load.
+ * A ROUTER identifies its peers by routing ids that it generates and never reuses. */
 #include "actors/cluster/link.h"
 
 #include "actors/cluster/curve.h"
@@ -27,33 +28,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A peer with another key ends the connection and says nothing, as one that is killed does: who is refused so often in
- * turn has the wrong key. */
+/* A peer with another key closes the connection without a message, as a killed peer does. REFUSALS broken handshakes
+ * in a row mean a wrong key. */
 enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96, LAST_WORDS_MS = 1000 };
 
 struct peer_id {
     uint8_t n, bytes[ID_MOST];
-    int rank; /* whose key it has; KEY_ANY */
+    int rank; /* rank of the peer's key, or KEY_ANY */
 };
 
 struct link_end {
     void *socket;
     char endpoint[LINK_ENDPOINT];
-    zmq_msg_t msg; /* the last that came */
+    zmq_msg_t msg; /* the last received message */
     struct peer_id *peer;
     int npeer, capacity;
 };
 
 struct link {
     void *context, *monitor;
-    struct curve *curve; /* of an end that serves with a key */
+    struct curve *curve; /* NULL at an end without a key, or of a worker */
     bool serves;
     struct key key; /* zero: none */
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
-    int nbroken;         /* handshakes that broke off since the last that did not */
-    char folder[FOLDER]; /* of the ipc sockets; "" */
-    int lock;            /* on it; -1 */
+    int nbroken;         /* broken handshakes since the last successful one */
+    char folder[FOLDER]; /* folder of the ipc sockets; "": none */
+    int lock;            /* descriptor that locks the folder; -1: none */
 };
 
 static int
@@ -70,7 +71,7 @@ starts(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-/* any: a port may be "*", one that is free. */
+/* Checks an address. any: the port may be "*", any free port. */
 static int
 read_address(const char *text, bool any, bool *local)
 {
@@ -98,8 +99,9 @@ link_address(const char *text, bool *local)
     return read_address(text, false, local);
 }
 
-/* libzmq binds numbers and interfaces, not names: a host's name becomes its number; all else stays. Names that it
- * connects to it looks up when it does, so those stay, unless they are of IPv6, of which it must be told. */
+/* Replaces a tcp host name by its number where libzmq needs that: to bind, which accepts numbers and interfaces
+ * only, and for IPv6, which must be enabled (open_socket). Other names stay, and libzmq looks them up when it
+ * connects. */
 static void
 number_host(const char *address, bool binds, char out[LINK_ENDPOINT])
 {
@@ -175,7 +177,8 @@ remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* Is its maker gone? Who has a folder has a lock on it, which ends with the process however that ends. */
+/* Returns true if the maker of the folder has ended. The maker holds a lock on it, which the kernel releases however
+ * a process ends. */
 static bool
 is_left(const char *folder)
 {
@@ -187,7 +190,7 @@ is_left(const char *folder)
     return left;
 }
 
-/* Removes folders of coordinators that were killed before a worker of theirs could do it. */
+/* Removes the folders of killed coordinators that none of their workers removed. */
 static void
 sweep_base(const char *base)
 {
@@ -201,7 +204,7 @@ sweep_base(const char *base)
     if (list) closedir(list);
 }
 
-/* False: somebody took it for one that is left, in the moment in which it was. */
+/* Locks the new folder; false: another process removed it as abandoned before it was locked. */
 static bool
 lock_folder(struct link *l)
 {
@@ -210,7 +213,7 @@ lock_folder(struct link *l)
     return l->lock >= 0 && !flock(l->lock, LOCK_EX) && !stat(l->folder, &st);
 }
 
-/* A folder of mode 0700 that nobody else can have made. */
+/* Makes a folder of mode 0700 that no other user can have made. */
 static int
 make_folder(struct link *l)
 {
@@ -253,7 +256,7 @@ bind_folder(struct link *l)
     return 0;
 }
 
-/* Heartbeats and values have ports of their own, which WELCOME tells. */
+/* Binds heartbeats and values to ports of their own, which WELCOME reports. */
 static int
 bind_tcp(struct link *l, const char *bind)
 {
@@ -393,7 +396,7 @@ link_free(struct link **lp)
     struct link *l = *lp;
     *lp = NULL;
     if (!l) return;
-    /* ZeroMQ's thread would wait for ever to tell of the end where nobody listens any more. */
+    /* Stop the monitor first: otherwise ZeroMQ's thread waits for ever to report the end to nobody. */
     if (l->monitor) zmq_socket_monitor(l->end[LINK_CONTROL].socket, NULL, 0);
     for (int i = 0; i < NLINK_SOCKET; i++) {
         zmq_msg_close(&l->end[i].msg);
@@ -427,8 +430,8 @@ link_fd(const struct link *l, enum link_socket which)
     return fd;
 }
 
-/* The number of a routing id, a new one when it is not known; -1: there are too many. Newcomers are at the end, and who
- * has long been there has said most. */
+/* Returns the number of a routing id, a new one if unknown; -1: too many peers. The search begins with the oldest
+ * peers, which send most. */
 static int
 number_of(struct link_end *e, const void *id, size_t n)
 {
@@ -444,7 +447,7 @@ number_of(struct link_end *e, const void *id, size_t n)
     return e->npeer++;
 }
 
-/* Takes the next message whole; false: there is none. *good: it has as many frames as it should, from who may. */
+/* Receives the next message; false: none. *good: the number of frames is right, and the sender is permitted. */
 static bool
 take(struct link *l, struct link_end *e, int *peer, bool *good)
 {

@@ -1,4 +1,4 @@
-/* machine.c - boot id, user, namespace of processes; the program behind a pid. */
+/* machine.c - identity of a host: boot id, user, pid namespace; program of a process. */
 #include "actors/cluster/machine.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { END_MS = 20000 }; /* the kernel takes a while to give back much memory, and others must not go on before */
+enum { END_MS = 20000 }; /* ms; the kernel takes long to free much memory, and the caller needs the process gone */
 
 static void
 add_boot(struct str *out)
@@ -75,7 +75,7 @@ print_number(const struct sockaddr *a, socklen_t n, char out[MACHINE_ADDRESS])
     return true;
 }
 
-/* The caller frees what is found. Brackets belong to the address that the host stands in. */
+/* Looks up a host, IPv4 first; NULL: unknown. Brackets around IPv6 are removed. The caller frees the result. */
 static struct addrinfo *
 find_host(const char *host, size_t n)
 {
@@ -101,7 +101,7 @@ machine_number(const char *host, size_t n, char out[MACHINE_ADDRESS])
     return good;
 }
 
-/* Connecting a datagram socket sends nothing, and chooses the way. */
+/* Writes the local address of the route to `to`. Connecting a datagram socket selects a route and sends nothing. */
 static bool
 own_end(const struct addrinfo *to, char out[MACHINE_ADDRESS])
 {

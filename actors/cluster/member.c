@@ -20,14 +20,14 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    uint32_t epoch, sent, seen, said; /* said: by the coordinator's heartbeat */
+    uint32_t epoch, sent, seen, said; /* said: number of the last packet, by the coordinator's heartbeat */
     uint64_t beats, heard;
-    int speaker;               /* who speaks for it: itself, -1, or another one of its host */
-    uint32_t every, ticks;     /* between two heartbeats; of the clock */
-    struct str spoken, others; /* ranks that it speaks for; of its last heartbeat */
+    int speaker;               /* rank that speaks for this worker; -1: itself */
+    uint32_t every, ticks;     /* ticks per heartbeat; ticks so far */
+    struct str spoken, others; /* ranks to speak for; relayed heartbeats of the last one */
     unsigned char job[ID];
-    struct str program; /* as it comes, or its rows do */
-    enum work_kind as;  /* which of them */
+    struct str program; /* received bytes of a program, or of its rows */
+    enum work_kind as;  /* WORK_PROGRAM or WORK_ROWS */
     uint64_t id;        /* of the program */
 };
 
@@ -76,7 +76,7 @@ work(struct worker_member *m, struct work w)
     m->env.work(m->env.arg, &w);
 }
 
-/* The end of this worker; the first reason counts. */
+/* Ends this worker; the first reason counts. */
 static void
 end(struct worker_member *m, int status, const char *text)
 {
@@ -92,7 +92,7 @@ member_linked(struct worker_member *m)
     send_packet(m, 0, m->options.hello);
 }
 
-/* ---- what the coordinator says ---- */
+/* ---- packets of the coordinator ---- */
 
 static void
 welcome(struct worker_member *m, const struct packet *p)
@@ -136,7 +136,7 @@ ports(struct worker_member *m, const struct packet *p)
     work(m, (struct work){.kind = WORK_PORTS, .packet = p});
 }
 
-/* Pieces come in order: each begins where the one before it ended. */
+/* Appends a piece, which must begin where the previous piece ended. */
 static void
 piece(struct worker_member *m, const struct packet *p, enum work_kind as)
 {
@@ -182,7 +182,7 @@ start(struct worker_member *m, const struct packet *p)
 static void
 stop(struct worker_member *m, const struct packet *p)
 {
-    if (p->flags == STOP_LOST) m->speaker = -1; /* until the next epoch all speak for themselves */
+    if (p->flags == STOP_LOST) m->speaker = -1; /* every member speaks for itself until the next epoch */
     if (p->flags == STOP_LOST) str_clear(&m->spoken);
     work(m, (struct work){.kind = WORK_STOP, .packet = p});
 }
@@ -212,7 +212,7 @@ bye(struct worker_member *m, const struct packet *p)
     end(m, LEAVE_DONE, "");
 }
 
-/* inside: only for a member. */
+/* inside: only in state IN. */
 static const struct {
     void (*take)(struct worker_member *m, const struct packet *p);
     bool inside;
@@ -240,7 +240,7 @@ member_receive(struct worker_member *m, const struct packet *p)
     handle[p->kind].take(m, p);
 }
 
-/* ---- life ---- */
+/* ---- ticks and heartbeats ---- */
 
 void
 member_tick(struct worker_member *m)
@@ -301,7 +301,7 @@ member_heard(struct worker_member *m, const struct packet *p)
     }
 }
 
-/* Of those that it speaks for: what they left. */
+/* Collects the heartbeats left by the ranks that this worker speaks for. */
 static void
 beat_others(struct worker_member *m)
 {
@@ -316,8 +316,8 @@ beat_others(struct worker_member *m)
     }
 }
 
-/* Leaves its heartbeat to its speaker, and finds the coordinator's. False: no heartbeat of the coordinator has come
- * that way in this epoch, or none for long; then it speaks for itself as well. */
+/* Leaves the heartbeat to the speaker, and reads the coordinator's. Returns false if no heartbeat of the coordinator
+ * came that way in this epoch, or none for long; then this worker also speaks for itself. */
 static bool
 leave_beat(struct worker_member *m)
 {
@@ -348,7 +348,7 @@ member_beat(struct worker_member *m, struct packet *out)
     return true;
 }
 
-/* ---- what the executor answers ---- */
+/* ---- answers of the executor ---- */
 
 void
 member_made(struct worker_member *m, uint32_t epoch, const struct made *made)

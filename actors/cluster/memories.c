@@ -1,4 +1,4 @@
-/* memories.c - where the devices of a cluster lie: which memory, which slots; what of a memory the controller has. */
+/* memories.c - assigns devices to memories and slots, and gives the session access to their bytes. */
 #include "actors/cluster/control.h"
 
 #include "actors/cluster/bus_host.h"
@@ -47,7 +47,7 @@ control_check_kept(const struct cluster *c)
     return status;
 }
 
-/* Threads that a worker's devices are dealt to: as many as its share of the cores, but not more than it has devices. */
+/* Returns the number of device threads of a worker: its share of the cores, at most the worker's devices of a kind. */
 static uint32_t
 threads_of(const struct cluster *c, const struct device_counts *d)
 {
@@ -56,7 +56,7 @@ threads_of(const struct cluster *c, const struct device_counts *d)
     return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
 }
 
-/* The slots of a memory so far. */
+/* Returns the number of a memory's slots so far. */
 static uint32_t
 slots_of(const struct cluster *c, int memory)
 {
@@ -65,7 +65,7 @@ slots_of(const struct cluster *c, int memory)
     return n;
 }
 
-/* Devices are counted through the workers in order of rank, kind by kind; each worker has slots of its own. */
+/* Numbers a rank's devices after those of lower ranks, kind by kind, and gives the worker slots of its own. */
 static int
 settle_rank(struct cluster *c, int rank)
 {
@@ -91,7 +91,7 @@ settle_rank(struct cluster *c, int rank)
     return 0;
 }
 
-/* The ranges as plans have them: all memories' maps have the same. */
+/* Converts the ranges to those of plans, for the maps of all memories. */
 static void
 settle_plan_ranges(struct cluster *c)
 {
@@ -110,7 +110,7 @@ hold_far(void *of, size_t at, size_t bytes, bool give)
     return reach_hold(w->of->of->reach, w->of->number, w->first + at, bytes, give);
 }
 
-/* How large a host's memory may become: what its workers say of it. */
+/* Returns the maximum size of a memory, as its workers report; on this host, the size of the segment. */
 static uint64_t
 memory_bytes(const struct cluster *c, int memory)
 {
@@ -156,7 +156,7 @@ renew_memory(const struct memory *m)
     return 0;
 }
 
-/* When the world is first full. */
+/* Fills the tables of the cluster when the world is first full. */
 static int
 settle(struct cluster *c)
 {
@@ -173,7 +173,7 @@ settle(struct cluster *c)
     return 0;
 }
 
-/* "PATH BYTES" */
+/* Makes the bus of an epoch. text: "PATH BYTES" */
 static int
 new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
 {
@@ -239,7 +239,7 @@ control_free(struct cluster *c)
     free(c->slot);
 }
 
-/* ---- what is asked ---- */
+/* ---- queries ---- */
 
 const struct device_counts *
 cluster_devices(const struct cluster *c)

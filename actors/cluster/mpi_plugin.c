@@ -1,11 +1,11 @@
-/* mpi_plugin.c - librille-mpi.so: the functions of mpi_plugin.h, by whatever MPI it was built for. */
+/* mpi_plugin.c - librille-mpi.so: implements mpi_plugin.h by the MPI it was built for. */
 #include "actors/cluster/mpi_plugin.h"
 
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
 
-static MPI_Comm all; /* of ours alone: what else the process says by MPI is not heard here */
+static MPI_Comm all; /* separate from other MPI messages of the process */
 
 static int
 open_mpi(int *rank, int *size)

@@ -1,8 +1,8 @@
-/* mpi_plugin.h - what librille-mpi.so does for the carrier: messages by MPI, none of which waits.
+/* mpi_plugin.h - interface of librille-mpi.so to the carrier: non-blocking messages by MPI.
  *
- * The carrier opens it where a launcher of MPI started the workers, and no other file knows MPI. One thread calls all
- * of it, which is MPI's main thread. Bytes of a message stay as they are until done() says that it is over. After a
- * failure, or when somebody is gone, nobody calls it again, close() neither: MPI has no way back from there. */
+ * The carrier opens the plug-in if an MPI launcher started the workers; no other file calls MPI. A single thread,
+ * MPI's main thread, makes all calls. The bytes of a message must not change until done() reports its end. After a
+ * failure or the loss of a worker no function may be called again, not even close(): MPI cannot recover. */
 #ifndef RILLE_CLUSTER_MPI_PLUGIN_H
 #define RILLE_CLUSTER_MPI_PLUGIN_H
 
@@ -14,19 +14,19 @@ enum mpi_done { MPI_NOT_YET, MPI_DONE, MPI_FAILED };
 
 struct mpi_plugin {
     int version;
-    const char *library; /* "Open MPI 4.1.4": what it was built for */
-    /* Waits for all of the job to call it. Non-zero: MPI does not start. */
+    const char *library; /* "Open MPI 4.1.4": the MPI it was built for */
+    /* Initializes MPI; waits until every process of the job calls it. Non-zero: MPI cannot start. */
     int (*open)(int *rank, int *size);
-    /* Tickets; NULL: it failed. */
+    /* Return tickets of operations in progress; NULL: failed. */
     void *(*send)(int rank, int tag, const void *bytes, size_t n);
     void *(*receive)(int rank, int tag, void *to, size_t n);
-    /* Has somebody sent a message with this tag? *rank: who. */
+    /* Returns true if a message with this tag has arrived; *rank: its sender. */
     bool (*look)(int tag, int *rank);
-    enum mpi_done (*done)(void *ticket); /* frees the ticket when the message is over */
-    void (*close)(void);                 /* all do, when all their messages are over */
+    enum mpi_done (*done)(void *ticket); /* frees the ticket unless MPI_NOT_YET */
+    void (*close)(void);                 /* called by every process, after its last message */
 };
 
-/* The plug-in's only symbol is rille_mpi_plugin, such a function. */
+/* Type of the plug-in's only symbol, rille_mpi_plugin. */
 typedef const struct mpi_plugin *mpi_plugin_get(void);
 
 #endif

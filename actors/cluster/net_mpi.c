@@ -1,9 +1,9 @@
-/* net_mpi.c - links of MPI, by the plug-in: a head, and behind it the body, with tags that tell them and the roads
- * apart.
+/* net_mpi.c - links over MPI, by the plug-in: a head, followed by its body; tags distinguish heads, bodies and
+ * roads.
  *
- * A worker's MPI rank is its rank. MPI has no descriptor to sleep on, so the carrier's thread looks. It knows no end of
- * a link either: that somebody is gone the coordinator tells, and then MPI is over for this process (broken): what it
- * was given is taken back, and nobody calls it again. */
+ * A worker's MPI rank is its rank in the cluster. MPI has no descriptor to sleep on, so the carrier's thread polls.
+ * Nor does MPI report the end of a link: the coordinator reports a lost worker. Then MPI is broken for this process:
+ * pending sends are abandoned, and no further call is made. */
 #include "actors/cluster/carry.h"
 
 #include "actors/cluster/mpi.h"
@@ -19,7 +19,7 @@
 
 /* ---- the plug-in ---- */
 
-/* The library that started this process; NULL: none did, or any can be. */
+/* Returns the MPI library whose launcher started this process; NULL: unknown. */
 static const char *
 launched_by(void)
 {
@@ -60,7 +60,7 @@ mpi_find(const struct mpi_plugin **out)
 
 struct mpi_head {
     struct head head;
-    uint64_t body; /* its bytes */
+    uint64_t body; /* bytes of the body */
     uint64_t has_body;
 };
 
@@ -68,16 +68,16 @@ struct sending {
     struct sending *next;
     struct mpi_head head;
     zmq_msg_t body;
-    void *ticket[2]; /* NULL: over */
+    void *ticket[2]; /* NULL: complete */
 };
 
-struct receiving { /* of a road: a body, whose head has come */
+struct receiving { /* of a road: the body of a received head */
     void *ticket;
     char *bytes;
     struct mpi_head head;
 };
 
-struct line { /* to one worker, in order */
+struct line { /* pending sends to one worker, in order */
     struct sending *first, **last;
 };
 
@@ -112,7 +112,7 @@ mpi_open(struct carrier *c)
     return fail(E_BUS, "MPI says rank %d of %d: its library is not the launcher's", rank, size);
 }
 
-/* Takes the oldest out of a line. */
+/* Removes and frees the oldest send. */
 static void
 free_first(struct mpi *m, struct line *l)
 {
@@ -124,7 +124,7 @@ free_first(struct mpi *m, struct line *l)
     free(s);
 }
 
-/* What is not over never is: its ticket is left to MPI. */
+/* Abandons the pending sends to a worker, and their requests to MPI, which is broken from then on. */
 static void
 give_up(struct mpi *m, int rank)
 {
@@ -158,7 +158,7 @@ mpi_close(struct carrier *c)
     free(m);
 }
 
-/* Is the message over? Failure is the end of MPI here. */
+/* Returns true if the operation is complete. A failure breaks MPI. */
 static bool
 is_over(struct mpi *m, void **ticket)
 {
@@ -170,7 +170,7 @@ is_over(struct mpi *m, void **ticket)
     return true;
 }
 
-/* Gives back what MPI has no more use for, of each worker in order: by their number tickets of channels are over. */
+/* Frees completed sends, in order for each worker, because tickets of channels are numbers of released acts. */
 static void
 collect(struct mpi *m)
 {
@@ -188,7 +188,7 @@ connect_mpi(struct carrier *c, int rank)
     return c->mpi && !c->mpi->broken ? 0 : fail(E_BUS, "MPI is over");
 }
 
-/* What was sent last is on its way, unless somebody is lost. */
+/* Waits at most FINISH_MS for pending sends to the worker, then abandons the rest; does not wait if MPI is broken. */
 static void
 close_mpi(struct carrier *c, int rank)
 {
@@ -224,7 +224,7 @@ free_bytes(void *data, void *hint)
     free(data);
 }
 
-/* A head has come: its body is on its way. */
+/* Starts to receive the body of a received head; false: too long, or MPI failed. */
 static bool
 expect_body(struct mpi *m, enum road road, int rank)
 {
@@ -235,7 +235,7 @@ expect_body(struct mpi *m, enum road road, int rank)
     return r->ticket != NULL;
 }
 
-/* Takes the next head, which is small and there. */
+/* Receives the next head, false: none. The loop is short, because a head is small and has arrived. */
 static bool
 take_head(struct mpi *m, enum road road, int *rank)
 {

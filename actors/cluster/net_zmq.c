@@ -1,7 +1,7 @@
-/* net_zmq.c - links of ZeroMQ over tcp: a PULL socket a road, on which all others send, and a PUSH socket a road to
- * each of them.
+/* net_zmq.c - links over tcp by ZeroMQ: for each road a PULL socket, which every other worker sends to, and a PUSH
+ * socket to each worker.
  *
- * A link never connects again by itself, since what it lost would be missing: its end is told by its monitor. */
+ * A link never reconnects, because messages could be missing; its monitor reports its end. */
 #include "actors/cluster/carry.h"
 
 #include "actors/cluster/curve.h"
@@ -17,7 +17,7 @@ broken(const char *what)
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
 
-/* rank: whom a PUSH socket is to reach. */
+/* rank: the worker that a PUSH socket connects to; unused for PULL. */
 static int
 new_socket(struct carrier *c, int type, const char *address, int rank, void **out)
 {
@@ -49,7 +49,7 @@ net_zmq_bind(struct carrier *c, enum road road, const char *host)
     return zmq_getsockopt(c->in[road], ZMQ_LAST_ENDPOINT, c->port[road], &n) ? broken(any) : 0;
 }
 
-/* Tells of the end of a link. */
+/* Opens a socket on which ZeroMQ reports the end of a link. */
 static int
 watch(struct carrier *c, void *socket, void **out)
 {
@@ -79,8 +79,8 @@ connect_zmq(struct carrier *c, int rank)
     return 0;
 }
 
-/* What ZeroMQ still had goes when the socket is closed. Its thread would wait for ever to tell of that where nobody
- * listens any more: so it is told to be silent first. */
+/* Closes the links to a worker; ZeroMQ drops unsent messages. Stops the monitors first: otherwise ZeroMQ's thread
+ * waits for ever to report the end to nobody. */
 static void
 close_zmq(struct carrier *c, int rank)
 {
@@ -101,8 +101,7 @@ send_zmq(struct carrier *c, int rank, enum road road, const struct head *h, zmq_
     if (body && (sent < 0 || zmq_msg_send(body, socket, ZMQ_DONTWAIT) < 0)) zmq_msg_close(body);
 }
 
-/* The next part of a message; false: there is none. *good stays true where its sender may send; *key: whose key that
- * has. */
+/* Receives the next frame; false: none. Clears *good if the sender is not permitted; *key: rank of the sender's key. */
 static bool
 receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int *key)
 {
@@ -111,7 +110,8 @@ receive_part(struct carrier *c, enum road road, zmq_msg_t *part, bool *good, int
     return true;
 }
 
-/* Drops what is not whole - a head, and a body or none -, and who says to be another rank than its key's. */
+/* Receives the next valid message: a head and at most one body, from the rank of the sender's key. Drops invalid
+ * ones. */
 static bool
 receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 {

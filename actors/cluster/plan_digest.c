@@ -1,6 +1,5 @@
-/* plan_digest.c - a hash over what a plan says, field by field (a struct has bytes between its members that are
- * anything). It finds mistakes - another version of a library, other cores - not forgers: who may send plans has the
- * key. */
+/* plan_digest.c - digests a plan field by field, because the padding of structs is undefined. Detects mistakes
+ * (another version of a library, other cores), but no forgery: only key holders can send plans. */
 #include "actors/cluster/plan_digest.h"
 
 #include "runtime/hash.h"

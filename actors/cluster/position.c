@@ -1,4 +1,4 @@
-/* position.c - banks counted through the ranges of a memory. */
+/* position.c - counts banks through the device ranges of a memory. */
 #include "actors/cluster/position.h"
 
 bool

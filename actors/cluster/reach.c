@@ -1,4 +1,4 @@
-/* reach.c - requests that are numbered, and their answers in the same order. */
+/* reach.c - numbered requests; answers arrive in the order of requests. */
 #include "actors/cluster/reach.h"
 
 #include "runtime/arena.h"
@@ -13,31 +13,31 @@
 enum {
     UNDER_WAY = 8,
     LOOK_UP_MS = 50,
-    PATIENCE_MS = 2000, /* a worker that has not yet begun the epoch knows nobody to ask, and does not answer */
+    PATIENCE_MS = 2000, /* a BRING is repeated then: a worker not yet in the epoch does not answer */
 };
 
 struct reach {
     struct reach_options options;
-    pthread_mutex_t lock; /* of a whole request; guards all here */
+    pthread_mutex_t lock; /* held during a whole request; guards all fields */
     pthread_mutex_t peer_lock;
-    int *peer;        /* by rank: of its link, -1; peer_lock */
-    uint32_t *joined; /* by rank: the epoch in which that one came; peer_lock */
+    int *peer;        /* by rank: its link, -1: none; peer_lock */
+    uint32_t *joined; /* by rank: epoch of that link; peer_lock */
     struct str packet;
-    uint64_t count; /* of requests so far */
+    uint64_t count; /* of requests sent */
 };
 
 /* A request in pieces. */
 struct wish {
     enum packet_kind kind;
     int memory, rank;
-    int source, source_rank; /* BRING: the other memory, and who is asked there */
+    int source, source_rank; /* BRING: source memory, worker to ask there */
     uint64_t at, from;
-    char *bytes; /* FETCH writes them, STORE reads them */
+    char *bytes; /* destination of FETCH, source of STORE */
     size_t n, asked, answered;
-    uint64_t first;   /* count of its first piece */
-    int64_t heard_ns; /* when the last one was answered, or all that is not was asked again */
+    uint64_t first;   /* count of the first piece */
+    int64_t heard_ns; /* time of the last answer, or of the last repetition */
     bool give;
-    const uint64_t *place; /* SUM, which is one piece: of so many blocks, whose digests are written */
+    const uint64_t *place; /* SUM (a single piece): pairs of position and bytes */
     int nplace;
     uint64_t *digest;
 };
@@ -84,7 +84,7 @@ reach_forget(struct reach *r, int rank)
     pthread_mutex_unlock(&r->peer_lock);
 }
 
-/* ---- a wish ---- */
+/* ---- a request ---- */
 
 static size_t
 piece_bytes(const struct wish *w, size_t done)
@@ -111,7 +111,7 @@ ask(struct reach *r, struct wish *w)
     return link_send(r->options.link, LINK_BULK, peer_of(r, w->rank), r->packet.text, r->packet.len);
 }
 
-/* Which piece an answer is of follows from its count: answers of older requests, which were given up, are dropped. */
+/* Handles an answer. The count identifies the piece; answers to abandoned requests are dropped. */
 static int
 answer(struct wish *w, const struct packet *p)
 {
@@ -134,8 +134,8 @@ answer(struct wish *w, const struct packet *p)
     return 0;
 }
 
-/* What one said that is lost may come behind what the next one of its rank says, since each has a link: who came later
- * counts. */
+/* Learns the link of a rank. Links belong to processes, so a packet of a lost process may arrive after a packet of
+ * its successor; the later epoch wins. */
 static void
 know(struct reach *r, int peer, const struct packet *p)
 {
@@ -168,7 +168,7 @@ take(struct reach *r, struct wish *w)
     return 0;
 }
 
-/* What is not answered is asked again: who was asked before is lost. */
+/* Restarts the unanswered pieces, addressed to this rank. */
 static void
 ask_another(struct reach *r, struct wish *w, int rank)
 {
@@ -178,8 +178,8 @@ ask_another(struct reach *r, struct wish *w, int rank)
     w->heard_ns = now_ns();
 }
 
-/* Finds who is asked now, and asks for what is not answered anew when that is another one. E_LOST: nobody, or the two
- * of a BRING do not meet in this epoch. */
+/* Finds the worker to ask, and restarts the unanswered pieces if the worker changed. E_LOST: no worker, or the two
+ * workers of a BRING cannot meet in this epoch. */
 static int
 find_keepers(struct reach *r, struct wish *w)
 {
@@ -193,8 +193,8 @@ find_keepers(struct reach *r, struct wish *w)
     return 0;
 }
 
-/* Its link is not there: it comes back, or soon the keeper is another one, or there is none. Until then all is asked
- * again. */
+/* Restarts the unanswered pieces after a failed send. The link will return, or the memory will have another keeper,
+ * or none. */
 static bool
 give_up(struct reach *r, struct wish *w)
 {

@@ -1,11 +1,11 @@
-/* roster.c - who the workers are, which devices they run now, and how they do; for whoever asks. */
+/* roster.c - queries about workers: identity, devices, condition. */
 #include "actors/cluster/control.h"
 
 #include "runtime/clock.h"
 
 #include <stdio.h>
 
-/* Where a device's slot stands among all. */
+/* Returns the index of a memory's slot in the table of all slots. */
 static int
 slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
 {
@@ -15,7 +15,7 @@ slot_at(const struct cluster *c, uint32_t memory, uint32_t slot)
     return s;
 }
 
-/* Who runs the n-th device of a range. */
+/* Returns the rank that runs the n-th device of a range. */
 static int
 owner_of(const struct cluster *c, const struct range *h, uint32_t n)
 {
@@ -36,7 +36,7 @@ cluster_owner(struct cluster *c, int kind, int device)
     return rank;
 }
 
-/* "cpu:2 cpu:3": the devices whose slots the rank runs now. */
+/* Prints the devices whose slots the rank runs now: "cpu:2 cpu:3". */
 static void
 print_devices(const struct cluster *c, int rank, char *out, size_t size)
 {

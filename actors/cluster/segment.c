@@ -1,8 +1,8 @@
-/* segment.c - a memfd, and who has which of its bytes.
+/* segment.c - a memfd, and the allocator of its bytes.
  *
- * Large pieces are whole pages from a list of free extents, in order of address, first fit, joined again when they are
- * given back. Small ones are cells of a size class, cut from a chunk and kept for their class. The device pools above
- * (runtime/device.c) keep what is asked for again and again, so that neither is called in a step. */
+ * Large allocations are whole pages, first fit from a list of free extents in address order, which coalesces freed
+ * neighbours. Small ones are cells of a size class, cut from a chunk that stays in its class. The device pools above
+ * (runtime/device.c) reuse buffers, so a step calls neither. */
 #include "actors/cluster/segment.h"
 
 #include "runtime/arena.h"
@@ -24,17 +24,17 @@ struct extent {
 };
 
 struct segment {
-    int fd; /* -1: it is another host's */
+    int fd; /* -1: of another host */
     struct segment_far far;
     char *base;
     size_t bytes, used;
-    struct extent *free; /* by address, never two that touch */
+    struct extent *free; /* sorted by address; no two are adjacent */
     int32_t nfree, free_capacity;
-    struct extent *taken; /* by address */
+    struct extent *taken; /* sorted by address */
     int32_t ntaken, taken_capacity;
-    void **cell[NCLASS]; /* free cells; each class a stack */
+    void **cell[NCLASS]; /* a stack of free cells per class */
     int32_t ncell[NCLASS], cell_capacity[NCLASS];
-    struct extent *chunk; /* of small cells; bytes: of a cell */
+    struct extent *chunk; /* chunks of cells, sorted by address; bytes: of one cell */
     int32_t nchunk, chunk_capacity;
 };
 
@@ -154,7 +154,7 @@ segment_renew(struct segment *s)
     return 0;
 }
 
-/* The first extent of the list that does not begin before `at`. */
+/* Returns the index of the first extent at or above `at`. */
 static int32_t
 lower_bound(const struct extent *list, int32_t n, size_t at)
 {

@@ -1,17 +1,19 @@
-/* serve.c - a worker process: its link, its memory, its plans, and runs.
+/* serve.c - a worker process: its link, memory, plans and runs.
  *
- * Two threads take what comes, under one lock. The main thread does the work, and takes packets itself while it has
- * none to do, so that a run begins without a change of threads. The link's thread keeps the heartbeats; while the main
- * thread is at work it takes the packets: STOP goes to the engine at once, everything else waits in a queue. When the
- * worker must leave and the main thread does not come back - a kernel runs on - the link's thread ends the process.
+ * Two threads receive packets, under one lock. The main thread does the work, and receives packets itself while
+ * idle, so that a run begins without a switch of threads. The link's thread sends and receives heartbeats and, while
+ * the main thread is busy, receives packets: STOP, CANCEL and UNITE take effect at once, files have a thread of
+ * their own, everything else is queued. If the worker must leave and the main thread does not return, because a
+ * kernel is running, the link's thread ends the process.
  *
- * Values of this host's memory are written and read for the controller by whichever thread takes packets: between runs,
- * or of buffers that no run writes.
+ * The thread that receives packets also reads and writes values of this host's memory for the controller: between
+ * runs, or in buffers that no run writes.
  *
- * Where there are other hosts a program is connected before it is HAD: this worker asks one of each other memory, the
- * one that its own number falls to, for that memory's list of channels, and answers those who ask it.
+ * With other hosts, a program is connected before HAVE is sent. This worker asks a worker of each other memory,
+ * chosen by its own index, for that memory's list of channels, and sends the list of its own memory on request.
  *
- * Nothing that comes is trusted: programs are read strictly and proved, addresses must lie in the segment whole. */
+ * Received data is not trusted: programs are parsed strictly and verified, and address ranges must be inside the
+ * segment. */
 #include "actors/cluster/server.h"
 
 #include "actors/cluster/gpus.h"
@@ -40,10 +42,10 @@ static void
 wake(struct server *s)
 {
     uint64_t one = 1;
-    if (write(s->wake_fd, &one, sizeof one) < 0) return; /* it is awake already */
+    if (write(s->wake_fd, &one, sizeof one) < 0) return; /* already awake */
 }
 
-/* ---- what the member wants ---- */
+/* ---- callbacks of the member ---- */
 
 static void
 on_send(void *arg, const struct packet *p)
@@ -51,10 +53,11 @@ on_send(void *arg, const struct packet *p)
     struct server *s = arg;
     str_clear(&s->packet);
     packet_write(p, &s->packet);
-    if (link_send(s->link, LINK_CONTROL, 0, s->packet.text, s->packet.len)) err_clear(); /* its silence tells */
+    if (link_send(s->link, LINK_CONTROL, 0, s->packet.text, s->packet.len)) err_clear(); /* a lost peer falls silent */
 }
 
-/* An engine that is about to begin takes an interrupt for an old one; so it is said again with every tick. */
+/* Stops the engine's run. Repeated at every tick, because an engine that is about to begin discards an interrupt as
+ * old. */
 static void
 stop_engine(struct server *s)
 {
@@ -86,14 +89,14 @@ static void
 stop(struct server *s, const struct packet *p)
 {
     if (p->flags == STOP_LOST && s->carrier)
-        carrier_cut(s->carrier, true); /* who sends to the lost one waits no more */
+        carrier_cut(s->carrier, true); /* senders to the lost worker stop waiting */
     if (p->flags == STOP_LOST) s->over = p->epoch;
     s->stop_why = s->stop == p->run ? MAX(s->stop_why, p->flags) : p->flags;
     s->stop = p->run;
     stop_engine(s);
 }
 
-/* The spans of a packet lie in the link's buffer: a copy of all that they name goes with the order. */
+/* Copies the bytes that the spans of an order name, because the spans point into the link's buffer. */
 static void
 keep_spans(struct order *o)
 {
@@ -161,7 +164,7 @@ on_work(void *arg, const struct work *w)
         wake(s);
 }
 
-/* Of a rank of this host that has a slot. */
+/* Returns the heartbeat word of a rank of this host; NULL: no bus, or the rank has no slot. */
 static _Atomic uint64_t *
 on_word(void *arg, int rank, bool down)
 {
@@ -174,7 +177,7 @@ on_word(void *arg, int rank, bool down)
     return NULL;
 }
 
-/* ---- what workers of other hosts say; on the carrier's thread ---- */
+/* ---- messages of workers of other hosts; on the carrier's thread ---- */
 
 static void
 on_asked(void *of, uint32_t epoch, int from, uint64_t program)
@@ -205,7 +208,7 @@ on_lost(void *of, const char *how)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- what comes ---- */
+/* ---- receiving ---- */
 
 void
 server_take_control(struct server *s)
@@ -266,7 +269,7 @@ server_find(const struct server *s, uint64_t at, size_t n, struct spot *out)
     return 0;
 }
 
-/* Pages of what the host's processes share; memory of the device whose bank it is. */
+/* Takes or gives pages: of the memory shared by the host's processes (bank 0), or of the bank's device. */
 static int
 hold(struct server *s, const struct packet *p)
 {
@@ -287,7 +290,7 @@ hold(struct server *s, const struct packet *p)
     return 0;
 }
 
-/* copy: NULL, or what the caller frees. */
+/* Finds the bytes to send. Sets *copy to a copy if one is needed; the caller frees it. */
 static int
 fetch(const struct server *s, const struct packet *p, struct span *out, void **copy)
 {
@@ -350,7 +353,7 @@ take_sum(struct server *s, const struct packet *p)
     str_free(&sums);
 }
 
-/* From one place of this worker's memory to another. */
+/* Copies bytes within this worker's memory. */
 static int
 bring_here(const struct server *s, const struct packet *p)
 {
@@ -363,7 +366,7 @@ bring_here(const struct server *s, const struct packet *p)
     return status;
 }
 
-/* It is answered when the bytes are here. */
+/* Requests bytes from another worker; the answer follows when the bytes have arrived. */
 static void
 take_bring(struct server *s, const struct packet *p)
 {
@@ -412,7 +415,7 @@ take_bulk(struct server *s)
     }
 }
 
-/* ---- values that go from host to host; on the carrier's thread ---- */
+/* ---- values between hosts; on the carrier's thread ---- */
 
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
@@ -426,8 +429,8 @@ on_give(void *of, uint64_t at, size_t n, void *to)
     return status;
 }
 
-/* What nobody asked for, or not in so many bytes, is dropped. The link may have told of what came while it was sent on:
- * so that is looked for too. */
+/* Stores fetched bytes and answers the request; drops bytes of no request, or of another size. The answer may
+ * consume the readiness event of arrivals, so arrivals are handled, too. */
 static void
 on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 {
@@ -471,11 +474,12 @@ tick(struct server *s)
         if (link_send(s->link, LINK_BEAT, 0, s->packet.text, s->packet.len)) err_clear();
     }
     s->tick_ns = now_ns() + TICK_MS * 1000000ll;
-    server_take_control(s); /* sending may have taken note of what came */
+    server_take_control(s); /* a send may consume the readiness event of arrivals */
     take_beats(s);
 }
 
-/* A link's last words come before its end: BYE is no loss of the coordinator. */
+/* Handles arrivals. Packets come before a change of the link's state, so that BYE followed by the link's end is no
+ * loss of the coordinator. */
 static void
 pump(struct server *s)
 {
@@ -487,8 +491,8 @@ pump(struct server *s)
     if (now_ns() >= s->tick_ns) tick(s);
 }
 
-/* Sleeps until something may have come, the next tick at the latest. Lets the lock go while it sleeps: what it sleeps
- * on it looks up before. */
+/* Sleeps until an event may have arrived, at most until the next tick. Releases the lock while asleep; the poll set
+ * is read before. */
 static void
 sleep_on(struct server *s, bool control)
 {
@@ -508,7 +512,7 @@ sleep_on(struct server *s, bool control)
     pthread_mutex_lock(&s->lock);
 }
 
-/* The main thread had time enough to come back: it is in a kernel, or in a system call. */
+/* Ends the process: the main thread had time to return, but is in a kernel or a system call. */
 static void
 end_process(const struct server *s)
 {
@@ -589,7 +593,7 @@ open_server(struct server *s)
     machine_host(s->options.host, s->host);
     device_counts_print(&s->options.devices, &s->devices);
     int ngpu = s->options.devices.n[DEV_CUDA];
-    if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu)); /* of the coordinator before it may have known others */
+    if (ngpu) TRY(cuda_join(cuda_abilities(), 0, ngpu)); /* replaces the abilities of an earlier cluster */
     gpus_print(0, ngpu, &s->gpus);
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     struct member_env env = {s, on_send, on_work, on_word};
@@ -645,7 +649,7 @@ close_server(struct server *s)
     if (s->wake_fd >= 0) close(s->wake_fd);
 }
 
-/* *last: the rank that it had, if it had one. E_LOST: its coordinator is gone. */
+/* Serves a coordinator. *last: the assigned rank, unless none was assigned. E_LOST: the coordinator is gone. */
 static int
 serve_once(const struct serve_options *o, int *last)
 {
@@ -676,7 +680,7 @@ serve_once(const struct serve_options *o, int *last)
     return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s", text);
 }
 
-/* A worker that is kept begins anew, as the rank that it had, when nobody coordinates any more. */
+/* Serves coordinators in turn. With keep_s, a worker that lost its coordinator rejoins as the same rank. */
 int
 cluster_serve(const struct serve_options *o)
 {

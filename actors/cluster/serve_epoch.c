@@ -1,4 +1,4 @@
-/* serve_epoch.c - a worker is let in, makes what its host and its epoch want, and opens its engine. */
+/* serve_epoch.c - the worker joins, makes what its host and the epoch need, and opens its engine. */
 #include "actors/cluster/server.h"
 
 #include "actors/cluster/machine.h"
@@ -20,7 +20,7 @@ text_of(struct span s)
     return text;
 }
 
-/* The first words on the link of values say whose it is, and since when. */
+/* Joins the bulk link. The first packet tells the worker's rank and the epoch of its admission. */
 static int
 join_bulk(struct server *s, const char *address, uint32_t epoch)
 {
@@ -52,8 +52,8 @@ server_welcome(struct server *s, const struct order *o)
     free(bulk);
 }
 
-/* The one that it had goes. Nothing of this process is at work there: before the coordinator knew of it no run began.
- */
+/* Replaces the mapped segment. No work of this process uses the old one, because no run began before the coordinator
+ * knew of the mapping. */
 static void
 set_segment(struct server *s, struct segment *segment, uint32_t made)
 {
@@ -120,7 +120,7 @@ u32_at(struct span s, size_t i)
     return v;
 }
 
-/* Ends workers of this host that are lost, however they are: stopped, or cut off from the coordinator alone. */
+/* Kills lost workers of this host, even if they are stopped, or only cut off from the coordinator. */
 static void
 end_lost(struct span lost)
 {
@@ -143,7 +143,7 @@ server_make(struct server *s, const struct order *o)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* "PATH BYTES" */
+/* Opens the bus of an epoch. text: "PATH BYTES" */
 static int
 open_bus(struct server *s, struct span text)
 {
@@ -202,7 +202,7 @@ read_map(struct server *s, const struct packet *p)
     return 0;
 }
 
-/* Plans for GPUs are made for what all that the cluster has can do, also where there are none. */
+/* Sets the abilities that plans for GPUs rely on: common to all GPUs of the cluster, also if this worker has no GPU. */
 static int
 join_gpus(const struct server *s, uint32_t abilities)
 {
@@ -216,8 +216,8 @@ join_gpus(const struct server *s, uint32_t abilities)
     return all ? cuda_join(abilities, first, n) : 0;
 }
 
-/* Where messages reach a thread of a memory's part: its slot's owner, whose slots there are its threads in order. -1:
- * there is no such thread. */
+/* Returns the bus address of a thread of a memory's partition: the slot's owner, and the slot's index among that
+ * owner's slots. -1: no such thread. */
 int64_t
 server_address(const struct server *s, int memory, int thread)
 {
@@ -239,11 +239,11 @@ server_close_engine(struct server *s)
     s->bus_end = NULL;
     pthread_mutex_unlock(&s->lock);
     if (s->carrier) carrier_leave(s->carrier);
-    engine_free(&e); /* and its bus */
-    server_cut();    /* those of the epoch that is over */
+    engine_free(&e); /* frees the bus, too */
+    server_cut();    /* communicators of the epoch that ended */
 }
 
-/* The slots that this worker runs are its threads, in order. */
+/* Computes the bus addresses of this memory's threads. This worker's slots are its threads, in order. */
 static void
 read_route(struct server *s, int rank)
 {
@@ -256,8 +256,8 @@ read_route(struct server *s, int rank)
     }
 }
 
-/* Threads spin where the carrier's and the link's have cores too: on a host whose processes share it, and where a
- * launcher bound this one to some. */
+/* Returns true if threads may spin, because cores remain for the carrier's and the link's threads. Other processes
+ * may share the host, and a launcher may bind this process to a few cores. */
 static bool
 may_spin(const struct server *s)
 {
@@ -297,7 +297,7 @@ open_memory(struct server *s, const struct packet *p)
     return status;
 }
 
-/* One tells for all of them. */
+/* Reports why hosts communicate by tcp, from rank 0 only. */
 static void
 say_why_tcp(const struct server *s)
 {

@@ -1,9 +1,9 @@
-/* serve_files.c - a worker writes what lies in its host's memory to files, and reads what belongs there.
+/* serve_files.c - a worker writes bytes of its host's memory to files, and reads them back.
  *
- * It does so on a thread of its own, one file after the other, while runs go on and heartbeats come: it goes through a
- * block of its own, and has the lock only while bytes are copied between that and the memory. Files lie in folders that
- * were declared when the process was started (runtime/file/root.h). Of an epoch that is over, or an order that was
- * cancelled, nothing more is copied. */
+ * Files are handled in order on a thread of their own, while runs and heartbeats continue. Bytes pass through a
+ * private block; the lock is held only while bytes are copied between block and memory. The folders of files were
+ * allow-listed at the start of the process (runtime/file/root.h). Copying stops when the epoch ends or the order is
+ * cancelled. */
 #include "actors/cluster/server.h"
 
 #include "runtime/error.h"
@@ -17,17 +17,17 @@
 #include <string.h>
 #include <unistd.h>
 
-struct transfer { /* between a file and the memory, by a block */
+struct transfer { /* copies between a file and memory, by blocks */
     struct server *s;
     const struct order *order;
-    uint32_t made; /* the memory is the one that was made in this epoch */
+    uint32_t made; /* epoch in which the memory was made */
     char *block;   /* SOURCE_BLOCK bytes */
-    size_t n;      /* that are in it */
+    size_t n;      /* bytes in the block */
     struct saving out;
     struct str digests;
 };
 
-/* Is the file still wanted? With the lock. */
+/* Checks that the file is still wanted. E_LOST, E_CANCEL. With the lock. */
 static int
 check_wanted(const struct transfer *t)
 {
@@ -37,7 +37,7 @@ check_wanted(const struct transfer *t)
     return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
 }
 
-/* n bytes of the memory, from or into the block's. */
+/* Copies n bytes from memory, or (in) to memory. */
 static int
 copy_bytes(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 {
@@ -90,7 +90,7 @@ write_places(struct transfer *t, struct span places)
     return write_block(t);
 }
 
-/* Whole and on the disk, or not there. */
+/* Writes the complete file to disk; after a failure no file remains. */
 static int
 save_file(struct transfer *t, const char *path)
 {
@@ -109,18 +109,18 @@ save_file(struct transfer *t, const char *path)
 
 /* ---- reading ---- */
 
-/* May it be believed? Where in memory it goes copy_bytes() checks. */
+/* Checks a received copy; copy_bytes() checks positions in memory. */
 static bool
 is_copy(const struct shard_copy *c, const struct source *from)
 {
-    int64_t last, least = c->nrow > 1 ? c->bytes : 0; /* rows lie one behind the other: so there are not too many */
+    int64_t last, least = c->nrow > 1 ? c->bytes : 0; /* rows must not overlap, which bounds their number */
     return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= least &&
            c->to_stride >= least && !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) &&
            c->bytes <= from->size && last <= from->size - c->bytes && c->from <= from->size - c->bytes - last &&
            !__builtin_mul_overflow(c->nrow - 1, c->to_stride, &last) && c->to <= INT64_MAX - last;
 }
 
-/* Block by block, so that each is read once. */
+/* Copies rows block by block, so that each block is read once. */
 static int
 load_rows(struct transfer *t, const struct source *from, const struct shard_copy *c)
 {
@@ -204,7 +204,7 @@ files_thread(void *arg)
         pthread_mutex_lock(&s->lock);
         order_free(s->file);
         s->file = NULL;
-        server_take_control(s); /* sending may have taken note of what came */
+        server_take_control(s); /* a send may consume the readiness event of arrivals */
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;

@@ -1,4 +1,4 @@
-/* serve_job.c - programs become plans, and plans are connected to those of other hosts. */
+/* serve_job.c - compiles programs to plans, and connects the plans to those of other hosts. */
 #include "actors/cluster/server.h"
 
 #include "actors/cluster/plan_digest.h"
@@ -47,7 +47,7 @@ server_forget(struct server *s, const struct order *o)
     *j = s->job[--s->njob];
 }
 
-/* Rows that are of no use here leave none: acts then take what is ready. */
+/* Stores schedule rows. Without valid rows, acts run in order of readiness. */
 void
 server_rows(struct server *s, const struct order *o)
 {
@@ -61,7 +61,7 @@ server_rows(struct server *s, const struct order *o)
         j->run.rows = &j->rows;
 }
 
-/* What the coordinator is told of them fits a packet. */
+/* Checks that the plan's list of collectives fits a packet. */
 static int
 check_seats(const struct plan *p)
 {
@@ -102,7 +102,7 @@ new_job(struct server *s, uint64_t id, struct plan *p)
     return j;
 }
 
-/* What the coordinator is told of a program: what was made of it, or why it is none. */
+/* Reports to the coordinator what was compiled, or why it failed. */
 static void
 tell_have(struct server *s, struct job *j, int status)
 {
@@ -136,9 +136,9 @@ tell_have(struct server *s, struct job *j, int status)
     str_free(&seats);
 }
 
-/* ---- connecting parts ---- */
+/* ---- connecting partitions ---- */
 
-/* The workers of a memory in order of rank: their number, or the i-th. */
+/* Returns the i-th worker of a memory, by rank; i < 0: the number of workers. */
 static int
 workers_of(const struct server *s, int memory, int i)
 {
@@ -153,7 +153,7 @@ workers_of(const struct server *s, int memory, int i)
     return i < 0 ? n : last;
 }
 
-/* Whom of a memory this worker asks for its list: they take turns. */
+/* Returns the worker of a memory to ask for its list; requests of this memory's workers are spread over that memory. */
 static int
 partner(const struct server *s, int memory)
 {
@@ -183,7 +183,7 @@ server_met(struct server *s, const char *ports)
     }
 }
 
-/* Are the ports of a memory's workers known? Else they are asked for. */
+/* Returns true if the ports of a memory's workers are known; else requests them. */
 static bool
 meet(struct server *s, int memory)
 {
@@ -205,7 +205,7 @@ meet_all(struct server *s, const struct job *j)
     return all;
 }
 
-/* When their ports are known. */
+/* Requests the lists of channels, once all ports are known. */
 static void
 ask_for_lists(struct server *s, struct job *j)
 {
@@ -221,7 +221,6 @@ ask_for_lists(struct server *s, struct job *j)
     }
 }
 
-/* Where the other ends are in this epoch. */
 int
 server_find_ends(struct server *s, struct job *j)
 {
@@ -237,7 +236,7 @@ server_find_ends(struct server *s, struct job *j)
     return 0;
 }
 
-/* A program that was not made has a list of no bytes, which fits nobody. */
+/* Sends this worker's list of channels. The list of a failed program is empty, which matches no other list. */
 static void
 answer(struct server *s, const struct job *j, int rank)
 {

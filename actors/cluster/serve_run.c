@@ -1,4 +1,4 @@
-/* serve_run.c - a run: its places are bound, its engine runs, what became of it is told. */
+/* serve_run.c - a run: binds addresses, runs the engine, reports the outcome. */
 #include "actors/cluster/position.h"
 #include "actors/cluster/server.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The address of a place, which must hold so many bytes; NULL: nothing lies there. */
+/* Sets *out to the address of place i, which must hold the bytes; NULL: an empty place. */
 static int
 address(const struct server *s, struct span places, size_t i, int64_t bytes, void **out)
 {
@@ -51,7 +51,8 @@ updates(const struct program *p)
     return false;
 }
 
-/* A failure that was told before its run, or an end that is near, stops it before its first act: *ran is false. */
+/* Runs the program. Sets *ran to false if no act began: the worker is leaving, a failure was reported before the
+ * run, or communicators could not be made. */
 static int
 run(struct server *s, struct job *j, const struct packet *p, bool *ran)
 {
@@ -74,7 +75,7 @@ run(struct server *s, struct job *j, const struct packet *p, bool *ran)
     return status;
 }
 
-/* Roots that updates had begun to write over their leaves: they are half written. */
+/* Returns the roots that updates had begun to overwrite, now half written. */
 static int32_t *
 list_begun(const struct job *j, int *n)
 {
@@ -93,7 +94,7 @@ list_begun(const struct job *j, int *n)
     return list;
 }
 
-/* Tasks that had begun, and how many acts. */
+/* Returns pairs of task and acts, for tasks that had begun. */
 static int32_t *
 list_acted(const struct job *j, int *n)
 {
@@ -107,7 +108,7 @@ list_acted(const struct job *j, int *n)
     return list;
 }
 
-/* Devices whose threads are this worker's. */
+/* Returns pairs of device and busy nanoseconds, for the devices of this worker's threads. */
 static uint64_t *
 list_busy(const struct server *s, const struct job *j, int *n)
 {
@@ -170,7 +171,7 @@ server_start(struct server *s, const struct order *o)
     s->running = 0;
     s->meets = false;
     member_ended(s->member, &e);
-    server_take_control(s); /* sending may have taken note of what came */
+    server_take_control(s); /* a send may consume the readiness event of arrivals */
     pthread_mutex_unlock(&s->lock);
     free(begun);
     free(acted);

@@ -1,9 +1,8 @@
-/* serve_unite.c - the communicators of a run, whose seats are several workers'.
+/* serve_unite.c - makes the communicators of a run with ranks in several workers.
  *
- * The worker that has the first seat of one makes its id; the others wait for it. All make them in one order, before
- * the run, and keep them while the epoch stands and no run has failed. Who fails meanwhile is told by STOP, as in a
- * run.
- */
+ * The worker of the first rank makes the id; the workers of the other ranks wait for the id. All workers make
+ * communicators in the same order, before the run, and keep them until the epoch ends or a run fails. If a worker
+ * fails meanwhile, STOP reports the failure, as during a run. */
 #include "actors/cluster/server.h"
 
 #include "actors/plan/mine.h"
@@ -19,7 +18,7 @@ struct meeting_of { /* a run that makes communicators */
     uint32_t epoch, run;
 };
 
-/* The other memories in which it has seats; malloc's. */
+/* Returns the other memories with ranks of the communicator; the caller frees the array. */
 static uint32_t *
 memories_of(const struct server *s, const struct communicator *c, int *n)
 {
@@ -46,7 +45,7 @@ tell(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR
     u.memory = memory;
     pthread_mutex_lock(&m->s->lock);
     member_unite(m->s->member, m->epoch, &u);
-    server_take_control(m->s); /* sending may have taken note of what came */
+    server_take_control(m->s); /* a send may consume the readiness event of arrivals */
     pthread_mutex_unlock(&m->s->lock);
     free(memory);
     return 0;
@@ -104,7 +103,7 @@ server_cut(void)
         if (device_kind(k)->flags & COLLECTS) device_kind(k)->cut();
 }
 
-/* What was told for this run and those before it is of no use any more. */
+/* Forgets the ids of this run and of earlier runs. */
 static void
 forget(struct server *s, uint32_t run)
 {

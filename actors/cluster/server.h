@@ -1,6 +1,4 @@
-/* server.h - inside a worker: its state, which one thread has at a time, and what the files of serve.h call of each
- * other.
- */
+/* server.h - internal to a worker: state, used by one thread at a time, and functions that the serve*.c files share. */
 #ifndef RILLE_CLUSTER_SERVER_H
 #define RILLE_CLUSTER_SERVER_H
 
@@ -18,33 +16,33 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct order { /* a piece of work that waits for the main thread */
+struct order { /* work queued for the main thread or the files thread */
     struct order *next;
     struct work work;
     struct packet packet;
-    unsigned char *copy; /* of the bytes that the packet or the work names */
-    bool cancelled;      /* of a file; under the lock */
+    unsigned char *copy; /* owned bytes behind the spans of packet and work */
+    bool cancelled;      /* file orders only; under the lock */
 };
 
-/* Orders in the order in which they came. */
+/* A queue, first in, first out. */
 struct orders {
     struct order *first, **last;
 };
 
 enum meeting { MEET_NOT, MEET_ASKED, MEET_DONE };
 
-struct asker { /* who waits for a list */
+struct asker { /* a worker waiting for a list of channels */
     int rank;
     uint64_t program;
 };
 
-struct united { /* an id that another worker has told for a run */
+struct united { /* id of a communicator, from another worker, for a run */
     uint32_t run;
     uint64_t name;
     unsigned char id[COMMUNICATOR_ID];
 };
 
-struct brought { /* a question to a worker of another host: where the answer belongs, what was asked for */
+struct brought { /* request to a worker of another host: destination, source, bytes */
     uint64_t count, at, from;
     int rank;
     size_t n;
@@ -53,18 +51,18 @@ enum { SERVER_BRINGS = 64 };
 
 struct job { /* a program and its plan */
     uint64_t id;
-    struct plan *plan; /* NULL: its making failed */
+    struct plan *plan; /* NULL: compilation failed */
     struct actors *actors;
     struct run run;
     struct arena arena, of_rows;
-    struct lane_rows rows; /* that came last; run.rows: if any did */
+    struct lane_rows rows; /* last received; in use if run.rows is set */
     struct channel_far *far;
-    struct carrying *carrying; /* NULL: it has no channels */
-    bool *listed;              /* by memory: its list has come, or the job wants none */
-    int32_t nwanted;           /* lists that have not come */
-    uint32_t epoch;            /* in which far has its addresses */
-    bool had;                  /* the coordinator knows of it */
-    bool waits;                /* for ports of those whose lists it wants */
+    struct carrying *carrying; /* NULL: no channels */
+    bool *listed;              /* by memory: its list has arrived, or is not needed */
+    int32_t nwanted;           /* lists still missing */
+    uint32_t epoch;            /* epoch of the addresses in far */
+    bool had;                  /* the outcome was reported to the coordinator */
+    bool waits;                /* for ports of workers, before asking for their lists */
 };
 
 struct server {
@@ -73,48 +71,48 @@ struct server {
     struct worker_member *member;
     struct str packet, machine, devices, gpus;
     char host[64];
-    pthread_mutex_t lock; /* guards what is above and here, but for what is the main thread's */
+    pthread_mutex_t lock; /* guards the fields above and below, except the main thread's own */
     pthread_t thread;
     int wake_fd;
-    bool busy, quit; /* the main thread is at work; the link's thread is to end */
+    bool busy, quit; /* the main thread is working; the link's thread must end */
     struct orders orders;
-    struct orders files; /* of the thread that writes and reads them (serve_files.c) */
-    struct order *file;  /* that it is at; NULL */
+    struct orders files; /* for the files thread (serve_files.c) */
+    struct order *file;  /* in progress on the files thread; NULL: none */
     pthread_t files_thread;
     pthread_cond_t filed;
     bool has_files;
-    struct roots roots; /* where they lie; does not change */
-    uint32_t over;      /* the last epoch that lost somebody */
-    int status;         /* how it leaves */
+    struct roots roots; /* allow-listed folders; constant */
+    uint32_t over;      /* last epoch with a lost member */
+    int status;         /* reason of leaving: a LEAVE_ */
     bool leaving;
     int64_t leave_ns, tick_ns;
     char text[WIRE_TEXT];
     struct engine *engine;  /* of the epoch; STOP interrupts it */
-    struct bus *bus_end;    /* NULL: the epoch's bus is not there */
-    uint32_t stop, running; /* the run that is to stop; the one in progress, 0: none */
+    struct bus *bus_end;    /* NULL: no bus in this epoch yet */
+    uint32_t stop, running; /* run to be stopped; run in progress, 0: none */
     uint32_t stop_why;
-    struct united *united; /* of runs that are not over */
+    struct united *united; /* ids for runs that are not over */
     int nunited, united_capacity;
-    pthread_cond_t unites;                 /* there is another one, or nobody waits for it any more */
-    bool meets;                            /* the run in progress makes communicators */
-    atomic_bool parts;                     /* and is to leave that */
-    uint32_t anew;                         /* communicators were made after this run; the main thread's */
-    bool decides;                          /* this memory says whether one can still cancel the run in progress */
-    bool yields;                           /* or it updates nothing: who meets others leaves when that is asked for */
-    struct segment *segment;               /* of this host's devices; under the lock, as others read it */
-    uint32_t segment_made;                 /* the epoch in which it was made */
-    struct held held;                      /* of this worker's devices' own memory; under the lock */
-    struct carrier *carrier;               /* to other hosts; NULL: there are none */
-    struct brought brought[SERVER_BRINGS]; /* by count; the last ones */
-    /* The main thread's own. */
-    struct segment *bus, *made_bus; /* the epoch's; the one that this worker made */
+    pthread_cond_t unites;   /* signals a new id, or the end of waiting */
+    bool meets;              /* the current run is making communicators */
+    atomic_bool parts;       /* and must stop doing so */
+    uint32_t anew;           /* last failed run before the communicators were made; the main thread's */
+    bool decides;            /* this memory decides if the current run can still be cancelled */
+    bool yields;             /* decides, or updates nothing: an interrupt also ends the making of communicators */
+    struct segment *segment; /* memory of the host's devices; set under the lock, because several threads read it */
+    uint32_t segment_made;   /* epoch in which it was made */
+    struct held held;        /* device memory held by the worker; under the lock */
+    struct carrier *carrier; /* to other hosts; NULL: no other hosts */
+    struct brought brought[SERVER_BRINGS]; /* requests in flight, by count modulo the size */
+    /* Private to the main thread. */
+    struct segment *bus, *made_bus; /* of the epoch; made by this worker */
     struct atlas *atlas;
-    struct plan_map map; /* changes under the lock, too */
+    struct plan_map map; /* written under the lock */
     struct slot *slot;   /* of all memories */
-    uint8_t *met;        /* by memory, enum meeting: do its workers have ports that are known? */
+    uint8_t *met;        /* by memory, enum meeting: whether the ports of its workers are known */
     uint32_t *route;
     _Atomic uint64_t **doing;
-    int nslot, nall, nlocal; /* of this memory; of all; of this worker */
+    int nslot, nall, nlocal; /* slots of this memory; of all memories; of this worker */
     int nmemory, world;
     uint32_t epoch;
     unsigned char job_id[CLUSTER_ID];
@@ -127,54 +125,54 @@ struct server {
 /* serve.c; with the lock. */
 void server_leave(struct server *s, int status, const char *text);
 void server_take_control(struct server *s);
-struct order *server_take(struct orders *from); /* NULL: there is none */
+struct order *server_take(struct orders *from); /* NULL: empty */
 void order_free(struct order *o);
-/* Finds n bytes at a position (position.h). E_BUS: they do not lie in this worker's memory. With the lock. */
+/* Finds n bytes at a position (position.h). E_BUS: not in the memory of this worker. With the lock. */
 struct spot {
-    const struct device_kind *kind; /* whose copy() reads and writes them */
+    const struct device_kind *kind; /* its copy() reads and writes data */
     char *data;
 };
 int server_find(const struct server *s, uint64_t at, size_t n, struct spot *out);
-/* Asks anew for bytes of other hosts that are not yet here; takes the lock. */
+/* Repeats requests for bytes of other hosts that have not arrived; takes the lock. */
 void server_bring_again(struct server *s);
-/* What workers of other hosts say; on the carrier's thread, which takes the lock. */
+/* Handles messages of workers of other hosts; on the carrier's thread, takes the lock. */
 extern const struct carrier_hear server_hear;
 
-/* serve_epoch.c: what makes an epoch; the main thread. */
+/* serve_epoch.c: steps of a new epoch; main thread. */
 void server_welcome(struct server *s, const struct order *o);
 void server_make(struct server *s, const struct order *o);
 void server_form(struct server *s, const struct order *o);
 void server_close_engine(struct server *s);
-/* Where messages reach a thread of a memory's part; -1: there is no such thread. */
+/* Returns the bus address of a thread of a memory's partition; -1: no such thread. */
 int64_t server_address(const struct server *s, int memory, int thread);
 
-/* serve_job.c: programs, and connecting them to other hosts'. */
+/* serve_job.c: compiles programs and connects their channels to other hosts. */
 void server_program(struct server *s, const struct order *o);
 void server_forget(struct server *s, const struct order *o);
 void server_rows(struct server *s, const struct order *o);
 void server_asked(struct server *s, const struct order *o);
 void server_listed(struct server *s, const struct order *o);
 void server_ports(struct server *s, const struct order *o);
-/* Their memories' workers have ports now: of a text as FORM has it. */
+/* Marks the memories of these workers as met. ports: text as in FORM. */
 void server_met(struct server *s, const char *ports);
-struct job *server_job(struct server *s, uint64_t id); /* NULL: there is none */
-/* Finds where the other ends of its channels are in this epoch. E_PLAN. */
+struct job *server_job(struct server *s, uint64_t id); /* NULL: unknown */
+/* Sets the addresses of the channels' other ends in this epoch. E_PLAN. */
 int server_find_ends(struct server *s, struct job *j);
 void job_free(struct job *j);
 
-/* serve_files.c. With the lock: there is a file to write or read. */
+/* serve_files.c. Wakes the files thread for a new order. With the lock. */
 void server_file(struct server *s);
-/* With the lock: the file of that count, if it is not yet answered, is given up between two blocks. */
+/* Cancels the file of this count between two blocks, if it is unanswered. With the lock. */
 void server_cancel_file(struct server *s, uint64_t count);
 void server_close_files(struct server *s);
-/* On the thread that is there for it: carries out one order, whatever it says, and tells what came of it. */
+/* Carries out a file order and reports the outcome. On the files thread. */
 void server_serve_file(struct server *s, const struct order *o);
 
-/* serve_unite.c: before a run begins, its communicators are made, together with other workers. */
+/* serve_unite.c: makes the communicators of a run, together with other workers, before the run begins. */
 int server_meet(struct server *s, struct job *j, const struct packet *start);
-/* Whatever communicators there are, they are made anew; the main thread. */
+/* Cuts all communicators, so that later runs make new communicators; main thread. */
 void server_cut(void);
-/* With the lock: an id came; who waits for one leaves. */
+/* server_unite stores a received id; server_part makes the run abandon waiting for ids. With the lock. */
 void server_unite(struct server *s, const struct packet *p);
 void server_part(struct server *s);
 

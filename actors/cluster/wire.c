@@ -1,4 +1,4 @@
-/* wire.c - packets to bytes and back, driven by the table of fields. */
+/* wire.c - encodes and decodes packets, driven by the table of fields. */
 #include "actors/cluster/wire.h"
 
 #include "runtime/error.h"
@@ -34,7 +34,8 @@ span_print(struct span s, struct str *out)
 
 enum field_kind { F_U32, F_I32, F_U64, F_TEXT, F_B16, F_BYTES, F_U32S, F_I32S, F_U64S, NFIELD_KIND };
 
-/* A number has `size` bytes; a span is preceded by its length and holds whole units, at most `most` bytes. */
+/* Sizes by field kind. A number has `size` bytes. A span is preceded by its length, and holds whole units, at most
+ * `most` bytes. */
 static const struct {
     uint8_t size, unit;
     uint32_t most;
@@ -46,7 +47,7 @@ static const struct {
 
 struct field {
     uint8_t packet, kind;
-    uint16_t at; /* in struct packet */
+    uint16_t at; /* offset in struct packet */
     const char *name;
 };
 static const struct field fields[] = {
@@ -122,7 +123,7 @@ packet_write(const struct packet *p, struct str *out)
     put(out, p->kind, 4);
     put(out, p->epoch, 4);
     put(out, p->seq, 4);
-    put(out, 0, 8); /* the body's length, below */
+    put(out, 0, 8); /* length of the body, set below */
     for (size_t i = 0; i < countof(fields); i++)
         if (fields[i].packet == p->kind) write_field(&fields[i], p, out);
     uint64_t body = out->len - begin - WIRE_HEAD;

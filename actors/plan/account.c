@@ -1,10 +1,9 @@
-/* account.c - from the times of acts back to what each of them waited for.
+/* account.c - derives from the times of acts what each act waited for.
  *
- * Act n of a reader takes token n / hold of an edge, which act (n / hold + 1) every - 1
- * of the producer published (a control edge: the last of the tokens it needs). Register
- * r of a result is written again after all readers of register r - nreg gave it back.
- * So all that an act waited for has a time; the latest one is why it began no sooner,
- * unless its device was at work until then. */
+ * Act n of a reader takes token n / hold of an edge, which act (n / hold + 1) every - 1 of the producer published
+ * (on a control edge: the last of the tokens it needs). Register r of a result is written again after all readers of
+ * register r - nreg gave that register back. So every condition of an act has a time. The latest time is the cause
+ * of the act's delay, unless its device was busy until then. */
 #include "actors/plan/account.h"
 #include "runtime/device.h"
 
@@ -15,7 +14,7 @@
 struct books {
     const struct plan *plan;
     int64_t *first;       /* by task: number of its first act */
-    int64_t *begin, *end; /* by number of an act; -1: it is not known */
+    int64_t *begin, *end; /* by number of an act, ns; -1: unknown */
 };
 
 static struct books
@@ -44,7 +43,7 @@ end_of(const struct books *b, int32_t task, int64_t n)
 struct cause {
     enum stall_kind kind;
     int32_t on;
-    int64_t at; /* from when on it was there */
+    int64_t at; /* time at which the condition was met, ns */
 };
 
 static void
@@ -61,7 +60,7 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
     later(c, STALL_INPUT, in->task, end_of(b, in->task, token * every - 1));
 }
 
-/* Each reader of register r of a result, and when it gave it back. */
+/* Updates the cause with the time at which each reader of register r gave the register back. */
 static void
 cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
 {
@@ -94,7 +93,7 @@ struct stalls {
     struct arena *arena;
 };
 
-/* Waits of one stage for one line of the program are one. */
+/* Returns true if two waits are reported as one: same stage, same line of the program. */
 static bool
 alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
@@ -129,7 +128,7 @@ by_begin(const void *a, const void *b)
     return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* The virtual stage of what a device does most; -1: it does nothing. */
+/* Returns the lowest virtual stage of the device's tasks; -1: it has none. */
 static int32_t
 stage_of(const struct plan *p, int32_t device)
 {
@@ -140,7 +139,8 @@ stage_of(const struct plan *p, int32_t device)
     return stage;
 }
 
-/* The acts of one device, in order of time: what lies between them; returns for how long there were any. */
+/* Adds the gaps between the acts of one device, which are sorted by time, to the stalls. Returns the time in acts,
+ * ns. */
 static int64_t
 device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, const struct account *o,
               struct stalls *l)
@@ -195,10 +195,11 @@ by_time(const void *a, const void *b)
 {
     const struct reg_change *x = a, *y = b;
     if (x->at != y->at) return (x->at > y->at) - (x->at < y->at);
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* what goes, goes first */
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* releases before acquisitions */
 }
 
-/* When register r of a result was given back by the last who read it, also of those whose own lies in it. */
+/* Returns when register r of a result was given back by its last reader; results stored in the same register
+ * (IN_TASK) count, too. */
 static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {
@@ -325,7 +326,7 @@ by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the machine did meanwhile is in few acts, so the median has none of it. */
+/* Disturbances by the machine affect few acts, so the median excludes them. */
 bool
 account_costs(const struct plan *p, const struct act_time *act, int64_t nact, int64_t *cost)
 {

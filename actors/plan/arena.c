@@ -1,25 +1,20 @@
-/* arena.c - where registers lie in the memory of their device, and the order that sharing it needs.
+/* arena.c - offsets of registers in device arenas, and the control edges that sharing memory requires.
  *
- * A tenant is a result with its registers. Two share bytes when one is done with
- * before the other is written; where edges do not say so already, a control edge
- * does. The list of tasks is an order in which everything could run, so a tenant
- * lives from its writer to its last reader in the list.
+ * A tenant is a result with its registers. Two tenants may share bytes if one is no longer needed before the other
+ * is written. If existing edges do not guarantee that, a control edge is added. The list of tasks is a valid
+ * execution order, so a tenant lives from its writer to its last reader in the list.
  *
- * In a program of several pieces, what is made once a piece is written again and
- * again. Tasks of one group (credit.c) have one piece in work at a time, so
- * tenants of a group with one register each share bytes as in a run of one piece;
- * and the last of a period is done with before the first of the next is written:
- * an edge with one credit, from that one's writer to this one's readers, says so.
- * Such an edge makes a task wait for tasks on an earlier piece alone, so it closes
- * no circle. Where a stage keeps results of several pieces, each piece has a room
- * of the stage for them, packed as a run of one piece is; what is at work then may
- * have a register in each room as well, in what has become free there, as far as
- * that takes less. The next piece that has the room is let in when this one has
- * left it, as the credits have it anyhow. Groups and rooms live at the same time;
- * what is made once a batch shares with what the first piece has not begun to write,
- * or the last one has read.
+ * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
+ * (credit.c) process one micro-batch at a time, so tenants of a group with one register each share bytes as in a run
+ * of one micro-batch. The last tenant of a period must be read before the first of the next period is written: a
+ * one-credit edge from the writer of the latter to the readers of the former enforces that. Such an edge makes a
+ * task wait only for tasks on an earlier micro-batch, so it closes no cycle. A stage that keeps results of several
+ * micro-batches has one slot ("room", room.h) for each, packed as a run of one micro-batch. Short-lived results may
+ * have a register in each slot as well, in gaps, if that takes fewer bytes. A slot is reused after its micro-batch
+ * has left, which credits ensure anyhow. Groups and slots are live at the same time. Results made once per batch
+ * share bytes with results that the first micro-batch has not written yet, or that the last one has read.
  *
- * Devices whose tenants are alike are packed once. */
+ * Devices with equal tenants are packed once. */
 #include "actors/plan/lower.h"
 
 #include "actors/plan/pack.h"
@@ -31,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Item b is written where a was; again: in the next period. */
+/* Item b reuses bytes of item a, in the same period or in the next. */
 struct pair {
     int32_t a, b;
     bool next_period;
@@ -39,25 +34,25 @@ struct pair {
 
 struct tenant {
     int32_t task, out;
-    int32_t last; /* task that reads it last, itself if nobody does */
+    int32_t last; /* last reader; without readers, the writer */
 };
 
 struct memory {
     struct lower *l;
-    int32_t *of;                    /* by result, from l->first_out[task] on: its tenant, -1 */
-    struct tenant *tenant;          /* by device, then by task */
+    int32_t *of;                    /* by result, from l->first_out[task] on: its tenant; -1: none */
+    struct tenant *tenant;          /* sorted by device, then by task */
     int32_t *first;                 /* by device: its first tenant */
-    int32_t *first_task, *task;     /* by device: the tasks whose results it holds, in order */
-    int32_t *first_reader, *reader; /* by tenant: who reads it, in order */
-    int32_t *next_writer;           /* by task: the next that fills the same register (share.c), -1 */
-    int32_t *kernel[2];             /* by device, then by task: the position of the kernel before, behind; its own */
-    int32_t *met, meets;            /* by task: the last that was found to wait for it; who was looked at last, -1 */
-    bool *late;                     /* by task: once a batch, after the last piece */
-    bool *wanted;                   /* by task: once a batch, and what comes of it is read for pieces */
-    bool *frugal;                   /* by stage: its backward computes values again, or has them brought */
-    /* Of the device packed last. */
+    int32_t *first_task, *task;     /* by device: tasks whose results it holds, in list order */
+    int32_t *first_reader, *reader; /* by tenant: readers, in list order */
+    int32_t *next_writer;           /* by task: next task that fills the same register (share.c); -1: none */
+    int32_t *kernel[2];  /* by device, then task: position of the preceding kernel, of the following; its own */
+    int32_t *met, meets; /* by task: latest task found to wait for it; task examined last; -1 */
+    bool *late;          /* by task: runs once per batch, after the last micro-batch */
+    bool *wanted;        /* by task: runs once per batch, before tasks per micro-batch that need it */
+    bool *frugal;        /* by stage: backward recomputes or fetches values */
+    /* The device packed last. */
     struct item *item, *packed;
-    int32_t nitem, npacked, period; /* period: how many tasks it has */
+    int32_t nitem, npacked, period; /* period: its number of tasks */
     struct room *room;              /* by stage */
     struct rooms *rooms;
     int64_t bytes;
@@ -73,14 +68,14 @@ is_tenant(const struct out_port *o)
     return o->where.kind == IN_ARENA;
 }
 
-/* The device in whose memory its results lie. */
+/* Returns the device whose memory holds the draft's results. */
 static int32_t
 holder(const struct draft *d)
 {
     return d->nout && is_tenant(&d->out[0]) ? d->out[0].where.index : d->task.device;
 }
 
-/* Puts what each device has one after the other: first[d] for d <= ndevice, from counts at first[d + 1]. */
+/* Prefix sum: turns counts at first[d + 1] into first indices at first[d], d <= n. */
 static void
 add_up(int32_t *first, int32_t n)
 {
@@ -122,7 +117,7 @@ list_tenants(struct memory *m)
     }
 }
 
-/* Whose register an edge reads, -1: none that is packed. */
+/* Returns the tenant that an edge reads; -1: not in an arena. */
 static int32_t
 read_by(const struct memory *m, const struct edge *e)
 {
@@ -131,7 +126,8 @@ read_by(const struct memory *m, const struct edge *e)
     return m->of[w->kind == IN_TASK ? first_out[w->index] : first_out[e->task] + e->out];
 }
 
-/* A reader of what several fill together has an edge from each of them and is one. */
+/* Lists the readers of each tenant. A register filled by several tasks has an edge to the reader from each, which
+ * counts once. */
 static void
 each_reader(struct memory *m, int32_t *next, int32_t *reader)
 {
@@ -161,7 +157,7 @@ list_readers(struct memory *m)
     each_reader(m, next, m->reader);
 }
 
-/* Registers that several tasks fill belong to the first of them. */
+/* A register filled by several tasks belongs to the first of them. */
 static void
 list_writers(struct memory *m)
 {
@@ -179,8 +175,8 @@ list_writers(struct memory *m)
     }
 }
 
-/* Tasks that wait for the last piece: they read a sum over the pieces, or were told by all acts of another, or follow
- * such a task. */
+/* Marks tasks that wait for the last micro-batch: they read a sum over micro-batches, need tokens of several acts,
+ * or follow such a task. */
 static void
 find_late(struct memory *m)
 {
@@ -197,8 +193,8 @@ find_late(struct memory *m)
     }
 }
 
-/* Pieces wait for these: they must not wait for pieces to have their bytes, for where pieces have few credits the first
- * ones would wait for the last. */
+/* Marks tasks that micro-batches wait for. They must not wait for micro-batches to release their bytes: where
+ * micro-batches have few credits, the first would wait for the last. */
 static void
 find_wanted(struct memory *m)
 {
@@ -210,7 +206,7 @@ find_wanted(struct memory *m)
                 m->wanted[e->task] = true;
 }
 
-/* Stages that make values late, so as to hold few of them. */
+/* Marks stages that produce values late in order to hold few of them. */
 static void
 find_frugal(struct memory *m)
 {
@@ -221,7 +217,7 @@ find_frugal(struct memory *m)
         if (p->node[i].recompute || p->node[i].again) m->frugal[s->stage[i]] = true;
 }
 
-/* Where a device has streams for moves: who computes before each of its tasks, and behind it. */
+/* On devices with streams for moves, finds the kernels before and after each task. */
 static void
 find_kernels(struct memory *m)
 {
@@ -247,7 +243,7 @@ find_kernels(struct memory *m)
 
 /* ---- items ---- */
 
-/* How many of a device's tasks come up to this one in the list, less one. */
+/* Returns the index of a task among the device's tasks. */
 static int32_t
 position_of(const struct memory *m, int32_t device, int32_t task)
 {
@@ -262,8 +258,9 @@ position_of(const struct memory *m, int32_t device, int32_t task)
     return lo - m->first_task[device] - 1;
 }
 
-/* Tasks that come before all pieces: no piece, and nothing that comes after the last one, is behind them. Of what
- * neither is for a piece nor comes of one, parts cannot tell what others want. */
+/* Returns true if the task precedes all micro-batches: a task that runs once, behind no task of a micro-batch and no
+ * task after the last micro-batch. With several partitions, includes every such task, because a partition cannot
+ * tell whether others need it. */
 static bool
 comes_early(const struct memory *m, int32_t task)
 {
@@ -271,7 +268,7 @@ comes_early(const struct memory *m, int32_t task)
     return !d->piece && !m->late[task] && (m->wanted[task] || m->l->plan->nmemory > 1);
 }
 
-/* Of a tenant that comes early: is it done with before anything that does not? */
+/* Returns true if all readers of an early tenant are early, too. */
 static bool
 goes_early(const struct memory *m, const struct tenant *t)
 {
@@ -281,8 +278,7 @@ goes_early(const struct memory *m, const struct tenant *t)
     return true;
 }
 
-/* Who has an item beside those of its stage that come in the order of the list: weight gradients, which may wait, and
- * backward of other stages, whose time is their own. */
+/* Notes readers that do not follow list order: weight gradients, which may be delayed, and backward of other stages. */
 static void
 note_users(const struct memory *m, const struct tenant *t, struct item *it)
 {
@@ -297,8 +293,8 @@ note_users(const struct memory *m, const struct tenant *t, struct item *it)
     it->waits = it->waits && !m->l->outline->stages.joint[it->stage];
 }
 
-/* Marks whose results a task waits for, at once or by way of moves of its device: of one move these are few. The order
- * that sharing bytes adds says nothing here, so that devices that are alike stay so. */
+/* Marks the tasks whose results a task waits for, directly or through moves of its device (few per move). Ignores
+ * order added by memory sharing, so that equal devices stay equal. */
 static void
 mark_waits(struct memory *m, int32_t task, int depth)
 {
@@ -315,7 +311,7 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    enum { MOVE_TASKS = 3 }; /* a stage, what fills a part, and what joins it */
+    enum { MOVE_TASKS = 3 }; /* staging, filling a shard, joining shards */
     if (m->meets != task) {
         m->meets = task;
         mark_waits(m, task, MOVE_TASKS);
@@ -323,7 +319,8 @@ waits_for(struct memory *m, int32_t task, int32_t other)
     return m->met[other] == task;
 }
 
-/* The position of the kernel before a move's task, or behind it; its own where one of the two waits for the other. */
+/* Returns the position of the kernel before (or after) a move's task; the task's own position if one of the two
+ * waits for the other. */
 static int32_t
 kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 {
@@ -333,10 +330,10 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
     return beside;
 }
 
-/* Moves go on beside kernels where they have streams of their own. So what one fills is there from the kernel before it
- * on, and what one reads until the kernel behind it: else that kernel would have the bytes before or after, and the
- * move wait for it. Panel k + 1 of a product comes where panel k - 1 was, while panel k is multiplied. Where one waits
- * for the other anyhow, bytes may follow too. */
+/* Moves on their own streams overlap with kernels. Extends the lifetime of a move's result back to the preceding
+ * kernel, and of its operand to the following kernel, because the move would wait if that kernel had the bytes.
+ * Example: panel k + 1 of a product arrives in the bytes of panel k - 1 while panel k is multiplied. If kernel and
+ * move depend on each other, no extension is needed. */
 static void
 leave_room_for_moves(struct memory *m, int32_t device, const struct tenant *t, struct item *it)
 {
@@ -348,8 +345,8 @@ leave_room_for_moves(struct memory *m, int32_t device, const struct tenant *t, s
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
 }
 
-/* What a library brings may be sent as soon as the hop begins: its bytes are free by then (verify_channel.c). Of a
- * tenant's own device. */
+/* Returns the position from which a tenant's bytes must be free. A direct receive may be filled from the beginning
+ * of its hop on (verify_channel.c). */
 static int32_t
 first_position(const struct memory *m, int32_t device, const struct tenant *t)
 {
@@ -361,9 +358,10 @@ first_position(const struct memory *m, int32_t device, const struct tenant *t)
     return MAX(0, position_of(m, device, hop));
 }
 
-/* A run is seen as its first piece and, a period later, its last one. What is made for each piece lives from the first
- * to the last; what is made once, in either, or from one into the other. Weight gradients may wait for the end of their
- * piece, so nobody takes the bytes of what they read before; a frugal stage has them right behind backward. */
+/* Models a run as its first micro-batch and, a period later, the last. A result made per micro-batch lives from the
+ * first to the last; a result made once lives in either, or from the first into the last. Weight gradients may be
+ * delayed to the end of their micro-batch, so the bytes they read stay reserved until then; a frugal stage runs them
+ * directly after backward. */
 static struct item
 item_of(struct memory *m, int32_t device, const struct tenant *t)
 {
@@ -393,8 +391,8 @@ item_of(struct memory *m, int32_t device, const struct tenant *t)
     return it;
 }
 
-/* What comes early is not written after what comes late has gone, so it gives nothing to what is written before it has
- * gone itself. */
+/* An early item is written before all late ones. If it is still live when a late item is written, it must not share
+ * bytes with earlier positions, so it is extended into the last period. */
 static void
 hold_early(struct memory *m)
 {
@@ -433,7 +431,7 @@ pack_device_items(struct memory *m)
     return bytes;
 }
 
-/* ---- who follows whom ---- */
+/* ---- reuse of bytes ---- */
 
 static void
 add_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
@@ -442,7 +440,7 @@ add_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
     m->pair[m->npair++] = (struct pair){a, b, next_period};
 }
 
-/* Items in the order in which they are written. */
+/* Sort key: items in the order of their first position. */
 struct written {
     int32_t first, item;
 };
@@ -453,12 +451,13 @@ by_time(const void *a, const void *b)
     return x->first != y->first ? x->first - y->first : x->item - y->item;
 }
 
-/* The arena is cut where items begin and end; the next to have a cut follows the one that had it last. */
+/* Sweep over time. The arena is cut at offsets where items begin and end. The next item in a cut follows the cut's
+ * previous owner. */
 struct sweep {
     int64_t *cut;
     int32_t ncut;
-    int32_t *owner;           /* by cut: the last to have it, -1 */
-    int32_t *opened, *closed; /* by cut: the first and the last to have it in a period, -1 */
+    int32_t *owner;           /* by cut: latest owner, -1 */
+    int32_t *opened, *closed; /* by cut: first and last owner within a period, -1 */
 };
 
 static int32_t *
@@ -489,7 +488,8 @@ cut_arena(struct memory *m, struct sweep *s)
     s->closed = nobody(m, s->ncut);
 }
 
-/* Register r of item b. Those of one room follow each other in the same way in each. */
+/* Gives register r of item b its cuts. Items in slots follow each other in the same way in each slot, so pairs are
+ * added for r = 0 alone. */
 static void
 take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
 {
@@ -508,7 +508,7 @@ take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
     }
 }
 
-/* In the next period the first of a cut follows the last. */
+/* In the next period the first owner of a cut follows the last one. */
 static void
 close_periods(struct memory *m, const struct sweep *s)
 {
@@ -539,7 +539,7 @@ find_pairs(struct memory *m)
 
 /* ---- order ---- */
 
-/* b is written where a lay: everybody who writes it comes after all who read a. */
+/* Orders reuse of bytes: the writers of b run after the readers of a. */
 static void
 order_pair(const struct memory *m, const struct tenant *a, const struct tenant *b, bool next_period)
 {
@@ -553,7 +553,7 @@ order_pair(const struct memory *m, const struct tenant *a, const struct tenant *
 
 /* ---- all devices ---- */
 
-/* Is this device packed as the one before? */
+/* Returns true if the items equal those packed last. */
 static bool
 is_alike(const struct memory *m)
 {

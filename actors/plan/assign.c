@@ -1,4 +1,4 @@
-/* assign.c - a program as a cost network, and a choice as the program's layouts. */
+/* assign.c - builds the cost network of a program, and writes the chosen layouts back to the program. */
 #include "actors/plan/planner.h"
 
 #include "actors/plan/clash.h"
@@ -14,7 +14,7 @@
 
 /* ---- nodes ---- */
 
-/* A move that nobody asked for, on one placement: it is there or not as the plan will have it. */
+/* Returns true for an implicit move within a placement: the plan decides whether it exists. */
 static bool
 is_alias(const struct program *p, int32_t i)
 {
@@ -65,7 +65,7 @@ nothing(struct planner *w, int32_t n)
     return hash_keep(&w->kept, cost, sizeof *cost * (size_t)n);
 }
 
-/* A node that only says where something lies: these layouts, at no cost. */
+/* Adds a net node without cost that only chooses one of n layouts. */
 static int32_t
 place_node(struct planner *w, const struct layout *const *layout, int32_t n, const struct layout *now)
 {
@@ -120,7 +120,7 @@ work(struct planner *w, const struct prog_node *n, const struct candidate_list *
     return kept;
 }
 
-/* A layout's place in a list, at the end of it if it was not there. */
+/* Returns a layout's index in the list; appends it if absent. */
 static uint16_t
 index_of(const struct layout **list, int32_t *n, const struct layout *l)
 {
@@ -136,8 +136,9 @@ makes_partial(const struct prog_node *n)
     return n->asked && n->op->flags & OP_MOVE && layout_partial(n->layout[0]) != RED_NONE;
 }
 
-/* What node i looks at. A move of what is brought again has a value of its own: it is moved whoever moved it before,
- * and once a piece if that is so often. So have moves to what only the user may ask for, all of one value together. */
+/* Returns the value that node i reads. A fetch or a repeated gather reads a twin value of its own, so it is never
+ * shared with an earlier move and runs as often as its node. Explicit moves that make a value partial read one
+ * common twin. */
 struct value *
 planner_source(struct planner *w, int32_t i)
 {
@@ -147,7 +148,8 @@ planner_source(struct planner *w, int32_t i)
     return v->partly && makes_partial(n) ? v->partly : v;
 }
 
-/* A move that was asked for, or to another placement, or a sum over pieces: it reads in the layout that it gives. */
+/* Adds an explicit move, a move to another placement, or a sum over micro-batches. Operand and result have the same
+ * layout. */
 static int
 move_node(struct planner *w, int32_t i)
 {
@@ -173,7 +175,7 @@ move_node(struct planner *w, int32_t i)
         count = nall;
         index_of(layout, &count, n->layout[0]);
     }
-    /* The gradient of each piece is summed where it is born: as whatever its maker may give. */
+    /* Gradients are summed at their maker, so the sum may have any layout offered there. */
     if (n->accumulate) {
         int32_t ncand = w->a->net.node[from->maker].ncand;
         layout = ARENA_ARRAY(&w->a->arena, const struct layout *, ncand + 1);
@@ -188,14 +190,14 @@ move_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* What makes a tensor from none, inside a composite: it may be made as it is wanted. */
+/* Adds an operator without operands. Inside a composite its layout is free. */
 static int
 source_node(struct planner *w, int32_t i)
 {
     const struct prog_node *n = &w->p->node[i];
     const struct layout **layout;
     int32_t count = 1;
-    if (!strcmp(n->name, n->op->name)) /* the user's own: its layout was given */
+    if (!strcmp(n->name, n->op->name)) /* called by the user, who gave the layout */
         w->a->node[i] = place_node(w, just(w, n->layout[0]), 1, n->layout[0]);
     else {
         TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &layout, &count));
@@ -248,7 +250,7 @@ program_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* May r, the new version of a variable, be written over the old one? */
+/* Returns true if r, the new version of a variable, may overwrite the old one. */
 static bool
 is_over(struct planner *w, struct ref r, int32_t leaf)
 {
@@ -260,7 +262,7 @@ is_over(struct planner *w, struct ref r, int32_t leaf)
     return old.kind == REF_LEAF && old.index == leaf;
 }
 
-/* Where a root must lie. What moves it there comes last, and lands over the old version if there is one. */
+/* Adds the required layout of a root. The move to it runs last, and overwrites the old version, if any. */
 static void
 root_node(struct planner *w, int32_t k)
 {
@@ -287,7 +289,7 @@ root_node(struct planner *w, int32_t k)
 
 /* ---- tensors ---- */
 
-/* Where a layout stands in the list at hand, from 1; 0: nowhere. */
+/* Returns the slot of a layout: 1 + index in the current list; 0: absent. */
 static int32_t *
 listed(struct planner *w, const struct layout *l)
 {
@@ -300,7 +302,7 @@ listed(struct planner *w, const struct layout *l)
     return &w->listed[l->id];
 }
 
-/* Which of the distinct layouts each candidate has; new ones come at the end of the list. */
+/* Returns the index of each candidate's layout in the list; appends new layouts. */
 static const uint16_t *
 forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int32_t stride, const struct layout **list,
       int32_t *n)
@@ -323,16 +325,17 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
     return kept;
 }
 
-/* What moving a value takes beside it, which takes `own` where it lies and `moved` where it goes; sent: by the move. A
- * new version of a variable that does not lie as the variable takes its own bytes, and its move none; what a chain
- * would have held without a register takes one. */
+/* Returns the extra bytes held by converting a value: own = size in the source layout, moved = size in the
+ * destination layout, sent = price of the move. A new version in another layout than its variable holds its own
+ * bytes, and the converted copy overwrites the old version. An intermediate value of a chain needs a register of its
+ * own. */
 static int64_t
 copy_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
            int64_t sent)
 {
     if (from == to) return 0;
     int64_t inner = v->holds == HOLDS_INNER ? own : 0;
-    if (box_renames(&v->type, from, to, sent)) return inner; /* another name costs nothing */
+    if (box_renames(&v->type, from, to, sent)) return inner; /* renaming costs nothing */
     return inner + (v->holds == HOLDS_OVER ? own : moved);
 }
 
@@ -399,7 +402,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     return p;
 }
 
-/* times: of one register. */
+/* Returns the bytes by layout, times `times`. */
 static const int64_t *
 bytes_of(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
 {
@@ -413,7 +416,7 @@ bytes_of(struct planner *w, const struct value *v, const struct layout **from, i
     return kept;
 }
 
-/* The only one that reads a value last, and computes with it then; NULL. */
+/* Returns the reader that alone reads the value last and computes with it; NULL: none. */
 static struct reader *
 last_reader(const struct planner *w, const struct value *v)
 {
@@ -424,12 +427,12 @@ last_reader(const struct planner *w, const struct value *v)
         last = r;
         n++;
     }
-    bool once = n == 1 && v->nreg == 1; /* other pieces keep theirs */
+    bool once = n == 1 && v->nreg == 1; /* other micro-batches keep theirs */
     return once && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
 }
 
-/* A value that was moved for its last reader is not there any more when that runs: it holds what it reads, however that
- * came there, and the value and what is moved end before. */
+/* A value converted for its last reader is freed before the reader runs, so the reader holds its operand in the
+ * requested layout, and the value and its copy end earlier. */
 static void
 end_before(struct planner *w, struct value *v)
 {
@@ -445,7 +448,7 @@ end_before(struct planner *w, struct value *v)
     arena_fini(&tmp);
 }
 
-/* Which of the forms that a tensor comes in are sums that may be made early, and what each of the two tensors holds. */
+/* Finds the layout pairs that allow an early reduction, and the bytes of both tensors. */
 static const struct early *
 early_of(struct planner *w, const struct net_tensor *t, const struct type *type, const struct layout **from,
          const struct layout **to)
@@ -475,8 +478,9 @@ early_of(struct planner *w, const struct net_tensor *t, const struct type *type,
     return e;
 }
 
-/* What is owed is made whole right behind its addends, if its only reader wants it much later (hops_early): of forms of
- * which that may be so, another tensor tells what is held. The sum is there from the moves of the next step on. */
+/* Early reduction (hops_early): a pending reduction whose only reader runs much later completes directly behind its
+ * addends. If layouts allow that, a second tensor accounts for the bytes: the sum is live from the conversions of
+ * the next step on. */
 static void
 sum_early(struct planner *w, struct net_tensor *t, const struct value *v, struct priced *p, const struct layout **from,
           const struct layout **to)
@@ -581,9 +585,9 @@ build(struct planner *w)
     return 0;
 }
 
-/* ---- another start ---- */
+/* ---- second starting point ---- */
 
-/* The candidate of a node with which every device has everything; as it lies where there is none. */
+/* Returns the candidate of a node with all layouts replicated; without such a candidate, the traced candidate. */
 static int32_t
 whole_of(const struct planner *w, int32_t node)
 {
@@ -597,7 +601,7 @@ whole_of(const struct planner *w, int32_t node)
     return w->start[node];
 }
 
-/* ---- and back ---- */
+/* ---- writing back ---- */
 
 static const struct layout *
 chosen(const struct planner *w, const struct value *v)
@@ -655,7 +659,7 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k], &room);
 }
 
-/* The choice that a caller knows, if it is one of this net; NULL. */
+/* Returns the caller's known choice if it fits the net; else NULL. */
 static const int32_t *
 known_start(const struct planner *w)
 {
@@ -665,7 +669,7 @@ known_start(const struct planner *w)
     return known ? w->o->known : NULL;
 }
 
-/* Everything on every device. */
+/* Returns the choice with all layouts replicated. */
 static const int32_t *
 whole_start(const struct planner *w)
 {
@@ -673,7 +677,7 @@ whole_start(const struct planner *w)
     return w->whole;
 }
 
-/* The network of the program; the caller frees both. */
+/* Builds the network of the program. The caller frees *out and its `a`. */
 static int
 begin(struct program *p, struct atlas *at, const struct assign_options *o, struct planner **out)
 {
@@ -701,7 +705,7 @@ at_once(void *arg)
     return true;
 }
 
-/* What a rule chooses, as a program; w's stays as it is. True: that is wanted. */
+/* Shows a copy of the program, in the layouts that a mode chooses, to the caller's glance(). Returns its answer. */
 static bool
 is_wanted(struct planner *w, enum solve_mode mode)
 {
@@ -720,7 +724,7 @@ is_wanted(struct planner *w, enum solve_mode mode)
     return wanted;
 }
 
-/* All rules are shown; the mode becomes the first that is wanted. */
+/* Shows the choices of all quick modes. In mode "optimal" the first wanted one becomes the mode. */
 static void
 glance(struct planner *w, struct solve_options *s)
 {

@@ -1,20 +1,22 @@
-/* assign.h - layouts for a whole program: from a program to a cost network, solved, and back.
+/* assign.h - layout planner: converts a program to a cost network, solves it, and writes the chosen layouts back.
  *
- * A step between tracing and compiling: the operators stay, the layouts in which they read and give change, and with
- * them the moves between. It obeys what the user moved (prog_node.asked), arguments, variables whose layout is fixed
- * and results that must lie as they do; moves that nobody asked for vanish. Everything after (compile, verify, explain)
- * reads the rewritten program alone, and the verifier judges every signature.
+ * Runs between tracing and compiling. Operators stay; their operand and result layouts change, and with them the
+ * moves between. Fixed are: explicit moves of the user (prog_node.asked), arguments, variables with a fixed layout,
+ * and results with a required layout. Implicit moves vanish. All later passes (compile, verify, explain) read the
+ * rewritten program alone, and the verifier checks every signature.
  *
- * Costs are whole nanoseconds: what the busiest rank computes, and what moves take; of equals fewer bytes. They depend
- * on the machine model in `rates`, never on the machine. What the program brings again (bring.h) is a move of its own,
- * as often as it acts. Memory is what a plan holds: arguments, variables and results
- * from beginning to end, registers from their writer to their last reader, what was moved from its first reader to its
- * last, but for sums that are owed, which are made right behind their addends (hops_early) if one node reads them;
- * what only the last one reads is gone when that runs, if it was moved for it. Views, and versions written over
- * the old ones, hold nothing, nor does what a chain computes on its way (together.h). The scratch memory of kernels is
- * known when layouts are (plan_scratch). Of a program in pieces, what each piece makes and a later phase reads is there
- * for each piece that is on its way: for one in its time, for the others from the first operator of pieces to the last,
- * as what pieces read that is made once. The program belongs to the caller; one thread. */
+ * Costs are whole nanoseconds: compute time of the busiest rank plus time of moves; ties prefer fewer bytes. Costs
+ * depend on the machine model in `rates`, never on the machine itself. A value that is fetched or gathered again
+ * (bring.h) is a move of its own, once per act.
+ *
+ * Memory is what the plan holds. Arguments, variables and results: the whole step. Registers: from writer to last
+ * reader. A converted copy: from its first reader to its last; a pending reduction with a single reader is completed
+ * directly behind its addends (hops_early). A value that was converted for its only last reader is freed before that
+ * reader runs. Views, versions written over old ones, and intermediate values of a chain (together.h) hold nothing.
+ * Kernel scratch is known after the layouts are (plan_scratch). With micro-batches, a value made per micro-batch and
+ * read in a later phase is held once per micro-batch in flight: for one of these during the value's lifetime, for
+ * the others from the first to the last operator that runs per micro-batch. Values made once and read by
+ * micro-batches are held that long, too. The program belongs to the caller; one thread. */
 #ifndef RILLE_PLAN_ASSIGN_H
 #define RILLE_PLAN_ASSIGN_H
 
@@ -22,103 +24,102 @@
 #include "actors/plan/rates.h"
 #include "sbp/certify.h"
 
-/* Mesh axes over which moving costs something else than the program's cost parameters say. */
+/* Costs of moves by mesh axis, in place of the program's cost parameters. */
 struct assign_links {
     double alpha_ns[MAX_AXIS], beta_ns_per_byte[MAX_AXIS];
 };
 struct assign_leaf {
-    bool free;       /* its layout is the planner's */
-    int32_t follows; /* it lies as this leaf, which is free (an optimiser's state); -1 */
+    bool free;       /* layout chosen by the planner */
+    int32_t follows; /* free leaf with the same layout (optimiser state follows its parameter); -1: none */
 };
 struct assign_root {
-    int32_t leaf; /* it must lie as this leaf; -1 */
-    bool fixed;   /* it must lie as it does */
+    int32_t leaf; /* leaf whose layout it must have; -1: none */
+    bool fixed;   /* the present layout is required */
 };
-struct assign_least {     /* bytes; 0: nothing is known */
-    int64_t bytes, floor; /* the least found; what no choice is below, proved: if they are equal that is the least */
+struct assign_least {     /* bytes; 0: unknown */
+    int64_t bytes, floor; /* least memory found; proven lower bound (equal: the minimum) */
 };
 struct assign_options {
     enum solve_mode mode;
     struct compute_rates rates;
-    const struct assign_links *links; /* NULL: all axes alike */
+    const struct assign_links *links; /* NULL: equal costs on all axes */
     const struct assign_leaf *leaf;   /* by leaf */
     const struct assign_root *root;   /* by root */
-    int64_t memory_limit;             /* bytes a device; 0: none */
-    struct assign_least *least;       /* takes what is told where nothing meets the limit; or NULL */
-    const int32_t *known;             /* a choice of such a net, nknown nodes, that may be worth a try, and from which
-                                       * "greedy" starts; NULL */
+    int64_t memory_limit;             /* bytes per device; 0: none */
+    struct assign_least *least;       /* filled if no choice meets the limit; may be NULL */
+    const int32_t *known; /* choice of an equal net, nknown nodes: a candidate, and the start of "greedy"; NULL: none */
     int32_t nknown;
-    int64_t bound; /* no choice within the limit costs less: that is known; 0 */
-    bool may_fail; /* as solve.h has it */
-    bool quick;    /* as solve.h has it */
-    bool searched; /* its schedule is searched for in layouts that are chosen: a value counts as one register */
-    bool proof;    /* somebody may want a certificate */
+    int64_t bound; /* proven lower bound of the cost within the limit; 0: unknown */
+    bool may_fail; /* see solve.h */
+    bool quick;    /* see solve.h */
+    bool searched; /* the schedule is searched after the layouts; a value counts as one register */
+    bool proof;    /* keep data for a certificate */
     bool (*stop)(void *arg);
     void *arg;
-    /* Asked before "optimal" searches, of what "propagate" and "recursive" choose, as a program that lies so: true:
-     * the first such choice is all that is wanted now, and its mode the plan's. NULL: nobody asks. */
+    /* Called before the search, with the program in the layouts that "propagate" and "recursive" choose. In mode
+     * "optimal" the first true ends the search with that choice, and its mode becomes the plan's. NULL: not called. */
     bool (*glance)(void *of, enum solve_mode mode, const struct program *p);
     void *of;
 };
 
-/* What one node of the program could have been: layouts of operands (NULL: numbers, absent) and results. */
+/* A candidate of a program node: layouts of operands (NULL: numbers, absent) and results. */
 struct assign_candidate {
     const struct layout *const *layout;
-    double share; /* the busiest rank's part of the work */
+    double share; /* fraction of the work done by the busiest rank */
 };
-/* What a call that may be made in several operators cost (ways.h) in those rounds that made it so, or in one piece. */
+/* Cost of a call that may be built from several operators or in one piece (ways.h), in the rounds that built it so. */
 struct assign_call {
-    int64_t parts_ns, whole_ns; /* -1: no round did */
-    bool parts;                 /* this plan's are */
+    int64_t parts_ns, whole_ns; /* -1: not tried */
+    bool parts;                 /* this plan uses several operators */
 };
 struct assigned {
     struct arena arena;
     enum solve_mode mode;
     struct net net;
     struct solved solved;
-    int32_t nprog; /* nodes of the program when the planner saw it; moves to where roots lie may have come after */
-    int32_t *node; /* by program node: the net's, -1: it has none */
-    int32_t *leaf; /* by leaf */
-    int32_t *root; /* by root: the net's node that says where it must lie, -1: nowhere */
-    const struct assign_candidate **candidate; /* by net node: ncand; NULL for a leaf's */
-    const struct layout *const **form;         /* by net node that computes nothing: its candidates' layouts */
-    int64_t **regret, **regret_high;           /* by net node, by candidate; NULL until assign_regret */
-    int64_t bytes;                             /* that all moves of the plan send */
-    int64_t scratch;                           /* of kernels, beside peak: whoever has a plan says it */
-    int64_t time, peak;                        /* of a step, nanoseconds; what a device holds, bytes (predict.h) */
-    int64_t held;                              /* by its plan, scratch too, on the fullest device; 0: there is none */
-    int64_t search_ns;                         /* of one core: what the search took */
-    int32_t ncall;                             /* calls of the program's nodes that whoever traced it tells of */
-    const struct assign_call *call;            /* by prog_node.call, from 1 */
-    const struct assign_links *links;          /* those of the options; NULL: all axes alike */
+    int32_t nprog; /* program nodes seen by the planner; moves to roots' layouts may follow */
+    int32_t *node; /* by program node: net node; -1: none */
+    int32_t *leaf; /* by leaf: net node */
+    int32_t *root; /* by root: net node of its required layout; -1: any layout */
+    const struct assign_candidate **candidate; /* by net node: candidates; NULL for a leaf */
+    const struct layout *const **form;         /* by net node that computes nothing: layouts of its candidates */
+    int64_t **regret, **regret_high; /* by net node, by candidate: bounds of the regret; NULL until assign_regret */
+    int64_t bytes;                   /* bytes sent by all moves */
+    int64_t scratch;                 /* scratch bytes of kernels, in addition to peak; set by the owner of a plan */
+    int64_t time, peak;              /* predicted time of a step, ns; bytes held by a device (predict.h) */
+    int64_t held;      /* bytes held by the compiled plan on the fullest device, with scratch; 0: not compiled */
+    int64_t search_ns; /* search time on one core, ns */
+    int32_t ncall;     /* number of calls reported by the tracer */
+    const struct assign_call *call;   /* indexed by prog_node.call, from 1 */
+    const struct assign_links *links; /* copy of the options' links; NULL: equal costs on all axes */
 };
 
-/* Rewrites p; a failure leaves it as it was. Interns layouts in `at`. E_SBP, E_PLAN ("memory: ..."). */
+/* Rewrites p; on failure p is unchanged. Interns layouts in `at`. E_SBP, E_PLAN ("memory: ..."). */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
 void assigned_free(struct assigned **a);
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
-/* What moves cost where; one thread. */
+/* Cost model of moves; one thread. */
 struct assign_prices {
     const struct box_cost *cost;
-    const struct assign_links *links; /* NULL: all axes alike */
-    struct hash_table *known;         /* of box_bytes_known; or NULL */
+    const struct assign_links *links; /* NULL: equal costs on all axes */
+    struct hash_table *known;         /* cache of box_bytes_known; or NULL */
 };
-/* Returns what moving t takes, in whole nanoseconds; NET_NEVER: no plan may do it. asked: the user wrote the move, so
- * it may make a partial value of one that is not. *bytes: over all ranks. */
+/* Returns the time of moving t, in whole nanoseconds; NET_NEVER: not allowed. asked: an explicit move of the user,
+ * which may make a value partial. *bytes: sent bytes, summed over the ranks. */
 int64_t assign_price(const struct assign_prices *p, const struct type *t, const struct layout *from,
                      const struct layout *to, bool asked, int64_t *bytes);
-/* The same for who prices many moves to one layout and knows what a part is there: assign_part(t, to). */
+/* As assign_price, for callers that already know the shard size part = assign_part(t, to). */
 int64_t assign_price_part(const struct assign_prices *p, const struct type *t, const struct layout *from,
                           const struct layout *to, int64_t part, bool asked, int64_t *bytes);
-/* What of that price is on the way, nanoseconds: until a message comes; the links, by what all ranks receive. */
+/* Returns the latency, or the transfer time, in that price; nanoseconds. bytes: received by all ranks. */
 double assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to);
 double assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes);
-/* Bytes of a tensor on the fullest rank; and what they take there as a register, which begins at such an address. */
+/* Return the bytes of the largest shard; a size rounded up to register alignment; the rounded size of that shard. */
 int64_t assign_part(const struct type *t, const struct layout *l);
 int64_t assign_aligned(int64_t part);
 int64_t assign_register(const struct type *t, const struct layout *l);
-/* Returns the mesh axis of the slowest links over which such a move goes (of equals the first); -1: over none. What
- * comes from another placement goes over those of any axis, also of one device. */
+/* Returns the mesh axis with the slowest links that the move uses (of equals the first); -1: none. A move from
+ * another placement uses all axes, including axes of size 1. */
 int assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links);
 
 #endif

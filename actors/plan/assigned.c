@@ -1,4 +1,4 @@
-/* assigned.c - what a planner keeps of its choice: how much worse others would be, and its end. */
+/* assigned.c - results of a planner: regret of the alternatives, and destruction. */
 #include "actors/plan/assign.h"
 #include "runtime/arena.h"
 #include "sbp/solve.h"

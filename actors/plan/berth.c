@@ -1,18 +1,15 @@
-/* berth.c - where each use of a register lies.
+/* berth.c - assigns an offset ("berth") to each use of a register. A use lasts from the act that writes until the
+ * last reader is done.
  *
- * A result that is made for each piece has nreg registers, one behind the other
- * (arena.c): two of them share bytes register by register, for all pieces alike.
- * So what has two registers lies beside what has three, and a queue from stage to
- * stage keeps its bytes while it is empty. Here each use - what one act writes,
- * until the last reader has read it - has an address of its own, its berth.
+ * With arena.c, a result made per micro-batch has nreg registers in a row, and two results share bytes for all
+ * micro-batches alike. Results with two and with three registers cannot share, and a queue between stages keeps its
+ * bytes while it is empty. Berths avoid both.
  *
- * Who may follow whom is known by counting: going back from the task that writes,
- * an edge leads to the same piece, and a register of which there are n to its
- * readers n pieces before. The least sum on a way to a reader says how many pieces
- * earlier that has certainly ended. Two uses share bytes only if one has ended so
- * before the other begins; no order is added, whatever the arena becomes. Where they
- * lie is berth_place.c's. Where even that takes too many looks, pieces take turns in
- * berths. */
+ * Counting tells which use has ended before another. Back from a writing task, an edge leads to the same
+ * micro-batch, and a register with n copies leads to its readers n micro-batches earlier. The shortest path to a
+ * reader says how many micro-batches earlier the reader has certainly ended. Two uses share bytes only if the first
+ * has certainly ended before the second begins, so no control edges are added, whatever the arena becomes.
+ * berth_place.c chooses the offsets. With too many uses, micro-batches take turns in fewer berths. */
 #include "actors/plan/berth.h"
 
 #include "actors/plan/berth_place.h"
@@ -22,26 +19,27 @@
 #include <string.h>
 
 enum {
-    MOST_TENANTS = 2048,   /* of a device: who follows whom is a table of their pairs */
-    FEW_USES = 1 << 12,    /* of a device: so many have berths of their own; with more, */
-    ENOUGH = 64,           /* not of more pieces than this, */
-    MOST_USES = 1 << 14,   /* and never more uses than this: pieces take turns */
-    MOST_SIGHTS = 1 << 28, /* pairs of tenants that the bound looks at, about */
-    LEAST_GAIN = 128,      /* of the arena: for less, registers stay as they are; */
-    LEAST_BYTES = 1 << 15, /* and for fewer bytes than these */
+    MOST_TENANTS = 2048,   /* tenants per device; the ordering table has their pairs */
+    FEW_USES = 1 << 12,    /* uses per device: up to this many, one berth per micro-batch; */
+    ENOUGH = 64,           /* above, at most this many micro-batches have berths, */
+    MOST_USES = 1 << 14,   /* and at most this many uses: micro-batches take turns */
+    MOST_SIGHTS = 1 << 28, /* approximate number of tenant pairs examined for the bound */
+    LEAST_GAIN = 128,      /* least gain, as a fraction of the arena: below, registers stay, */
+    LEAST_BYTES = 1 << 15, /* and least gain in bytes */
     FAR = 1 << 28,
 };
 
-/* Before the task at hand this one has ended, so many acts earlier. */
+/* `task` has ended its act n - lag before act n of the current task begins. */
 struct back {
-    int32_t task, lag, next; /* next: of the same task, -1 */
+    int32_t task, lag, next; /* next entry of the same task; -1: none */
 };
 struct waiting {
     int32_t task, next;
 };
-/* ---- who has ended ---- */
+/* ---- order of uses ---- */
 
-/* Does the edge count pieces one by one, or lie between what is done once and all of them? */
+/* Returns true if the edge counts micro-batches one by one, or connects a task that runs once with all
+ * micro-batches. */
 static bool
 is_plain(const struct plan *p, const struct task *t, const struct in_port *in)
 {
@@ -60,7 +58,7 @@ add_back(struct backs *l, int32_t task, int32_t to, int32_t lag)
     l->first[task] = l->n++;
 }
 
-/* False: the plan has edges of another kind. */
+/* Returns false if the plan has other edges. */
 static bool
 is_all_plain(const struct plan *p)
 {
@@ -85,7 +83,7 @@ list_back(struct berths *b)
         }
 }
 
-/* Tasks behind x, which has ended `lag` acts earlier, wait for their turn. */
+/* Puts the predecessors of x, which ended `lag` acts earlier, into their buckets. */
 static int32_t
 look_back(struct berths *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
 {
@@ -99,8 +97,8 @@ look_back(struct berths *b, const struct backs *l, int32_t x, int32_t lag, int32
     return n;
 }
 
-/* By how many acts each task has ended before one of `from` begins, at least (Dijkstra; lags are small); `outside`: on
- * ways through tasks that are not near. Returns how many of b->waiting name a task that was met. */
+/* Computes the least lag of each predecessor of `from` (Dijkstra with buckets, because lags are small). outside:
+ * along paths through tasks that are not near. Returns the number of entries used in b->waiting. */
 static int32_t
 find_lags(struct berths *b, const struct backs *l, int32_t from, bool outside)
 {
@@ -123,7 +121,7 @@ forget_lags(struct berths *b, int32_t nmet)
     for (int32_t i = 0; i < nmet; i++) b->lag[b->waiting[i].task] = FAR;
 }
 
-/* ---- what is near ---- */
+/* ---- tasks near a device ---- */
 
 static void
 find_near(struct berths *b, int32_t device)
@@ -138,8 +136,8 @@ find_near(struct berths *b, int32_t device)
     }
 }
 
-/* Ways from a portal through tasks that are not near, each as one step to where they come near again. False: they are
- * too many. */
+/* Replaces paths from a portal through tasks that are not near by single steps to the next near tasks. Returns false
+ * if there are too many. */
 static bool
 step_over(struct berths *b, int32_t portal)
 {
@@ -155,8 +153,8 @@ step_over(struct berths *b, int32_t portal)
     return true;
 }
 
-/* Steps back among tasks that are near and the portals right before them: a search that keeps to these finds the same
- * lags. False: there are as many portals as it would spare searches, or so. */
+/* Lists predecessors among near tasks and portals; a search in these lists finds the same lags. Returns false if
+ * there are too many portals to save time. */
 static bool
 list_near(struct berths *b, int32_t device)
 {
@@ -180,8 +178,8 @@ list_near(struct berths *b, int32_t device)
     return true;
 }
 
-/* From a reader of one tenant to the writer of another, from which lags were found: what is done once counts as the
- * first act where others follow it, and as the last where it follows them. */
+/* Returns the lag from a reader of x to the writer of y, for which lags were computed. A task that runs once counts
+ * as the first act before its successors, and as the last act after its predecessors. */
 static int32_t
 after_reader(const struct berths *b, const struct tenant *x, int32_t reader, const struct tenant *y)
 {
@@ -196,7 +194,7 @@ static int32_t
 after_readers(const struct berths *b, const struct tenant *x, const struct tenant *y)
 {
     const struct out_port *o = &b->plan->task[x->task].out[x->out];
-    int32_t most = o->nfan ? -FAR : FAR; /* of what nobody reads nobody says when it is over */
+    int32_t most = o->nfan ? -FAR : FAR; /* without a reader, the end of a use is unknown */
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++)
             most = MAX(most, after_reader(b, x, o->fan[f].reader[r].task, y));
@@ -227,7 +225,7 @@ reach_of(const struct berths *b, int32_t x, int32_t y)
                           MIN(b->after[y * n + x] - 1, b->tenant[x].again ? end : 0)};
 }
 
-/* ---- the bound ---- */
+/* ---- lower bound ---- */
 
 static int32_t
 last_use(const struct berths *b, int32_t x)
@@ -235,8 +233,8 @@ last_use(const struct berths *b, int32_t x)
     return b->tenant[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* How many uses of a tenant have ended at least when so many of all have begun. Several at a time: on a pipeline of
- * 64 devices with 1,200 results each the loop takes half the time of compilation otherwise. */
+/* Returns how many uses of a tenant have certainly ended when so many uses of all tenants have begun. Unrolled for
+ * SIMD: with 64 devices of 1,200 results each, a scalar loop takes half of the compile time. */
 static int32_t
 ended_then(const int32_t *begun, const int32_t *after, int32_t n)
 {
@@ -249,7 +247,8 @@ ended_then(const int32_t *begun, const int32_t *after, int32_t n)
     return most[0];
 }
 
-/* What is in use at a moment when of each tenant so many uses have begun, and no more has ended than must have. */
+/* Returns the bytes in use when begun[] uses of each tenant have begun and only uses that must have ended have
+ * ended. */
 static int64_t
 bytes_at(const struct berths *b, const int32_t *begun)
 {
@@ -262,7 +261,8 @@ bytes_at(const struct berths *b, const int32_t *begun)
     return bytes;
 }
 
-/* The moment, of those up to `from` in which use i of x has not ended, in which all has begun that may. */
+/* Computes the latest moment, not after `from`, in which use i of x has not ended: all uses that may have begun by
+ * then. */
 static void
 moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from, int32_t *begun)
 {
@@ -270,7 +270,7 @@ moment_before(const struct berths *b, int32_t x, int32_t i, const int32_t *from,
     for (int32_t y = 0; y < b->ntenant; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Is the heaviest moment up to b->from in which one of some uses more has not ended heavier than that? */
+/* Adds one more use that must not have ended, and looks for a heavier moment. Returns true if one was found. */
 static bool
 find_heavier(struct berths *b, int32_t step, bool first, int64_t enough, int64_t *most)
 {
@@ -289,9 +289,8 @@ find_heavier(struct berths *b, int32_t step, bool first, int64_t enough, int64_t
     return *most > was;
 }
 
-/* No arena is smaller than this, and the smallest seldom larger: the heaviest moment that is found when one use after
- * the other is chosen that shall not have ended. Of many tenants only some are tried, so that it takes no longer; and
- * no more than shows that it is at least `enough`. */
+/* Returns a lower bound of any arena, seldom below the optimum: a heavy moment, found by greedily choosing uses that
+ * have not ended. With many tenants, tries a sample. Stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct berths *b, int64_t enough)
 {
@@ -305,9 +304,9 @@ find_bound(struct berths *b, int64_t enough)
     return most;
 }
 
-/* ---- pieces one after the other ---- */
+/* ---- sequential micro-batches ---- */
 
-/* Tasks that act once, behind some that act for each piece. */
+/* Marks tasks that run once, after tasks that run per micro-batch. */
 static void
 find_late(struct berths *b)
 {
@@ -320,7 +319,7 @@ find_late(struct berths *b)
         }
 }
 
-/* In use from when the tenant is written in the first piece or, `last`, the last, until its last reader has read it. */
+/* Adds a tenant's lifetime: from its write in the first micro-batch (last: in the last one) to its last reader. */
 static void
 add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *change)
 {
@@ -337,7 +336,7 @@ add_lifetime(struct berths *b, const struct tenant *t, bool last, int64_t *chang
     change[until + 1] -= where_stride(o->bytes);
 }
 
-/* The most bytes in use where all tasks act in the order of their list, once for each piece: no arena is smaller. */
+/* Returns the peak bytes if all tasks run in list order, micro-batch by micro-batch. No arena is smaller. */
 static int64_t
 bytes_in_order(struct berths *b)
 {
@@ -363,7 +362,7 @@ is_tenant(const struct out_port *o, int32_t device)
     return o->where.kind == IN_ARENA && o->where.index == device && o->bytes > 0;
 }
 
-/* Returns how many are written for each piece. */
+/* Lists the device's tenants; returns the number that are made per micro-batch. */
 static int32_t
 list_tenants(struct berths *b, int32_t device)
 {
@@ -384,7 +383,8 @@ list_tenants(struct berths *b, int32_t device)
     return nagain;
 }
 
-/* One for each piece, or fewer. Is that enough for those of one result to take turns? */
+/* Sets the number of berths to the number of micro-batches, or less. Returns false if a result's registers could not
+ * take turns in them. */
 static bool
 count_berths(struct berths *b, int32_t nagain)
 {
@@ -400,14 +400,15 @@ count_berths(struct berths *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* The most that registers may take where no arena is smaller than `least`, for berths not to be worth their search. */
+/* Returns the most bytes of registers at which a search for berths does not pay, if no arena is smaller than
+ * `least`. */
 static int64_t
 good_enough(int64_t least)
 {
     return least + MAX(least / BERTHS_GOOD, LEAST_BYTES);
 }
 
-/* The least bound for which so many bytes are good enough. */
+/* Inverse of good_enough(): returns the least bound for which so many bytes are good enough. */
 static int64_t
 good_from(int64_t bytes)
 {
@@ -417,8 +418,8 @@ good_from(int64_t bytes)
     return least;
 }
 
-/* Results have the registers that their readers ask for; or, again, those that packing gave them, for a place in each
- * room of their stage. Who has berths wants no more: each register is a piece more to which others may be ahead. */
+/* Sets each result's registers to the number its readers requested, or back to the number from packing (one per
+ * stage slot). With berths, extra registers only let producers run further ahead. */
 static void
 set_registers(struct berths *b, bool asked)
 {
@@ -447,7 +448,7 @@ take_berths(struct berths *b)
     }
 }
 
-/* What has no bytes lies where all arenas are. */
+/* Sets the offset of results without bytes to 0, which is inside any arena. */
 static void
 move_empty(struct plan *p, int32_t device)
 {
@@ -478,7 +479,7 @@ make_room(struct berths *b)
     b->ordered = ARENA_ARRAY(a, struct ordered, n);
 }
 
-/* Uses of one berth follow each other. */
+/* Returns true if uses of the same berth never overlap. */
 static bool
 takes_turns(const struct berths *b)
 {
@@ -496,7 +497,7 @@ find_reach(struct berths *b)
         for (int32_t y = 0; y < n; y++) b->reach[x * n + y] = reach_of(b, x, y);
 }
 
-/* False: registers that take turns are as good. */
+/* Returns false if rotating registers are as good. */
 static bool
 find_berths(struct berths *b, struct plan_device *d, int32_t device)
 {

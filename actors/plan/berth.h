@@ -1,14 +1,14 @@
-/* berth.h - an address for each use of a register, where that takes less than registers that take turns.
+/* berth.h - an offset for each use of a register ("berth"), where that takes fewer bytes than rotating registers.
  *
- * Of a plan in pieces, flat and not yet proved. It changes where results lie and the bytes of arenas; and a result that
- * packing gave more registers, for a place in each room of its stage, has as many again as its readers ask for. Tables
- * are in the plan's arena. Deterministic; any thread. */
+ * Works on a flat plan in micro-batches, before verification. Changes offsets of results and the bytes of arenas. A
+ * result that packing gave extra registers, one per stage slot, returns to the number that its readers request.
+ * Tables are in the plan's arena. Deterministic; any thread. */
 #ifndef RILLE_PLAN_BERTH_H
 #define RILLE_PLAN_BERTH_H
 
 #include "actors/plan/plan.h"
 
-/* By task, the number of its first result; by result, how many registers its readers ask for. */
+/* first_out: by task, index of its first result. asked: by result, registers requested by the readers. */
 void berth_registers(struct plan *p, const int32_t *first_out, const int32_t *asked);
 
 #endif

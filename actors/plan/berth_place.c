@@ -1,32 +1,33 @@
-/* berth_place.c - where uses of registers lie, so that those that meet are apart and all take little.
+/* berth_place.c - packs register uses into a device arena: uses that may be live together must not overlap in
+ * address.
  *
- * Uses are let down in some orders - the largest first, and of those that are alike
- * who ends last; as registers lie; and so on - each to the lowest place that those
- * before it leave; the best is kept. Then the arena is made a little smaller, again
- * and again: what stands out is taken away and put where it costs least of those
- * that are in its way, which are put elsewhere in turn - those that were often in
- * the way cost more - until all have a place, or the steps are used up, or little
- * more can be won. All of it takes counted looks: of many uses, fewer orders and
- * steps. */
+ * 1. Greedy strip packing. Sorts the uses by several keys (size, then end of life; current offset; ...), places each
+ * at the lowest free offset, and keeps the best packing.
+ * 2. Improvement by ejection. Shrinks the arena by 1/192 and evicts each use that sticks out. Reinserts an evicted
+ * use at the offset where evictions cost least, and the newly evicted uses in turn. Each eviction raises the cost of
+ * the evicted use. Stops when a shrunk arena cannot be packed within the budget, or when the arena is close to the
+ * bound.
+ * The budget counts comparisons, not time: a device with many uses tries fewer orders and steps, and the result is
+ * deterministic. */
 #include "actors/plan/berth_place.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    ORDER_LOOKS = 1 << 27, /* that orders take, but for the first */
-    STEP_LOOKS = 1 << 22,  /* that steps take, each of which looks at all uses, */
-    LONGER = 16,           /* and where much can be won so many times that, */
-    STEPS = 96,            /* but so many steps for each use at most */
-    STEP = 192,            /* by which part of it an arena is made smaller */
-    NEAR = 24,             /* by more than which it is searched longer */
-    SMALL = 16,            /* those with the fewest bytes, such a part of all together, are small, */
-    TINY = 256,            /* or even tiny */
+    ORDER_LOOKS = 1 << 27, /* budget of the greedy orders; the first order always runs */
+    STEP_LOOKS = 1 << 22,  /* budget of an ejection search; a step costs one comparison per use */
+    LONGER = 16,           /* factor on that budget while the arena is far above the bound */
+    STEPS = 96,            /* most ejection steps per use */
+    STEP = 192,            /* an arena shrinks by this fraction */
+    NEAR = 24,             /* an arena more than 1/24 above the bound is far above it */
+    SMALL = 16,            /* the smallest uses, up to 1/16 of all bytes, are placed after the large ones */
+    TINY = 256,            /* the smallest of these, up to 1/256 of all bytes, are placed last */
 };
 
-/* ---- who meets whom ---- */
+/* ---- overlapping lifetimes ---- */
 
-/* Marks uses first to last, of which there are some. */
+/* Sets the bits of uses first to last; first <= last. */
 static void
 mark(uint64_t *bits, int32_t first, int32_t last)
 {
@@ -38,7 +39,7 @@ mark(uint64_t *bits, int32_t first, int32_t last)
     bits[hi] |= to;
 }
 
-/* Marks those of tenant y that use u meets. Berth i is that of all pieces i + k nberth. */
+/* Marks the uses of tenant y that may be live together with use u. Use i stands for micro-batches i + k * nberth. */
 static void
 mark_met(struct berths *b, const struct use *u, const struct tenant *y, struct reach r)
 {
@@ -105,7 +106,7 @@ berths_list(struct berths *b)
 
 /* ---- placing ---- */
 
-/* Into a list by address: the first position behind all that lie lower. */
+/* Inserts u into a list sorted by address, behind all uses at the same or a lower address. */
 static void
 insert(int32_t *list, int32_t n, int32_t u, const struct use *use, bool by_top)
 {
@@ -143,7 +144,7 @@ keep_placed(const struct berths *b, int32_t *list)
     return n;
 }
 
-/* Those that are marked have no place any more. */
+/* Removes evicted uses from the sorted lists. */
 static void
 take_out(struct berths *b)
 {
@@ -151,7 +152,7 @@ take_out(struct berths *b)
     b->nplaced = keep_placed(b, b->high);
 }
 
-/* The lowest place for u among those that lie. */
+/* Returns the lowest offset for u that is free of overlapping placed uses. */
 static int64_t
 lowest_place(struct berths *b, int32_t u)
 {
@@ -166,15 +167,15 @@ lowest_place(struct berths *b, int32_t u)
     return at;
 }
 
-/* Large ones are often multiples of each other, and anything small between them leaves a gap that none of them fills.
- * So it has its place later, in gaps that there are, or above all. */
+/* Returns true if the use is placed later, into gaps or on top. Large uses are often multiples of each other, and a
+ * small use between them leaves a gap that no large use fills. */
 static bool
 is_small(const struct berths *b, int32_t u)
 {
     return b->use[u].bytes < b->small;
 }
 
-/* All lie as in the best arena, small ones aside; returns what it takes. */
+/* Stores the current offsets as the best; returns the arena's bytes without small uses. */
 static int64_t
 keep_best(const struct berths *b)
 {
@@ -186,10 +187,10 @@ keep_best(const struct berths *b)
     return all;
 }
 
-/* ---- orders ---- */
+/* ---- greedy orders ---- */
 
-/* Largest first, and of those that are alike: who ends last, begins first, meets most. By registers; by bytes and how
- * many are met. */
+/* Sort keys. BY_END, BY_BEGIN, BY_MET: by size, then latest end, earliest begin, most overlaps. BY_REGISTERS: by the
+ * offset of the register. BY_BYTES_MET: by size times overlaps. */
 enum order { BY_END, BY_REGISTERS, BY_BEGIN, BY_MET, BY_BYTES_MET, ORDERS };
 
 static int
@@ -200,7 +201,7 @@ by_key(const void *x, const void *y)
     return a->then != b->then ? (a->then > b->then) - (a->then < b->then) : a->use - b->use;
 }
 
-/* How many uses have ended before u begins, or begin when it has ended. */
+/* Counts the uses that have ended before u begins, or (behind) begin after u has ended. */
 static int32_t
 count_apart(const struct berths *b, const struct use *u, bool behind)
 {
@@ -227,7 +228,7 @@ key_of(const struct berths *b, int32_t use, enum order by)
                                                  use};
 }
 
-/* Lists those that are not small, but would be below `was` bytes, in an order; returns how many. */
+/* Sorts the uses of less than `was` bytes, without small ones, into b->ordered; returns their number. */
 static int32_t
 list_ordered(struct berths *b, enum order by, int64_t was)
 {
@@ -238,7 +239,7 @@ list_ordered(struct berths *b, enum order by, int64_t was)
     return n;
 }
 
-/* Lets all down but small ones; returns what they take, or, when it is more than `most`, anything more. */
+/* Places the large uses in this order. Returns the arena's bytes; stops early once they exceed `most`. */
 static int64_t
 let_down(struct berths *b, enum order by, int64_t most)
 {
@@ -253,9 +254,10 @@ let_down(struct berths *b, enum order by, int64_t most)
     return all;
 }
 
-/* ---- a smaller arena ---- */
+/* ---- ejection ---- */
 
-/* Lists those that u meets: by where they begin, and where they end. Without branches, which nobody could foretell. */
+/* Lists the placed uses that may be live together with u, by lowest and by highest address. Branch-free, because the
+ * branches would be unpredictable. */
 static void
 list_met(struct berths *b, int32_t u)
 {
@@ -278,7 +280,8 @@ list_met(struct berths *b, int32_t u)
     b->looks -= b->nuse;
 }
 
-/* Where u is in the way least, right above one of those it meets, or right below; the lowest such place. */
+/* Returns the offset for u, directly above or below an overlapping use, at which evictions cost least; the lowest of
+ * equals. */
 static int64_t
 best_place(const struct berths *b, const struct use *u, int64_t top)
 {
@@ -305,7 +308,7 @@ best_place(const struct berths *b, const struct use *u, int64_t top)
     return best;
 }
 
-/* Marks those that lie where u is to lie. */
+/* Evicts the uses that overlap u at this offset. */
 static void
 clear_way(struct berths *b, const struct use *u, int64_t at)
 {
@@ -320,7 +323,7 @@ clear_way(struct berths *b, const struct use *u, int64_t at)
     if (b->nqueue > was) take_out(b);
 }
 
-/* Of those that have no place: the most costly. */
+/* Takes the most costly use from the queue of evicted ones. */
 static int32_t
 next_out(struct berths *b)
 {
@@ -332,7 +335,7 @@ next_out(struct berths *b)
     return u;
 }
 
-/* Puts all below `top`; false: not with so many looks. */
+/* Packs the large uses below `top`. Returns false if the budget ran out. */
 static bool
 squeeze(struct berths *b, int64_t top)
 {
@@ -354,7 +357,7 @@ squeeze(struct berths *b, int64_t top)
     return b->nqueue == 0;
 }
 
-/* The best of some orders; returns what it takes. */
+/* Tries greedy orders, until one takes at most `enough` bytes. Returns the bytes of the best. */
 static int64_t
 try_orders(struct berths *b, int64_t enough)
 {
@@ -368,7 +371,7 @@ try_orders(struct berths *b, int64_t enough)
     return best;
 }
 
-/* They lie as in the best arena, small ones aside. */
+/* Restores the best offsets of the large uses. */
 static void
 lie_best(struct berths *b)
 {
@@ -377,7 +380,7 @@ lie_best(struct berths *b)
         if (!is_small(b, u)) set_down(b, u, b->best[u]);
 }
 
-/* Those that are small no longer, with this limit, have a place as well; returns what all take. */
+/* Lowers the size limit of small uses and places those that are no longer small. Returns the arena's bytes. */
 static int64_t
 add_smaller(struct berths *b, int64_t bytes, int64_t limit)
 {
@@ -394,7 +397,7 @@ add_smaller(struct berths *b, int64_t bytes, int64_t limit)
     return bytes;
 }
 
-/* Smaller and smaller, from an arena of so many bytes; returns the least. */
+/* Shrinks an arena of so many bytes until that fails; returns the least bytes. */
 static int64_t
 squeeze_on(struct berths *b, int64_t bytes, int64_t bound, int64_t looks)
 {
@@ -412,7 +415,7 @@ by_bytes(const void *x, const void *y)
     return (a->key > b->key) - (a->key < b->key);
 }
 
-/* So many bytes that all uses which have fewer have such a part of all bytes together at most. */
+/* Returns a size limit: uses below the limit hold at most 1/part of all bytes. */
 static int64_t
 least_large(struct berths *b, int64_t part)
 {
@@ -429,7 +432,7 @@ least_large(struct berths *b, int64_t part)
     return limit;
 }
 
-/* Large ones first, then small ones too, at last tiny ones; returns what they take. */
+/* Packs large uses, then small, finally tiny; returns the arena's bytes. */
 static int64_t
 place_by_size(struct berths *b, int64_t bound)
 {

@@ -1,7 +1,7 @@
-/* berth_place.h - uses of the registers of a device, and where each of them lies.
+/* berth_place.h - offsets for the uses of a device's registers.
  *
- * A struct berths belongs to one berth_registers() (berth.h), which fills all that is said here, and its thread; tables
- * are in arenas of that. Deterministic. */
+ * berth_registers() (berth.h) owns the struct berths, fills the fields below in its own arenas, and runs on one
+ * thread. Deterministic. */
 #ifndef RILLE_PLAN_BERTH_PLACE_H
 #define RILLE_PLAN_BERTH_PLACE_H
 
@@ -9,68 +9,68 @@
 #include "runtime/arena.h"
 
 enum {
-    BERTHS_GOOD = 32, /* by which part of the bound registers, or berths, may take more, and are good enough */
+    BERTHS_GOOD = 32, /* registers, or uses, that take at most 1/32 more than the bound are good enough */
 };
 
 struct tenant {
     int32_t task, out;
-    int32_t asked, nreg; /* registers that its readers ask for, and those that packing gave it */
-    bool again;          /* it is written for each piece */
-    int32_t first, nuse; /* its uses */
+    int32_t asked, nreg; /* registers requested by the readers; registers that packing allocated */
+    bool again;          /* written for each micro-batch */
+    int32_t first, nuse; /* index of the first use; number of uses */
 };
-/* Use i of one tenant and use k of another may be live at once if i - k is one of these. */
+/* Range of i - k for which use i of one tenant and use k of another may be live at once. */
 struct reach {
     int32_t lo, hi;
 };
 struct use {
     int32_t tenant, berth;
     int64_t bytes, offset;
-    int64_t cost; /* of taking it away: its bytes, and as many more each time */
-    bool out;     /* it has no place */
+    int64_t cost; /* cost of eviction: bytes times (1 + past evictions) */
+    bool out;     /* evicted: no offset at present */
 };
 struct ordered {
     int64_t key, then;
     int32_t use;
 };
-/* An address, and what the uses that begin or end up to there would cost. */
+/* An address, and the eviction cost of the use that begins or ends there. */
 struct point {
     int64_t at, cost;
 };
 
 struct back;
 struct waiting;
-/* What has ended before tasks begin, as lists by task. */
+/* Predecessors that have ended before a task begins, as linked lists by task. */
 struct backs {
-    int32_t *first; /* by task, -1 */
+    int32_t *first; /* by task: head of its list, -1: none */
     struct back *of;
     int32_t n;
 };
 struct berths {
     struct plan *plan;
-    const int32_t *first_out, *asked; /* as berth_registers() is told */
+    const int32_t *first_out, *asked; /* arguments of berth_registers() */
     struct arena arena, of_device;
-    int32_t nback;            /* at most, in each of: */
-    struct backs all, local;  /* of all tasks; of those near the device at hand */
-    bool *is_near;            /* by task: it is of the device, or reads what lies there */
-    int32_t *portal, nportal; /* others that come right before one of those */
-    bool *late;               /* by task: it acts once, behind some that act for each piece */
-    int32_t *lag, *bucket;    /* by task: the least, FAR; by lag: the first that waits, -1 */
+    int32_t nback;            /* capacity of `all` and of `local` */
+    struct backs all, local;  /* lists of all tasks; of the tasks near the current device */
+    bool *is_near;            /* by task: runs on the device, or reads a result stored there */
+    int32_t *portal, nportal; /* tasks that are not near but directly precede a near task */
+    bool *late;               /* by task: runs once, after tasks that run per micro-batch */
+    int32_t *lag, *bucket;    /* by task: least lag found, FAR: none; by lag: head of its bucket, -1 */
     struct waiting *waiting;
-    /* Of the device at hand. */
+    /* The current device. */
     struct tenant *tenant;
     int32_t ntenant, nuse, nberth;
-    int32_t *after;      /* [a * ntenant + b]: use i of a has ended before use k of b begins, if i + this <= k */
+    int32_t *after;      /* [a * ntenant + b]: use i of a has ended before use k of b begins, if i + after <= k */
     struct reach *reach; /* [a * ntenant + b] */
-    int32_t *begun, *from, *heaviest; /* by tenant: how many uses have begun at a moment */
+    int32_t *begun, *from, *heaviest; /* by tenant: number of uses begun at a moment */
     struct use *use;
-    uint64_t *near;               /* a bit by use: the one at hand meets it */
-    int64_t *best, *better;       /* by use: where it lies in the best arena so far; in one that may be better */
-    int32_t *low, *high, nplaced; /* uses that have a place, by where they begin, and by where they end */
-    int32_t *queue, nqueue;       /* those that have none */
-    int32_t *met, *ends, nmet;    /* those that the use at hand meets, by where they begin, and end */
-    struct point *begin, *end;    /* where they do, and where they end */
+    uint64_t *near;               /* bit mask by use: may be live together with the current use */
+    int64_t *best, *better;       /* by use: offset in the best arena so far; in the arena under trial */
+    int32_t *low, *high, nplaced; /* placed uses, sorted by lowest address; by highest */
+    int32_t *queue, nqueue;       /* uses without an offset */
+    int32_t *met, *ends, nmet;    /* uses that may be live with the current one, by lowest address; by highest */
+    struct point *begin, *end;    /* their lowest addresses; their highest */
     struct ordered *ordered;
-    int64_t looks, small; /* looks that are left; fewer bytes are small */
+    int64_t looks, small; /* comparisons left in the budget; bytes below which a use is small */
 };
 
 static inline const struct out_port *
@@ -79,10 +79,10 @@ berth_port(const struct berths *b, const struct tenant *t)
     return &b->plan->task[t->task].out[t->out];
 }
 
-/* Lists the uses of all tenants; they lie where their registers do. */
+/* Lists the uses of all tenants, at the offsets of their registers. */
 void berths_list(struct berths *b);
-/* Gives each a place, in b->best, so that those that reach each other share no bytes. Returns what they take, bytes; no
- * arena is smaller than `bound`. */
+/* Assigns each use an offset, in b->best. Uses that may be live together share no bytes. Returns the bytes of the
+ * arena. bound: no arena is smaller. */
 int64_t berths_place(struct berths *b, int64_t bound);
 
 #endif

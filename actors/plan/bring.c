@@ -1,8 +1,8 @@
-/* bring.c - moves aside and back, and gathers for backward alone.
+/* bring.c - offloads values and fetches them back; gathers variables again for backward.
  *
- * Each fetch stands where one before it is first read - the last, or as many before it as are to be there ahead - and
- * each store where the next values are there: so one is under way while another is in use, also where registers that
- * share bytes order them. */
+ * A fetch is placed `depth` values ahead: before the first reader of the fetch that many before it. A store is
+ * placed where the next values have been made. So one transfer is in flight while another value is in use, even if
+ * shared bytes of registers order the tasks. */
 #include "actors/plan/bring.h"
 
 #include "actors/plan/rewrite.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value that goes aside: its node, the insertions that take it there and back, who reads it first. */
+/* An offloaded value: node, list indices of its store and fetch, first reader in backward. */
 struct absent {
     int32_t node, store, fetch, reader;
 };
@@ -23,16 +23,16 @@ struct bringer {
     struct program *p;
     struct atlas *at;
     const struct place *aside;
-    bool *data; /* by node: it is not of variables alone */
+    bool *data; /* by node: it does not depend on variables alone */
     struct insertion *list;
     int32_t n, capacity;
     struct absent *absent;
     int32_t nabsent, absent_capacity;
-    int32_t *again;                /* [node * OP_OUT + out]: what stands for a value in backward; -1: nothing yet */
-    int32_t depth, nahead, *ahead; /* where the last fetches are first read: so many, counted so far, a ring */
+    int32_t *again; /* [node * OP_OUT + out]: the node that replaces the value in backward; -1: none so far */
+    int32_t depth, nahead, *ahead; /* fetch depth; fetches so far; ring of the last fetches' first readers */
 };
 
-/* What comes of arguments, and of chance. */
+/* Marks the nodes that depend on arguments or on random values. */
 static void
 find_data(struct bringer *b, const bool *variable)
 {
@@ -80,7 +80,7 @@ add(struct bringer *b, const struct prog_node *n, int32_t before)
     return (struct ref){.kind = REF_NODE, .index = b->p->nnode + b->n++};
 }
 
-/* A move of r beside node i: of its line, phase and pieces. */
+/* Returns a move of r that copies the line, phase and micro-batching of node i. */
 static struct prog_node
 move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
 {
@@ -101,8 +101,8 @@ move_of(struct bringer *b, int32_t i, struct ref r, const struct type *t, const 
     return n;
 }
 
-/* Where a fetch that node i is the first to want stands: before who first reads the one that is so many before it, but
- * after its source. */
+/* Returns the node that a fetch for node i must precede: the first reader of the fetch `depth` before, or the first
+ * fetch's if there are fewer; but after the source. */
 static int32_t
 ahead_of(struct bringer *b, int32_t i, int32_t source)
 {
@@ -112,12 +112,12 @@ ahead_of(struct bringer *b, int32_t i, int32_t source)
     return at;
 }
 
-/* What stands for a value, or a view of it, in backward; node i is the first to read it. */
+/* Returns the replacement of a value, or of a view of it, in backward; node i is its first reader. */
 static struct ref
 standing_for(struct bringer *b, struct ref r, int32_t i)
 {
     int32_t *again = &b->again[r.index * OP_OUT + r.out];
-    if (*again < 0) { /* a view of what has been brought */
+    if (*again < 0) { /* a view of a value that has been replaced */
         struct ref whole = standing_for(b, b->p->node[r.index].in[0], i);
         struct prog_node n = b->p->node[r.index];
         n.in = arena_dup(&b->p->arena, &whole, sizeof whole);
@@ -128,7 +128,7 @@ standing_for(struct bringer *b, struct ref r, int32_t i)
     return (struct ref){.kind = REF_NODE, .index = *again};
 }
 
-/* What a value is, or is a view of; none where that stands in already: a view in backward reads it first. */
+/* Returns the value that r is a view of; none if r is already replaced (a view in backward has read it first). */
 static struct ref
 source_of(const struct bringer *b, struct ref r)
 {
@@ -143,7 +143,7 @@ is_backward(const struct program *p, int32_t i)
     return p->node[i].phase == PHASE_BACKWARD && (p->pieces == 1 || p->node[i].piece);
 }
 
-/* ---- activations aside ---- */
+/* ---- offloaded activations ---- */
 
 static bool
 goes_aside(const struct bringer *b, struct ref r)
@@ -155,7 +155,8 @@ goes_aside(const struct bringer *b, struct ref r)
            n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
 }
 
-/* The same layout on devices aside: rank by rank, those of one stage beside those of another. */
+/* Sets *out to the same layout on offload devices: consecutive devices from the value's first rank on, so that
+ * different stages use different devices. */
 static int
 layout_aside(struct bringer *b, const struct layout *l, const struct layout **out)
 {
@@ -178,7 +179,7 @@ layout_aside(struct bringer *b, const struct layout *l, const struct layout **ou
     return status ? status : layout_new(b->at, place, l->sbp, l->order, out);
 }
 
-/* What node i of backward reads of forward goes aside when it is there, and comes back for it. */
+/* Offloads the forward value r that backward node i reads: a store after r is made, and a fetch for node i. */
 static int
 activation_aside(struct bringer *b, struct ref r, int32_t i)
 {
@@ -204,8 +205,7 @@ by_node(const void *x, const void *y)
                               : (a->store > b->store) - (a->store < b->store);
 }
 
-/* A value may be on its way until so many others that go aside are there: a layer that is one task leaves two at once.
- */
+/* A store may take until this many further offloaded values are made: a layer that is one task makes two at once. */
 enum { UNDER_WAY = 3 };
 
 static void
@@ -235,9 +235,10 @@ activations_aside(struct bringer *b)
     return 0;
 }
 
-/* ---- state aside ---- */
+/* ---- offloaded state ---- */
 
-/* An update computes where its parameter lies; its state comes there, and its new version goes back. */
+/* Offloads the state k of update i. The update is computed in the parameter's layout: its state is fetched there,
+ * and the new version is stored back. */
 static int
 state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
 {
@@ -245,7 +246,7 @@ state_aside(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     const struct layout *own = p->node[i].want[k];
     TRY(layout_aside(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch = move_of(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
-    fetch.again = p->nnode + b->n + 1; /* of no stage but its own */
+    fetch.again = p->nnode + b->n + 1; /* belongs to its own stage only */
     rewrite_operand(p, i, k, add(b, &fetch, ahead_of(b, i, -1)));
     return 0;
 }
@@ -294,7 +295,8 @@ bring_aside(struct program *p, struct atlas *at, const struct place *aside, cons
 
 /* ---- variables gathered again ---- */
 
-/* Is this the user's move, for forward, of what comes of variables alone to where all of what is cut is whole? */
+/* Returns true if node i is a move, written by the user for forward, that gathers a value of variables alone: at
+ * least one split axis becomes replicated. */
 static bool
 is_gather(const struct bringer *b, int32_t i)
 {
@@ -308,7 +310,7 @@ is_gather(const struct bringer *b, int32_t i)
     return any;
 }
 
-/* Who reads a value, also by views of it. */
+/* Readers of a value or of its views. */
 enum { READ_FORWARD = 1, READ_ONCE = 2 };
 
 static uint8_t *
@@ -329,7 +331,7 @@ find_readers(const struct program *p, struct arena *a)
     return read;
 }
 
-/* Gathers, and views of them, are for each piece; `again` marks gathers. */
+/* Marks gathers with `again`. Gathers and their views run once per micro-batch. */
 static void
 mark_gathers(struct bringer *b)
 {

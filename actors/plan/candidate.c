@@ -1,4 +1,4 @@
-/* candidate.c - which signatures a node may take. */
+/* candidate.c - lists the legal signatures of a node. */
 #include "actors/plan/candidate.h"
 
 #include "runtime/error.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* On three axes and more, a call's candidates are all products up to so many: fewer the longer the program is, since
- * what a tensor's moves cost is a table of all pairs, and a search with fewer comes further in its time. */
+/* Limits of combinations per call on three or more axes. Longer programs get fewer, because the costs of a tensor's
+ * moves are a table of all pairs, and a search with fewer candidates gets further in its time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -18,7 +18,7 @@ struct listed_call {
     struct candidate_list list;
 };
 
-/* ---- cutting orders that the program's fixed layouts have ---- */
+/* ---- cut orders of the program's fixed layouts ---- */
 
 static void
 add_order(struct candidates *c, const struct layout *l)
@@ -46,8 +46,8 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
 
 /* ---- axes of one rank ---- */
 
-/* On an axis of one rank all entries are the same but in name. The traced name stays, so that a variable is still
- * updated where it lies. */
+/* On an axis of one rank all entries mean the same. Returns the layout with the traced entries there, so that
+ * variables are still updated in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {
@@ -70,7 +70,7 @@ put_names(struct str *k, const struct layout *l)
         if (l->place->axis[a] == 1) str_addn(k, &l->sbp[a], sizeof l->sbp[a]);
 }
 
-/* The layouts of a node as it was traced: inputs, outputs. */
+/* Fills the node's traced layouts: operands, then results. */
 static void
 traced(const struct prog_node *n, const struct layout **layout)
 {
@@ -107,7 +107,7 @@ key_of(const struct call *c, const struct prog_node *n, struct str *k)
     str_addn(k, &n->op, sizeof n->op);
     for (int i = 0; i < c->nin; i++) put_type(k, &c->in[i], c->layout[i]);
     for (int i = 0; i < c->nout; i++) put_type(k, &c->out[i], n->layout[i]);
-    uint8_t strategy = n->strategy != NULL; /* takes_all */
+    uint8_t strategy = n->strategy != NULL; /* takes_all() reads it */
     str_addn(k, &strategy, sizeof strategy);
     for (int i = 0; i < c->nin; i++) put_names(k, n->want[i]);
     for (int i = 0; i < c->nout; i++) put_names(k, n->layout[i]);
@@ -140,7 +140,7 @@ add(struct candidates *c, struct candidate_list *l, const struct call *call, con
     l->n++;
 }
 
-/* What the products of one call are made of. */
+/* Inputs for the combinations of one call. */
 struct products {
     struct candidates *c;
     struct candidate_list *l;
@@ -167,7 +167,7 @@ try_orders(struct products *x, const int *choice)
     for (int32_t o = -1; o < x->c->norder; o++) try_product(x, choice, o < 0 ? NULL : x->c->order[o]);
 }
 
-/* An axis of one rank keeps its signature. */
+/* Advances to the next combination; axes of one rank are fixed. Returns false after the last. */
 static bool
 next_choice(const struct place *p, int nsig, int *choice)
 {
@@ -179,7 +179,7 @@ next_choice(const struct place *p, int nsig, int *choice)
     return false;
 }
 
-/* Entries or signatures, n an axis, over all axes; PRODUCTS_MOST + 1 when they are more. */
+/* Returns the number of combinations of n entries per axis; at most PRODUCTS_MOST + 1. */
 static int64_t
 product(const struct place *p, int n)
 {
@@ -188,7 +188,8 @@ product(const struct place *p, int n)
     return MIN(all, PRODUCTS_MOST + 1);
 }
 
-/* Is every product looked at? One of two axes is in two anyway. A strategy may ask for any. */
+/* Returns true if all combinations are listed. With a strategy up to PRODUCTS_MOST, because it may demand any. Up to
+ * two axes as well, because restricted combinations cover these anyway. */
 static bool
 takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
 {
@@ -207,7 +208,7 @@ all_products(struct products *x)
     } while (next_choice(x->place, x->sig->nsig, choice));
 }
 
-/* One signature on the major axes and one on the others, wherever they part. */
+/* Tries one signature on the major axes and one on the minor axes, for each split of the axes. */
 static void
 some_products(struct products *x)
 {
@@ -276,7 +277,7 @@ find(struct candidates *c, struct call *call, const struct prog_node *n, struct 
     return status;
 }
 
-/* What it is now stays possible, whatever was not looked at. */
+/* Adds the traced candidate to a list without it. */
 static int
 with_now(struct candidates *c, struct call *call, const struct layout *const *now, struct candidate_list **list)
 {
@@ -295,7 +296,7 @@ with_now(struct candidates *c, struct call *call, const struct layout *const *no
     return status;
 }
 
-/* May it be as it is now? A step that was traced on another mesh need not be legal here. */
+/* Returns true if the traced candidate is legal. A step traced on another mesh need not be. */
 static bool
 now_is_legal(const struct candidates *c, const struct prog_node *n, struct call *call, const struct layout *const *now)
 {
@@ -344,7 +345,7 @@ next_entry(const struct place *p, int nentry, int *entry)
     return false;
 }
 
-/* Is there one entry on the major axes and one on the others? */
+/* Returns true if the major axes have one entry and the minor axes one. */
 static bool
 in_two(const struct place *p, const int *entry)
 {

@@ -1,12 +1,11 @@
-/* chain.c - a chain of element-wise nodes, with what leads it, or a group of updates or casts (fuse.c), as one task for
- * each rank. */
+/* chain.c - lowers a fused chain with its leader, or a group of updates or casts (fuse.c), to one task per rank. */
 #include "actors/plan/lower.h"
 
 #include "actors/plan/rates.h"
 #include "kernels/group.h"
 #include "runtime/error.h"
 
-/* A chain in the making, and what the plan keeps of it. */
+/* A chain in the making, and its permanent description in the plan. */
 struct chain {
     struct fuse_step step[FUSE_STEPS];
     struct plan_chain plan;
@@ -68,8 +67,8 @@ chain_name(struct lower *l, const struct chain *chain)
     return name;
 }
 
-/* Threads for the kernel: by the work of a product that leads it, and the bytes of the rank that has most of them, the
- * first, wherever it is. */
+/* Returns the team size of the kernel, from the work of a leading product and the bytes of the rank with the largest
+ * shards: the first rank, even if it is in another process. */
 static int
 chain_team(const struct lower *l, const struct chain *chain)
 {

@@ -1,7 +1,7 @@
-/* channel.c - names of channels, and the contract between the parts that they join.
+/* channel.c - names of channels, and the contract between connected partitions.
  *
- * A list on its way is a header, a word for each root of the program and a row for each channel, all numbers of 64
- * bits, least byte first. It may come from anybody: it is compared, number by number, with what this part expects. */
+ * A list in transit is a header, a word per root of the program and a row per channel, all 64-bit numbers,
+ * little-endian. The list is untrusted input: every number is compared with the number expected by this partition. */
 #include "actors/plan/contract.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
@@ -40,7 +40,7 @@ channel_print(const struct channel_name *name, struct str *s)
 
 enum { MAGIC = 0x4c484332, HEADER = 4 };
 
-/* What a channel says of itself, in a row: first its name, then what both ends must say alike, then its own. */
+/* Columns of a channel's row: the name, then the terms that both ends must agree on, then indices of this end. */
 enum {
     STEP,
     OPERAND,
@@ -86,7 +86,7 @@ row_of(const struct plan *p, const struct channel *c, uint64_t *row)
     row[THREAD] = (uint64_t)p->task[c->task].thread;
 }
 
-/* What the other part must be made from, so that its channels can be these. */
+/* Returns the header, which identifies the inputs that both partitions must be compiled from. */
 static void
 header_of(const struct plan *p, int32_t to, uint64_t header[HEADER])
 {
@@ -180,7 +180,7 @@ differs(const struct channel_name *name, int k, uint64_t here, int32_t peer, uin
     return status;
 }
 
-/* Both ends say the same, and one sends what the other receives. */
+/* Checks that both ends state equal terms, and that one sends and the other receives. */
 static int
 check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there)
 {

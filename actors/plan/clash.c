@@ -1,4 +1,4 @@
-/* clash.c - hints that leave their operator no candidate. */
+/* clash.c - finds strategies that leave their operator no candidate. */
 #include "actors/plan/clash.h"
 
 #include "runtime/error.h"
@@ -12,7 +12,8 @@ has_none(const struct net_node *v)
     return true;
 }
 
-/* A call that is made of several operators has one strategy: it is told once. */
+/* Returns true if node i has an unsatisfiable strategy. Operators of one call share a strategy group, which is
+ * reported once. */
 static bool
 is_blamed(const struct program *p, const struct assigned *a, int32_t i, int32_t group)
 {

@@ -1,12 +1,11 @@
-/* collect.c - moves that a library makes: a task at each rank, all of which take part.
+/* collect.c - makes moves by library collectives: one task per rank; all ranks take part.
  *
- * Such tasks wait for each other where no edge says so. So those of one device
- * follow each other by edges, in the order of the list, and all devices have the
- * same order: that of the moves. What is done once a piece has no such order,
- * since stages take turns as data come: its moves read each other's parts.
+ * Tasks of a collective wait for one another without edges. So the collectives of a device are chained by edges in
+ * list order, and all devices have the same order: that of the moves. Moves that run once per micro-batch have no
+ * fixed order, because stages take turns as data arrives; such moves read the shards of other ranks instead.
  *
- * Ranks may lie in several memories: each part has the tasks of its own, and nothing else of the move. Whether a
- * library makes it follows from what all parts know alike. */
+ * Ranks may be on several hosts: a partition has only tasks of its own ranks. Whether a library makes the move
+ * follows from facts that all partitions know. */
 #include "actors/plan/lower.h"
 
 #include "actors/plan/seats.h"
@@ -22,9 +21,9 @@ may_collect(const struct lower *l, const struct pval *from, const struct layout 
     return seats_library(to->place->kind) && once && collective_of(&from->type, from->layout, to, c);
 }
 
-/* ---- seats ---- */
+/* ---- ranks in communicators ---- */
 
-/* A seat in the making. */
+/* A task's rank data in the making. */
 struct seating {
     struct lower *l;
     const struct plan_move *move;
@@ -32,8 +31,8 @@ struct seating {
     int32_t pos;
 };
 
-/* The copy between block i by itself - they lie one behind the other - and its window in the part, which begins at
- * lo. What is launched goes before and behind what the library launches. */
+/* Makes the copy between block i and its window in the shard, which begins at lo; blocks are contiguous in their
+ * buffer. Compiled kernels are launched before or after the library's kernels. */
 static int
 make_copy(struct seating *m, bool came, const struct view *part, const int64_t *lo, int32_t i, struct seat_copy *out)
 {
@@ -64,7 +63,7 @@ make_copies(struct seating *m, bool came, const struct view *part, const int64_t
     return 0;
 }
 
-/* The kind gives all who ask for the same devices one communicator. */
+/* Sets the communicator; the device kind returns the same communicator for equal device lists. */
 static void
 find_communicator(const struct seating *m, struct move_seat *s)
 {
@@ -96,7 +95,7 @@ take_seat(struct seating *m, const struct pval *from, struct move_seat *s)
 
 /* ---- tasks ---- */
 
-/* Behind the device's last one. */
+/* Adds an edge from the device's last collective task. */
 static void
 follow_last(struct lower *l, int32_t task)
 {

@@ -1,11 +1,10 @@
 /* compile.c - from a program to a plan.
  *
- *   outline, devices and threads -> tasks and moves (lower.c) -> what outlives the run
+ *   outline, devices and threads -> tasks and moves (lower.c) -> shards that outlive the run
  *   -> order of updates, registers, memory (credit.c) -> flat, read-only plan -> proof
  *
- * The order of the program's nodes is an order in which everything could run
- * one after the other; all edges point forward in it, so plans have no cycles
- * but those of registers. */
+ * The order of the program's nodes is a valid sequential execution order. Edges point forward in this order, so the
+ * only cycles of a plan are register cycles. */
 #include "actors/plan/berth.h"
 #include "actors/plan/devices.h"
 #include "actors/plan/lower.h"
@@ -20,7 +19,7 @@
 
 /* ---- devices ---- */
 
-/* The thread of a device: where the cluster has it, else in turns. */
+/* Sets the thread of a device: as the cluster map says; without a map, `turn`. */
 static int
 plan_thread(const struct mines *m, struct plan_device *d, int turn)
 {
@@ -32,7 +31,7 @@ plan_thread(const struct mines *m, struct plan_device *d, int turn)
     return 0;
 }
 
-/* The memories of all devices, each once. */
+/* Lists the hosts of all devices, without duplicates. */
 static void
 list_memories(struct plan *p, const struct mines *m, const struct devices *s)
 {
@@ -48,7 +47,7 @@ by_device(const void *a, const void *b)
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
 }
 
-/* The cpu devices through whose memory goes what host code does not read, where there are other memories. */
+/* Adds the cpu devices that stage data for other hosts, for devices whose memory host code cannot read. */
 static int
 add_hosts(struct plan *p, const struct mines *m)
 {
@@ -69,7 +68,7 @@ add_hosts(struct plan *p, const struct mines *m)
     return 0;
 }
 
-/* Those of the program's devices that lie in the part's memory. */
+/* Lists the program's devices on the host of this plan partition. */
 static int
 own_devices(struct plan *p, const struct mines *m, const struct devices *s)
 {
@@ -99,7 +98,7 @@ plan_devices(struct plan *p, const struct mines *m)
     return status;
 }
 
-/* ---- what exists before the run and after it ---- */
+/* ---- shards that exist before and after the run ---- */
 
 static void
 parts_of(struct lower *lower, const struct layout *l, const struct type *t, int32_t index, bool piece,
@@ -170,12 +169,12 @@ plan_parts(struct lower *l)
 
 /* ---- from drafts to the flat plan ---- */
 
-/* Arrays of all tasks' ports, of which each task has a part. */
+/* Ports of all tasks, in two arrays that tasks point into. */
 struct ports {
     struct in_port *in;
     struct out_port *out;
     int32_t nin, nout;
-    int32_t *first_out; /* by task: number of its first out-port */
+    int32_t *first_out; /* by task: index of the first out-port */
 };
 
 static void
@@ -214,7 +213,7 @@ flatten_ports(struct lower *l, struct ports *all)
     }
 }
 
-/* Whose turn it is. */
+/* Sets the priorities of tasks. */
 static void
 flatten_turns(struct lower *l)
 {
@@ -232,7 +231,7 @@ flatten_turns(struct lower *l)
     }
 }
 
-/* The readers of each out-port, in the order of the tasks: reader[first[o]] to reader[first[o + 1] - 1]. */
+/* Lists the readers of each out-port o in task order: reader[first[o]] to reader[first[o + 1] - 1]. */
 static struct reader *
 list_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
 {
@@ -249,8 +248,8 @@ list_readers(struct lower *l, const struct ports *all, int32_t **first_reader)
     return reader;
 }
 
-/* Sorts the readers of an out-port by thread: a fan for each, in which those who are told early come first. at, of: by
- * thread, 0 at first and again at the end. */
+/* Groups the readers of an out-port into one fan per thread; readers whose token is not "done" come first. of: by
+ * thread: 1 + its fan; 0 on entry and on return. */
 static void
 make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
           struct reader *sorted, struct fan *fan)
@@ -325,7 +324,7 @@ flatten(struct lower *l)
     struct ports all;
     flatten_ports(l, &all);
     flatten_turns(l);
-    free(l->draft); /* all that they said is in the tasks */
+    free(l->draft); /* copied to the tasks */
     l->draft = NULL;
     token_choose(p);
     flatten_fans(l, &all);
@@ -383,7 +382,7 @@ plan_compile(struct program *g, struct atlas *at, struct plan **out)
     return status;
 }
 
-/* The most that a kernel of one rank takes: all are lowered, nothing else is. */
+/* Computes the most scratch bytes of any kernel, by lowering one position per placement and nothing else. */
 int
 plan_scratch(struct program *g, int64_t *bytes)
 {
@@ -408,7 +407,7 @@ plan_scratch(struct program *g, int64_t *bytes)
     outline_free(&l.outline);
     arena_fini(&l.pass);
     arena_fini(&l.tmp);
-    p->program = NULL; /* the caller's */
+    p->program = NULL; /* owned by the caller */
     plan_free(&p);
     return status;
 }

@@ -1,5 +1,5 @@
-/* contract.h - lists that parts of several memories compare before they run: numbers of 64 bits, least byte first, so
- * that they are the same on every host. channel.h and seats.h say what is in them. Pure; any thread. */
+/* contract.h - lists that the partitions of several hosts compare before a run: 64-bit numbers, little-endian on
+ * every host. Contents: see channel.h and seats.h. Pure; any thread. */
 #ifndef RILLE_PLAN_CONTRACT_H
 #define RILLE_PLAN_CONTRACT_H
 
@@ -13,7 +13,7 @@ contract_put(struct str *s, uint64_t v)
     str_addn(s, byte, sizeof byte);
 }
 
-/* Number i of a list that is long enough. */
+/* Returns number i of a list; the list must be long enough. */
 static inline uint64_t
 contract_get(const void *list, size_t i)
 {

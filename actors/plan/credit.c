@@ -1,4 +1,5 @@
-/* credit.c - how many registers each result has. Registers are the credits, and credits are the schedule (stage.h). */
+/* credit.c - sets the number of registers of each result. Registers are credits, and credits are the schedule
+ * (stage.h). */
 #include "actors/plan/lower.h"
 
 static struct moment
@@ -7,9 +8,10 @@ moment_of(const struct draft *d)
     return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
 
-/* What the reader of an edge asks: data that goes from stage to stage wants two, so that one is filled while one is
- * read. Devices of one stage wait for each other within a piece anyhow; what is brought aside, or back, stands ahead of
- * its readers instead (bring.c): registers of one each share bytes. */
+/* Returns the number of registers that the reader of an edge needs. Data that passes between stages on different
+ * devices needs two, for writing and reading at the same time. Devices of a stage wait for each other within a
+ * micro-batch anyway. Offloads and fetches are placed ahead of their readers instead (bring.c), because values with
+ * a single register can share bytes. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
@@ -19,7 +21,7 @@ asked_by(const struct lower *l, const struct draft *from, const struct draft *to
     return crosses ? MAX(n, MIN(2, l->program->pieces)) : n;
 }
 
-/* A result that comes once a piece, and lies in the arena. */
+/* Returns true for a result in the arena that is made once per micro-batch. */
 static bool
 has_credits(const struct draft *d, const struct out_port *o)
 {
@@ -40,9 +42,9 @@ credit_registers(struct lower *l)
 
 /* ---- pools ---- */
 
-/* The tasks of one virtual stage on one device between which a piece is in a pool. */
+/* First and last tasks of a micro-batch in the pools of one virtual stage on one device. */
 struct span {
-    int32_t entry, last[2]; /* of forward; of backward and of weight gradients: -1, there is none */
+    int32_t entry, last[2]; /* first of forward; last of backward and of weight gradients; -1: none */
 };
 
 static void
@@ -59,8 +61,9 @@ find_spans(const struct lower *l, struct span *span, int32_t nstage)
     }
 }
 
-/* A stage takes a piece when it has room for it, and has room again when backward is done with one, and weight
- * gradients with another: a register without bytes says so where those that have some begin too late. */
+/* Limits the micro-batches in a stage. The stage admits one if the pools from forward to backward, and from forward
+ * to weight gradients, have room. A register without bytes enforces a limit, because registers with bytes may be
+ * taken too late. */
 void
 credit_pools(struct lower *l)
 {
@@ -77,8 +80,8 @@ credit_pools(struct lower *l)
         }
 }
 
-/* Tasks of one group work on a piece one after the other, and no two pieces are in it at a time: where forward waits
- * for backward anyhow (one credit), all of a stage; else a phase of it. */
+/* Returns the group of a task. Tasks of a group work on one micro-batch at a time, in sequence. A group is a
+ * complete stage if forward waits for backward anyway (one credit); else a phase of a stage. */
 int32_t
 credit_group(const struct lower *l, const struct draft *d)
 {

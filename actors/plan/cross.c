@@ -1,4 +1,4 @@
-/* cross.c - what crosses the border of a move (boxing/border.c), put together into channels. */
+/* cross.c - groups the reads that cross a move's border (boxing/border.c) into channels. */
 #include "actors/plan/cross.h"
 
 #include "actors/plan/legs.h"
@@ -20,15 +20,15 @@ compare_tasks(const struct box_read *a, const struct box_read *b)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* All that one task reads of one source, seen from one end. */
+/* The reads of a task from a single source, seen from one end. */
 struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: of the other end */
-    int32_t space;                         /* of who reads */
-    int32_t turn;                          /* when its task comes, among those of its list */
+    int32_t space;                         /* memory space of the reader */
+    int32_t turn;                          /* position of its task's turn in the list */
 };
 
-/* Where the part or stage lies that a work fills. */
+/* Returns the placement of the shard or stage that a work fills. */
 static const struct place *
 place_of(const struct box_plan *b, bool to_stage)
 {
@@ -47,7 +47,7 @@ is_far(const struct box_plan *b, bool to_stage, int32_t to, int32_t from)
     return space_at(place_of(b, to_stage), to) != space_at(b->from->place, from);
 }
 
-/* Mesh positions of both ends of a read. */
+/* Return the mesh positions of the source and of the reader. */
 static int32_t
 read_from(const struct box_plan *b, const struct box_read *r)
 {
@@ -60,7 +60,7 @@ read_to(const struct box_plan *b, const struct box_read *r)
     return r->to_stage ? box_stage_pos(b, r->to) : r->to;
 }
 
-/* The memory of the other end: of the source of what comes in, else of who reads it. */
+/* Returns the memory of the other end: the source's if `in`, else the reader's. */
 static int32_t
 memory_of(struct mines *m, const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -68,8 +68,8 @@ memory_of(struct mines *m, const struct box_plan *b, const struct box_read *r, b
     return mines_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
-/* What comes in comes for a level of stages, or for parts after them all; what goes out comes of parts, or of a level.
- */
+/* Returns the level of a read. in: the level of stages that read it, or behind all levels for shards. Else 0 for
+ * shards, 1 + level for stages. */
 static int32_t
 turn_of(const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -98,7 +98,7 @@ find_sides(struct arena *a, struct mines *m, const struct box_plan *b, const str
 
 /* ---- channels ---- */
 
-/* By where they begin, as boxing/border.c sorts them, then by where they end. */
+/* Sorts by origin, as boxing/border.c, then by end. */
 static int
 compare_boxes(const struct box *a, const struct box *b, int ndim)
 {
@@ -109,7 +109,7 @@ compare_boxes(const struct box *a, const struct box *b, int ndim)
     return 0;
 }
 
-/* 0: they may share a channel. */
+/* Returns 0 if the two may share a channel. */
 static int
 compare_content(const struct side *x, const struct side *y)
 {
@@ -127,7 +127,7 @@ compare_content(const struct side *x, const struct side *y)
     return 0;
 }
 
-/* Those that share a channel come one after the other, the first part first. */
+/* Makes sides that share a channel adjacent; the lowest shard is first. */
 static int
 by_content(const void *a, const void *b)
 {
@@ -136,7 +136,7 @@ by_content(const void *a, const void *b)
     return c ? c : (x->read->to > y->read->to) - (x->read->to < y->read->to);
 }
 
-/* The order of their tasks (send.c). */
+/* Sorts in the order of their tasks (send.c). */
 static int
 by_turn(const void *a, const void *b)
 {
@@ -168,8 +168,8 @@ channel_of(struct arena *a, const struct side *s)
     return c;
 }
 
-/* The channels of all sides, in the order of their tasks; each side is told its own. Stages have channels of their
- * own. */
+/* Makes the channels of all sides, in the order of their tasks, and sets each side's channel. Channels to stages are
+ * not shared. */
 static struct cross_channel *
 group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
 {
@@ -180,7 +180,7 @@ group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
     for (int32_t i = 0; i < n; i++) {
         bool shares = i && !sorted[i]->read->to_stage && compare_content(sorted[i - 1], sorted[i]) == 0;
         if (!shares) first[nfirst++] = sorted[i];
-        sorted[i]->channel = first[nfirst - 1]->run; /* for now, whom it shares with */
+        sorted[i]->channel = first[nfirst - 1]->run; /* temporarily: run of the first sharer */
     }
     struct cross_channel *channel = ARENA_ARRAY(a, struct cross_channel, nfirst + 1);
     int32_t *place = ARENA_ARRAY(a, int32_t, n + 1);
@@ -216,7 +216,7 @@ find_out(struct arena *a, struct mines *m, struct cross *x, const struct box_bor
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
 }
 
-/* How far each list goes in the levels. */
+/* Counts list entries up to each level. */
 static void
 find_levels(struct arena *a, struct cross *x)
 {
@@ -233,7 +233,7 @@ find_levels(struct arena *a, struct cross *x)
     }
 }
 
-/* All positions here lie in this space; *space is -1 before the first. */
+/* Returns true if all local positions are in memory space *space; *space is -1 before the first. */
 static bool
 same_space(const struct mine *m, int32_t *space)
 {
@@ -273,7 +273,7 @@ cross_is_all(const struct cross *x)
     return x->from->all && x->to->all;
 }
 
-/* Stages lie where what they are of does. */
+/* Stages are on the devices of their addends. */
 bool
 cross_is_direct(const struct cross *x)
 {
@@ -345,7 +345,7 @@ cross_of(struct crosses *s, const struct type *t, const struct layout *from, con
 
 /* ---- the ends of a channel ---- */
 
-/* Parts are sent; in each level stages receive, and are sent; parts receive. */
+/* Order: shards are sent; in each level stages receive and are sent; shards receive. */
 int32_t
 cross_turn(const struct cross *x, const struct cross_channel *c, bool sends)
 {

@@ -1,10 +1,10 @@
-/* cross.h - the steps of a move here, and what of it crosses memories: which windows tasks here read of other memories'
- * parts, and the other way round; and what crosses spaces of this memory.
+/* cross.h - finds the steps of a move in this plan partition, and the data that crosses hosts or memory spaces:
+ * windows that tasks here read of shards on other hosts, and the reverse.
  *
- * A pure function of the type, the two layouts and the map: the parts at both ends of a channel find the same channels.
- * All that one task reads of one source is one channel. Parts of one memory that hold the same (replicas) and read the
- * same of one source share a channel, so that it crosses once. It groups alike what tasks of one space here read of
- * another space here: that comes in from this memory itself, by transfers. */
+ * A pure function of the type, the two layouts and the map, so the partitions at both ends of a channel find the
+ * same channels. A task has one channel per source. Replicas on one host with equal reads of one source share a
+ * channel, so that the data crosses once. Reads between memory spaces of this host are grouped in the same way; they
+ * become transfers instead of channels. */
 #ifndef RILLE_PLAN_CROSS_H
 #define RILLE_PLAN_CROSS_H
 
@@ -15,69 +15,69 @@
 
 struct cross_channel {
     uint8_t from_side, to_side; /* enum channel_side */
-    int32_t from, to, peer;     /* see struct channel_name; the memory of the other end: this one's is a transfer */
+    int32_t from, to, peer;     /* see struct channel_name; memory of the other end (of a transfer: this one) */
     int32_t nslice;
-    const struct box_read *slice; /* in the order in which the SEND sends them */
-    int64_t *offset;              /* of each in what the SEND sends, elements */
+    const struct box_read *slice; /* in the order of sending */
+    int64_t *offset;              /* of each slice in the SEND's buffer, elements */
     int64_t numel;
 };
 
-/* All that one task here reads of one source that is not in place for it. */
+/* The reads of one task of one source that the task cannot read in place. */
 struct cross_run {
-    struct box_read key; /* but for the slice */
+    struct box_read key; /* task and source; the slice is not part of the key */
     int32_t first, n, channel;
 };
 
-/* The tasks of a level of stages (box_stage_level) come one after the other; so many, with those of the levels before.
- */
+/* Tasks are sorted by level of stages (box_stage_level). Counts include those of earlier levels. */
 struct cross_level {
-    int32_t nin, nstage, nout; /* what comes in for its stages, those, and what leaves them */
+    int32_t nin, nstage, nout; /* channels to its stages, stages, and channels from stages */
 };
 
 struct cross {
     const struct mine *from, *to;
-    bool one_space;       /* all that lies here does so in one */
-    struct box_plan *own; /* the stages and the parts here */
+    bool one_space;       /* all local shards and stages share one memory space */
+    struct box_plan *own; /* the stages and destination shards here */
     struct cross_channel *in, *out;
-    int32_t nin, nout; /* in: those to stages, by level, then others; out: those from parts, then stages, by level */
-    int32_t npart;     /* so many of those that go out leave parts, the first */
+    int32_t nin, nout; /* in: channels to stages, by level, then to shards; out: channels from shards, then from stages,
+                          by level */
+    int32_t npart;     /* the first npart outgoing channels send shards */
     int32_t nlevel;
     struct cross_level *level;
-    struct cross_run *run; /* what comes in, sorted by task and source */
+    struct cross_run *run; /* sorted by task and source */
     int32_t nrun;
 };
 
-/* The moves seen so far, each once. Belongs to whoever makes or proves a plan; one thread. */
+/* Cache of moves. Owned by the maker or the verifier of a plan; one thread. */
 struct crosses {
     struct arena *arena;
     struct mines *mines;
     const struct box_cost *cost;
     struct hash_table found;
 };
-/* E_SBP. */
+/* Returns the cached move, or analyses it. E_SBP: no method makes the move. */
 int cross_of(struct crosses *s, const struct type *t, const struct layout *from, const struct layout *to,
              const struct cross **out);
 
-/* Does all of the move lie here? */
+/* Returns true if all positions of the move are in this partition. */
 bool cross_is_all(const struct cross *x);
-/* Does a library carry what the move's channels bring to other memories, from device memory to device memory? */
+/* Returns true if a library carries the move's channels to other hosts from device memory to device memory. */
 bool cross_is_direct(const struct cross *x);
-/* Does this work read a source of a step in place: does that lie here, in the same space? */
+/* Returns true if this work reads the source in place: the source is here, in the same memory space. */
 bool cross_in_place(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s);
-/* Does who holds a part aside fetch it from there: does it lie here, in the same space? */
+/* Returns true if the holder of the offloaded shard fetches it: the move fetches, the shard at pos is here, and
+ * everything here is in one memory space. */
 bool cross_fetches(const struct cross *x, const struct program *p, const struct plan_move *of, int32_t pos);
-/* Returns which channel that comes in brings what a step reads of another source; *which: as which of its slices. */
+/* Returns the incoming channel for a step's remote source; sets *which to the index of the slice in the channel. */
 int32_t cross_find(const struct cross *x, const struct box_work *w, bool to_stage, const struct box_source *s,
                    const struct box *slice, int32_t *which);
-/* Among the turns of a move's tasks in all parts, the one in which a channel's end has its own: a SEND before its RECV.
- */
+/* Returns the turn of a channel's end in the order of a move's tasks over all partitions; a SEND precedes its RECV. */
 int32_t cross_turn(const struct cross *x, const struct cross_channel *c, bool sends);
-/* The mesh position of what a channel comes from, and of who reads it. */
+/* Return the mesh position of the source of a channel, and of its reader. */
 int32_t cross_from(const struct cross *x, const struct cross_channel *c);
 int32_t cross_to(const struct cross *x, const struct cross_channel *c);
-/* The dtype that holds the elements of a channel. */
+/* Returns the dtype of the elements of a channel. */
 enum dtype cross_dtype(const struct cross *x, const struct cross_channel *c);
-/* A number that tells apart what channels carry: a value in the layouts of a hop, in these slices. */
+/* Returns a hash of what a channel carries: the value, the layouts of the hop, and the slices. */
 uint64_t cross_what(const struct cross *x, struct ref value, const struct cross_channel *c);
 
 #endif

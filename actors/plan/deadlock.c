@@ -45,7 +45,7 @@ wants_register(const struct deadlock *s, int32_t task)
     return false;
 }
 
-/* Those who wait for a register first: they are what closes the circle. */
+/* Prints tasks that wait for a register first, because these close the cycle. */
 void
 deadlock_print(const struct deadlock *s, struct str *text)
 {

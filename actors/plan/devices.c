@@ -1,4 +1,4 @@
-/* devices.c - the devices of a program's placements, each of which is looked at once. */
+/* devices.c - lists the devices of a program's placements; visits each placement once. */
 #include "actors/plan/devices.h"
 
 #include "runtime/hash.h"
@@ -9,7 +9,7 @@ struct lister {
     struct devices *s;
     struct hash_table seen; /* placements */
     const struct place *last;
-    int32_t sorted; /* devices when they were put in order last */
+    int32_t sorted; /* number of devices at the latest sort */
 };
 
 static int
@@ -19,7 +19,7 @@ by_device(const void *a, const void *b)
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
 }
 
-/* Sorted, each once. */
+/* Sorts and removes duplicates. */
 static void
 sort_devices(struct devices *s)
 {
@@ -41,7 +41,7 @@ is_seen(struct lister *l, const struct place *p)
     return false;
 }
 
-/* Many devices are put in order now and then, so that the list stays as long as there are devices. */
+/* Adds a placement. Sorts when the list has doubled, so that duplicates do not accumulate. */
 static void
 add_place(struct lister *l, const struct place *p)
 {

@@ -1,17 +1,17 @@
-/* devices.h - the devices that a program names, sorted, each once.
+/* devices.h - the devices that a program names, sorted, without duplicates.
  *
- * Pure. Owner: who asked; devices_free() when done. Any thread. */
+ * Pure, any thread. The caller owns the result and calls devices_free(). */
 #ifndef RILLE_PLAN_DEVICES_H
 #define RILLE_PLAN_DEVICES_H
 
 #include "actors/plan/program.h"
 
 struct device_name {
-    int32_t kind, rank; /* enum device kind (runtime/device.h), number */
+    int32_t kind, rank; /* kind: enum device kind (runtime/device.h); rank: device number */
 };
 
 struct devices {
-    struct device_name *device; /* by kind, then number */
+    struct device_name *device; /* sorted by kind, then number */
     int32_t n, capacity;
 };
 

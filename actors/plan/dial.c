@@ -1,10 +1,10 @@
-/* dial.c - the schedule of the least bubble in given memory.
+/* dial.c - schedule search: the least bubble within a memory limit.
  *
- * pipeline.c says what stages take and hold. Candidates follow, each a line of room and a rule (search):
- * what does not fit, or was tried, is left out; the rest is rehearsed, and keeps the room that it took. Lines come in
- * large steps, those near the best in small ones, and the best is polished stage by stage. What is above the floor of
- * all schedules then is left for what is near (wander). Where a device has one stage all lines are tried, so that more
- * memory is hardly ever slower. */
+ * pipeline.c computes costs and bytes of the stages. search() enumerates candidates, each a line of pool sizes and a
+ * rule. Candidates that exceed the limit or were tried are skipped; the others are simulated, and the pools that the
+ * simulation used are stored. Lines are tried in large steps, then in small steps near the best, and the best is
+ * polished stage by stage. Budget that is left while the best is above the lower bound is spent on a random walk
+ * (wander). With one stage per device all lines are tried, so more memory hardly ever yields a slower schedule. */
 #include "actors/plan/dial.h"
 
 #include "actors/plan/pipeline.h"
@@ -28,22 +28,22 @@ struct search {
     const struct program *program;
     struct stages stages;
     struct pipeline line;
-    struct theatre *theatre; /* of line */
+    struct theatre *theatre; /* simulator of `line` */
     struct rehearsed_rule rule[NRULE];
     int64_t base;
-    int64_t floor;         /* no schedule takes less time */
-    int32_t most_contexts; /* 0: any */
+    int64_t floor;         /* lower bound of the time */
+    int32_t most_contexts; /* limit of a lane; 0: none */
     int64_t most_bytes;
     struct hash_table tried;
-    int64_t acts, most_acts; /* that were rehearsed, and may be: what is left then is not tried */
-    bool given_up;           /* nothing fits: what takes least memory? */
-    bool wanders;            /* what takes as long as the best is worth its end, and is not kept */
+    int64_t acts, most_acts; /* acts simulated; budget, after which nothing is tried */
+    bool given_up;           /* nothing fits: search for the least memory */
+    bool wanders;            /* simulate schedules as long as the best to their end, without storing them */
     struct candidate best;
 };
 
-/* ---- what stages hold ---- */
+/* ---- bytes held ---- */
 
-/* The most that a lane holds with this room. */
+/* Returns the bytes of the fullest lane with these pools. */
 static int64_t
 bytes_of(const struct search *s, const struct prog_pool *pool)
 {
@@ -59,7 +59,7 @@ bytes_of(const struct search *s, const struct prog_pool *pool)
     return most;
 }
 
-/* What 1F1B holds with all stages of a lane as one: on lane k of n the pieces of n - k. */
+/* Returns the bytes of 1F1B with the stages of a lane as one: lane k of n holds n - k micro-batches. */
 static int64_t
 bytes_of_1f1b(struct search *s)
 {
@@ -83,7 +83,7 @@ work_of(const struct pipeline *l, int32_t lane)
     return ns * l->pieces;
 }
 
-/* Acts that a search may rehearse: about a second on one core. */
+/* Acts that a search may simulate: about a second on one core. */
 static const int64_t MOST_ACTS = 20000000;
 
 static int
@@ -135,12 +135,13 @@ is_new(struct search *s, uint8_t rule, const struct prog_pool *pool)
     for (int32_t q = 0; q < s->line.n; q++)
         hash = hash_number(hash_number(hash, (uint64_t)(uint32_t)pool[q].backward << 32 | (uint32_t)pool[q].weight),
                            (uint64_t)(uint32_t)pool[q].behind);
-    if (hash_next(&s->tried, hash, &at)) return false; /* two of one hash: one of them is not tried */
+    if (hash_next(&s->tried, hash, &at)) return false; /* equal hashes count as tried */
     hash_add(&s->tried, hash, s);
     return true;
 }
 
-/* The faster, then the smaller; where the least is sought, the smaller, then the faster. */
+/* Returns true if a is faster than the best, or equally fast and smaller; in a search for the least memory, smaller
+ * first. */
 static bool
 is_better(const struct search *s, const struct candidate *a)
 {
@@ -171,19 +172,19 @@ aim_of(const struct search *s)
     return aim;
 }
 
-/* Acts, of about 35 ns, that a search rehearses before it is content with the least time, or with large steps; and to
- * polish what it found. */
+/* Budgets in acts of about 35 ns: before the search stops at the lower bound, or stops trying small steps; for
+ * polish(); for wander(). */
 static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000, WANDER_ACTS = 4000000;
 static const uint64_t WANDER_DRAWS = 40000;
 
-/* Nothing is faster, and enough was tried for less memory. */
+/* Returns true if the best time is optimal and enough was tried to reduce its memory. */
 static bool
 is_content(const struct search *s)
 {
     return s->best.time == s->floor && !s->given_up && s->acts > FEW_ACTS;
 }
 
-/* Did it come to its end, and to something that is aimed at? */
+/* Simulates a candidate, unless it was tried. Returns true if it ran to its end within the aim. */
 static bool
 try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
 {
@@ -198,13 +199,13 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
     return c.time > 0;
 }
 
-/* Room by a line: slope and base in parts of a piece; tried in large steps, then in small ones. */
+/* Units of a line: slope and base in 1/PARTS of a micro-batch, with large and fine steps. */
 enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, FINE = PARTS / 2 };
-/* When weight gradients come: whenever there is time, or before as many more as forward has room; on all stages alike.
- */
+/* Delay of weight gradients: unlimited, or limited by the forward pool; ALIKE: with the same weight pool on all
+ * stages. */
 enum wait { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
-/* Does the room alone say that it is too much? Not all that a lane has room for is there at once. */
+/* Returns true if pool sizes alone exceed the limits by half; pools are rarely full at the same time. */
 static bool
 is_too_much(const struct search *s, const struct prog_pool *pool)
 {
@@ -221,7 +222,7 @@ is_too_much(const struct search *s, const struct prog_pool *pool)
     return false;
 }
 
-/* Is one of them the best so far? */
+/* Tries a line with all rules. Returns true if one is the new best. */
 static bool
 try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
 {
@@ -240,13 +241,13 @@ try_line(struct search *s, int32_t slope, int32_t base, enum wait wait)
     return s->best.time != time || s->best.bytes != bytes;
 }
 
-/* Room by a line that ends at a cap: of waves the first stages hold alike. `behind` weight gradients may wait, for
- * `more` of which there is room. */
+/* A capped line of pools, for waves: the first stages hold equally many. behind: weight gradients that may be
+ * delayed; more: pool space for them. */
 struct cap {
     int32_t slope, base, most, behind, more;
 };
 
-/* Is one of them the best so far? */
+/* Tries a capped line with its rules. Returns true if one is the new best. */
 static bool
 try_cap(struct search *s, const struct cap *c)
 {
@@ -265,7 +266,7 @@ try_cap(struct search *s, const struct cap *c)
     return s->best.time != time || s->best.bytes != bytes;
 }
 
-/* In large steps, and from the best of these in small ones as long as it gets better. */
+/* Tries capped lines in large steps, then hill-climbs from the best in small steps. */
 static void
 try_caps(struct search *s)
 {
@@ -292,12 +293,12 @@ try_caps(struct search *s)
     }
 }
 
-/* Lines from one to another; slopes from FINE on differ by step, smaller ones by one. */
+/* A range of lines. From FINE on, slopes advance by step, below by 1. */
 struct line_range {
     int32_t slope, base, last_slope, last_base, step;
 };
 
-/* Is one of them the best so far? Notes which. */
+/* Tries a range of lines. Returns true, and slope and base, if one is the new best. */
 static bool
 try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
 {
@@ -313,7 +314,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     return better;
 }
 
-/* Around the best, as long as it gets better. */
+/* Searches around the best while that improves. */
 static void
 refine(struct search *s, int32_t slope, int32_t base)
 {
@@ -324,7 +325,7 @@ refine(struct search *s, int32_t slope, int32_t base)
     } while (try_range(s, r, &slope, &base));
 }
 
-/* The best with a piece more or less of room on one stage, as long as it gets better. */
+/* Tries a micro-batch more or less in each pool of the best, while that improves. */
 static void
 polish(struct search *s)
 {
@@ -348,7 +349,7 @@ polish(struct search *s)
     free(pool);
 }
 
-/* A piece more or less of room at one to three places of the stages' room. */
+/* Changes one to three pool sizes by one micro-batch. */
 static void
 stray(struct search *s, struct prog_pool *pool, uint64_t draw)
 {
@@ -360,9 +361,9 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
     }
 }
 
-/* From the best, with a little other room and now and then another rule, to what takes no longer, and on from there,
- * until something is faster: how a step ends is another for each number of pieces, and no line fits all. The
- * draws are the same each time. */
+/* Random walk from the best over schedules that take no longer, with changed pools and sometimes another rule, until
+ * one is faster. The end of a step depends on the number of micro-batches, so no line fits every number. The random
+ * sequence is fixed. */
 static void
 wander(struct search *s)
 {
@@ -388,8 +389,8 @@ wander(struct search *s)
     if (s->best.time < time || s->best.bytes < least) polish(s);
 }
 
-/* Of v stages on a device that act in turns a piece is back from each stage behind after 2, 3 or 5 acts: a third, a
- * half, all of what 1F1B holds. */
+/* Tries slopes for v stages per device that run in turns. A micro-batch returns from each later stage after 2, 3 or
+ * 5 acts, which takes a third, a half or all of 1F1B's memory. */
 static void
 try_lags(struct search *s)
 {
@@ -410,14 +411,14 @@ try_lines(struct search *s)
     if (s->stages.nchunk > 1) try_lags(s);
     if (s->stages.nchunk > 1) try_caps(s);
     if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
-    try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG); /* all pieces: GPipe */
+    try_line(s, 0, s->line.pieces * PARTS, WAIT_LONG); /* all micro-batches: GPipe */
     if (s->stages.nchunk > 1) s->most_acts = FEW_ACTS;
     try_range(s, (struct line_range){1, 0, SLOPES, BASES, 1}, &slope, &base);
     if (s->stages.nchunk > 1 && s->best.time) polish(s);
     if (s->stages.nchunk > 1 && s->best.time && !s->given_up) wander(s);
 }
 
-/* ---- schedules that have names ---- */
+/* ---- named schedules ---- */
 
 static bool
 is_told(const struct line *told, int32_t n, struct line at)
@@ -427,7 +428,7 @@ is_told(const struct line *told, int32_t n, struct line at)
     return false;
 }
 
-/* Where stages begin, each line once: "a.lua:3, a.lua:5". */
+/* Appends the source lines at which stages begin, without duplicates: "a.lua:3, a.lua:5". */
 static void
 add_lines(const struct program *p, const struct stages *s, struct str *text)
 {
@@ -443,7 +444,7 @@ add_lines(const struct program *p, const struct stages *s, struct str *text)
     }
 }
 
-/* Of an error that is about the stages: says where they begin, and in front the first of these lines. */
+/* Adds to an error about the stages where they begin, and puts the first of these lines in front. */
 static int
 at_stages(const struct program *p, const struct stages *s, int status)
 {
@@ -458,7 +459,7 @@ at_stages(const struct program *p, const struct stages *s, int status)
     return status;
 }
 
-/* Schedules that want the stages dealt in one way: there and back, or round the lanes. */
+/* Schedules that require a placement of stages: there and back, or round-robin. */
 static const struct dealing {
     const char *name, *wants;
     bool back;
@@ -479,7 +480,7 @@ is_dealt(const struct search *s, bool back)
     return good;
 }
 
-/* Says how the user dealt them, before any stage was made two. */
+/* Reports the user's placement of stages, before stages were split. */
 static int
 no_dealing(struct search *s, const struct dealing *d)
 {
@@ -505,7 +506,7 @@ check_dealing(struct search *s, const char *name)
     return d == dealings + countof(dealings) || is_dealt(s, d->back) ? 0 : no_dealing(s, d);
 }
 
-/* Contexts of the schedules of Qi et al. 2024 on p devices: 2 p is as 1F1B has. */
+/* Returns the context limits of the schedules of Qi et al. 2024 on p devices; 2 p equals 1F1B. */
 static int32_t
 contexts_of(const char *name, int32_t p)
 {
@@ -529,21 +530,22 @@ dial_folds(const char *name)
     return name[0] != 'i';
 }
 
-/* How many pieces a device holds of a chunk at most, when it holds 2 (p - 1 - lane) + (v - 1) p + 1 of all: forward and
- * backward go round the v chunks by groups of p pieces. Seen in the fifth round, when all is steady. */
+/* Returns the most micro-batches of a chunk that a device holds, if it holds 2 (p - 1 - lane) + (v - 1) p + 1 of all
+ * chunks, and forward and backward go round the v chunks in groups of p micro-batches. Measured in the fifth round,
+ * in the steady state. */
 static int32_t
 rounds_hold(int32_t p, int32_t v, int32_t lane, int32_t chunk)
 {
     int32_t n = p * v, all = 2 * (p - 1 - lane) + (v - 1) * p + 1, most = 0;
     for (int32_t i = 0; i < p; i++) {
-        int32_t done = 4 * n + chunk * p + i + 1 - all; /* backward acts of the device, over its chunks */
+        int32_t done = 4 * n + chunk * p + i + 1 - all; /* backward acts of the device, over all chunks */
         int32_t own = done / n * p + MIN(MAX(done % n - (v - 1 - chunk) * p, 0), p);
         most = MAX(most, 4 * p + i + 1 - own);
     }
     return most;
 }
 
-/* Stages that go round the devices: by groups of pieces as many as there are devices (Narayanan et al. 2021). */
+/* Tries the interleaved schedule, in groups of as many micro-batches as devices (Narayanan et al. 2021). */
 static void
 try_rounds(struct search *s)
 {
@@ -561,7 +563,7 @@ static int64_t
 bytes_wished(const struct search *s, const struct dial_wish *w)
 {
     int64_t most = w->memory > 16 ? (int64_t)w->memory : (int64_t)(w->memory * (double)s->base);
-    if (w->memory > 0) most = MAX(1, most); /* 0: any */
+    if (w->memory > 0) most = MAX(1, most); /* 0: no limit */
     return most && w->most ? MIN(most, w->most) : MAX(most, w->most);
 }
 
@@ -580,9 +582,9 @@ search(struct search *s, const struct dial_wish *w)
     return 0;
 }
 
-/* ---- the face ---- */
+/* ---- interface ---- */
 
-/* Looks for what holds least, whatever it takes. */
+/* Searches for the schedule with the least memory, at any time. */
 static int
 seek_least(struct search *s)
 {
@@ -595,7 +597,7 @@ seek_least(struct search *s)
     return s->best.time ? 0 : fail(E_PLAN, "graph: no schedule of its stages ends");
 }
 
-/* Fails, unless the least that there is fits after all. */
+/* Fails, unless the schedule with the least memory fits. */
 static int
 nothing_fits(struct search *s, const struct dial_wish *w)
 {
@@ -631,7 +633,7 @@ choose(struct search *s, struct program *p, const struct dial_wish *w)
     const struct dial_costs *costs = w->costs;
     if (!costs && w->name[0] == 'i') costs = &joint;
     if (!costs && (w->name[0] == 'z' || w->name[0] == 'v')) costs = &alike;
-    p->rule = RULE_DEEP; /* stages of a device are told apart where there is a rule for them */
+    p->rule = RULE_DEEP; /* distinguishes the stages of a device */
     p->fold = dial_folds(w->name);
     TRY(describe(s, p, costs));
     if (!comes_in_pieces(p)) return 0;

@@ -1,46 +1,46 @@
-/* dial.h - how much memory a pipeline may hold, and a search for the schedule of the least bubble in it.
+/* dial.h - schedule search: finds the pipeline schedule with the least bubble within a memory limit.
  *
- * Room for each virtual stage is a line, ceil((n - 1 - q) slope + base) pieces on stage q of n; a rule says whose turn
- * it is (stage.c). dial_turn() rehearses some thousand of these on a virtual clock, and the program takes the best that
- * fits. The choice follows from the program and the costs alone. Pure; any thread. */
+ * Pool sizes follow a line, ceil((n - 1 - q) slope + base) micro-batches on stage q of n; a rule sets the priorities
+ * of acts (stage.c). dial_turn() simulates some thousand of these on a virtual clock and stores the best that fits
+ * in the program. The choice depends on the program and the costs alone. Pure; any thread. */
 #ifndef RILLE_PLAN_DIAL_H
 #define RILLE_PLAN_DIAL_H
 
 #include "actors/plan/rehearse.h"
 
-/* Nanoseconds of one piece on a stage; move: of a hop. */
+/* Nanoseconds per micro-batch of a stage. move: latency between the devices of two stages. */
 struct dial_costs {
     double forward, backward, weight, move;
-    bool kept; /* they are of a step that computes nothing again: what this one does comes on top */
+    bool kept; /* costs are of a step without recomputation; recomputation is added */
 };
 struct dial_wish {
-    const char *name; /* "zb-v", "v-half", "v-min", "interleaved", "auto"; "memory": by the numbers below */
-    double memory;    /* up to 16: a factor of what 1F1B holds on the device that holds most; above: bytes a device */
-    int64_t most;     /* bytes of activations that a device may hold besides; 0: any */
-    bool least;       /* what holds least, whatever it takes and the memory is */
-    int64_t *base; /* bytes that 1F1B holds, of which memory is a factor: given if it is not 0, told if it is; NULL */
-    int64_t *possible;              /* told: where nothing fits, the bytes of the least that there is; NULL */
-    int64_t *allowed;               /* told: the bytes of activations that this comes to, 0: any; NULL */
-    const struct dial_costs *costs; /* NULL: reckoned, or one for all where the wish is a name */
+    const char *name;  /* "zb-v", "v-half", "v-min", "interleaved", "auto", or "memory" (limits below) */
+    double memory;     /* up to 16: factor of 1F1B's bytes on its fullest device; above: bytes per device */
+    int64_t most;      /* further limit of a device's activations, bytes; 0: none */
+    bool least;        /* find the least memory, at any time; ignore `memory` */
+    int64_t *base;     /* 1F1B's bytes, scaled by `memory`: used if not 0, else returned here; may be NULL */
+    int64_t *possible; /* returns the least bytes of any schedule found, if none fits; may be NULL */
+    int64_t *allowed;  /* returns the resulting limit of activations, bytes, 0: none; may be NULL */
+    const struct dial_costs *costs; /* NULL: estimated; if named (not "auto"): equal on all stages */
 };
 
 struct dial {
-    double time;         /* of a step, nanoseconds */
-    double bubble;       /* share of the devices' time that they are idle */
-    int64_t bytes, base; /* activations of a device at most, about; those of 1F1B */
-    int32_t contexts;    /* pieces that a device holds, over its stages */
-    double again;        /* of what forward computes, how much backward computes again */
+    double time;         /* time of a step, ns */
+    double bubble;       /* idle fraction of the devices' time */
+    int64_t bytes, base; /* activations of the fullest device, approximate; of 1F1B */
+    int32_t contexts;    /* most micro-batches held by a device, over its stages */
+    double again;        /* fraction of forward that backward recomputes */
 };
 
-/* The schedules that it can search for; ends with NULL. */
+/* Names of the schedules that the search supports; NULL-terminated. */
 extern const char *const dial_names[];
 bool dial_knows(const char *name);
-/* Is a stage from which data goes back to where it came from two, in this schedule? */
+/* Returns true if the schedule splits a stage whose results return to its input's devices into two stages. */
 bool dial_folds(const char *name);
-/* Sets the room and the rule of a program in pieces. E_ARG: its stages do not lie on devices as the schedule wants;
- * E_MEMORY: nothing fits, and what the least is; with lines. */
+/* Sets the pools and the rule of a program in micro-batches. E_ARG: the schedule does not support the stages'
+ * devices. E_MEMORY: no schedule fits; reports the least memory. Errors name source lines. */
 int dial_turn(struct program *p, const struct dial_wish *wish);
-/* Reckons what a program's schedule comes to at these costs. false: it has one stage, or one piece. */
+/* Estimates the program's current schedule at these costs. Returns false if it has a single stage or micro-batch. */
 bool dial_read(const struct program *p, const struct dial_costs *costs, struct dial *out);
 
 #endif

@@ -1,16 +1,16 @@
-/* direct.c - the ends of channels whose bytes a library brings from device memory to device memory.
+/* direct.c - makes the ends of channels whose bytes a library carries from device memory to device memory.
  *
- * The SEND is a task of the device that has the bytes, the RECV one of a device that reads them: no cpu device's memory
- * lies between. What they belong to is an edge (runtime/communicator.h), from the one device to the other. The library
- * sends one row; a window that has gaps, or several, the SEND packs into a register of its own. Whether a move's
- * channels are such follows from what all parts know alike (cross_is_direct). */
+ * The SEND is a task of the device that has the bytes, the RECV of a device that reads them; no cpu device's memory
+ * is involved. The two share a point-to-point link (runtime/communicator.h) from device to device. The library sends
+ * one row. The SEND packs several windows, or a window with gaps, into a register of its own. Whether a move's
+ * channels are direct follows from facts that all partitions know (cross_is_direct). */
 #include "actors/plan/lower.h"
 
 #include "kernels/cuda/launch.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 
-/* The seat of an end. */
+/* Returns the rank data of an end: sender 0, receiver 1. */
 static struct move_seat *
 take_seat(const struct mover *m, const struct cross_channel *c, bool sends)
 {
@@ -24,7 +24,7 @@ take_seat(const struct mover *m, const struct cross_channel *c, bool sends)
     return s;
 }
 
-/* A task at the device of that seat. */
+/* Makes a task on the device of that rank. */
 static struct draft *
 add_end(struct mover *m, const struct cross_channel *c, const struct task_kind *kind, const struct move_seat *s,
         int32_t *id)
@@ -35,7 +35,7 @@ add_end(struct mover *m, const struct cross_channel *c, const struct task_kind *
     return d;
 }
 
-/* Slice i of what is sent: its window in the part, and where it lies in the row. */
+/* Makes the copy of slice i: from its window in the shard to its place in the row. */
 static int
 pack_slice(struct mover *m, const struct cross_channel *c, int32_t i, struct part *part, struct seat_copy *out)
 {
@@ -48,7 +48,7 @@ pack_slice(struct mover *m, const struct cross_channel *c, int32_t i, struct par
     return made || !kind->settle ? 0 : fail(E_PLAN, "no kernel packs what a library sends");
 }
 
-/* One window without gaps is sent from where it lies. */
+/* Prepares packing; a single window without gaps is sent in place. */
 static int
 pack(struct mover *m, const struct cross_channel *c, struct move_seat *s, struct part *part)
 {

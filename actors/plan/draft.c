@@ -1,14 +1,13 @@
-/* draft.c - tasks in the making: what they read, what they give, in which order.
+/* draft.c - tasks in the making: arguments, results and edges.
  *
- * A draft knows its arguments and edges; compile.c makes flat, read-only tasks
- * of all of them at the end. */
+ * compile.c converts all drafts to flat, read-only tasks at the end. */
 #include "actors/plan/lower.h"
 
 #include "runtime/error.h"
 
 #include <string.h>
 
-/* Devices are sorted by kind, then rank. */
+/* Returns a device's index. Devices are sorted by kind, then rank. */
 int32_t
 draft_device(const struct lower *l, int kind, int rank)
 {
@@ -73,7 +72,7 @@ draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every)
     draft_port(l, d, &(struct out_port){.nreg = 1, .every = every, .bytes = bytes, .where = where});
 }
 
-/* Does the result of this task come once a batch? */
+/* Returns true if the task's results are computed once per batch. */
 bool
 draft_once(const struct draft *d)
 {
@@ -94,7 +93,7 @@ draft_edge(struct lower *l, int32_t to, const struct edge *e)
     d->nin++;
 }
 
-/* May task `to` read what task `from` makes? */
+/* Checks that task `to` may read results of task `from`. */
 static int
 check_rates(const struct lower *l, int32_t to, int32_t from)
 {
@@ -103,7 +102,8 @@ check_rates(const struct lower *l, int32_t to, int32_t from)
                 l->draft[to].task.name);
 }
 
-/* The port by which the task reads a part; made when it is not there yet, or when it cannot be (fresh). */
+/* Sets *port to the port by which the task reads a part; adds a port unless one is found. fresh: adds a port without
+ * searching. */
 static int
 follow(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {
@@ -118,7 +118,7 @@ follow(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t
     return 0;
 }
 
-/* The next argument of the task reads this part. fresh: no other argument reads the same task. */
+/* Sets an argument of the task to read this part. fresh: no other argument reads the same task. */
 int
 draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh)
 {
@@ -139,7 +139,7 @@ draft_args(struct lower *l, int32_t task, int n)
     t->arg = ARENA_ARRAY(&l->plan->arena, struct arg, n);
 }
 
-/* The local view at a mesh position, dense, knowing its place in the whole. */
+/* Returns the dense view at a mesh position, with its global position. */
 struct view
 part_local(const struct layout *layout, const struct type *type, int pos)
 {
@@ -201,7 +201,7 @@ part_is_result(struct part *p, int32_t task, int32_t out)
     p->skip = 0;
 }
 
-/* The window of a part (its box in the whole starts at lo) that holds slice. */
+/* Returns the window of a shard that holds slice. lo: global origin of the shard. */
 struct view
 part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {

@@ -1,5 +1,5 @@
-/* floor.c - the most that a lane's acts ask for is what the lane would take if it did at any time, of what may begin,
- * that which has the longest tail, and broke off what has a shorter one (Jackson 1955; Carlier 1982). */
+/* floor.c - Jackson's preemptive schedule of one lane: always runs the released act with the longest tail,
+ * preempting shorter ones. Its makespan is the lower bound (Jackson 1955; Carlier 1982). */
 #include "actors/plan/floor.h"
 
 #include "runtime/heap.h"
@@ -35,9 +35,9 @@ floor_of_lane(struct floor_acts *acts, int32_t n)
     return floor;
 }
 
-/* ---- of a plan ---- */
+/* ---- bound of a plan ---- */
 
-/* Of a task: nanoseconds of the shortest of its acts, and of all. */
+/* Times of a task, ns: its shortest act; all acts. */
 struct took {
     int64_t least, all;
     int32_t nact;
@@ -69,7 +69,8 @@ carries_data(const struct plan *p, const struct in_port *in)
     return in->out < p->task[in->task].nresult;
 }
 
-/* Edges point forward in the list of tasks. A register that is held for several acts is read by all of them. */
+/* Computes heads and tails. Edges point forward in the task list. A register held for several acts is read by all of
+ * them. */
 static void
 find_ends(const struct plan *p, const struct took *took, struct floor_acts *acts)
 {

@@ -1,34 +1,28 @@
-/* fuse.c - chains of element-wise operators become one task, and so do groups of updates.
+/* fuse.c - fuses chains of element-wise operators into one task, and groups of updates into another.
  *
- * Two of them are computed together when the second reads the first as it lies:
- * same shape, same layout, same virtual stage and phase. A member may have other readers, if all
- * of them come after the chain's last node: the chain then shows that result
- * too. Since every reader of what is inside comes later than the end, nothing
- * that the chain reads can depend on it. None of them waits for the last piece
- * because a member does. What is computed beside another
- * (struct eltwise) is a member too: both read one value.
+ * Two nodes are fused if the second reads the first in its layout: same shape, same layout, same virtual stage and
+ * phase. A member may have readers outside the chain if all of them come after the last node of the chain; the chain
+ * then stores that result, too. Since every outside reader comes after the end, no input of the chain can depend on
+ * the chain. No outside reader may wait for the last micro-batch only because a member does. An operator that is
+ * computed beside another (struct eltwise) is a member, too: both read the same value.
  *
- * What a chain reads stays until its end. Where that would keep more bytes than
- * the results inside take, while other work is done, it is not joined: of many
- * addends that are made one after the other, sums are made on the way.
+ * The inputs of a chain stay alive until its end. A join is refused if that would keep more bytes than the results
+ * inside take, while other tasks run in between: many addends made one after the other are summed on the way.
  *
- * A product may begin a chain: what follows it - a bias, an activation, a
- * residual - is computed on its result while that is in the caches, and no
- * register holds it. So is what adds entries to it at positions (OP_FOLLOWS),
- * which then ends the chain. Where kernels are compiled what goes along lines
- * may begin one, too: the steps are computed where it has an element of its
- * first result, so that the gradient of a norm adds the residual's.
+ * A matrix product may begin a chain. The following bias, activation or residual is computed on its result while
+ * that is in the caches, and no register holds the result. A scatter-add into the product's result (OP_FOLLOWS) may
+ * follow, too, and then ends the chain. On devices that compile kernels, an operator along rows may also begin a
+ * chain: the steps run as each element of its first result is computed. So the gradient of a norm adds the
+ * residual's gradient.
  *
- * Updates that are alike in all but their variables are grouped, while these are
- * small: an act, and on a GPU a launch, costs as much as the update of a bias.
- * A group waits for the last of its gradients, and all of them are kept until
- * then: so there is a bound on its bytes. So are casts of variables, where
- * kernels are compiled: a group of these waits for nothing, and stands where
- * its first would, before all who read it (hoist.c).
+ * Small updates that differ only in their variables are grouped, because an act, or a kernel launch on a GPU, costs
+ * as much as the update of a bias. A group waits for the last of its gradients, and keeps all gradients until then,
+ * so its bytes are bounded. On devices that compile kernels, casts of variables are grouped, too. A group of casts
+ * waits for nothing, and is placed where its first cast was, before all its readers (hoist.c).
  *
- * Only dtypes that are computed in themselves are joined, where kernels are not
- * compiled: those round each step as memory would. Fused or not, the bits are
- * the same, but where a library computes a product with what follows it. */
+ * On devices that do not compile kernels, only dtypes that are computed in their own precision are fused. Compiled
+ * kernels round each step as memory would. Fused and unfused results are bit-identical, unless a library computes a
+ * product together with the steps that follow. */
 #include "actors/plan/outline.h"
 #include "actors/plan/replica.h"
 
@@ -51,8 +45,8 @@ fusible(const struct prog_node *n)
            device_kind(kind)->flags & FUSES;
 }
 
-/* Machines that compile texts have kernels for chains without a product; their library of products does what follows
- * too, and so do their kernels of lines. */
+/* Returns true if the node may begin a chain. Devices that compile kernels have no generated kernels for chains with
+ * a product, but their matrix library computes the following steps, and so do their row kernels. */
 static bool
 leads(const struct prog_node *n)
 {
@@ -61,8 +55,8 @@ leads(const struct prog_node *n)
     return n->op->flags & OP_LEADS && !n->accumulate && flags & FUSES && here;
 }
 
-/* Is it computed where a product left its result? Of a piece it is not: a chain does not know which rows of the batch
- * it has, and what is found in them is told by its place there. */
+/* Returns true if the node may be computed in place on the result of a product. A micro-batched node may not: a
+ * chain does not know its rows' position in the batch, and findings in the data are reported by position. */
 static bool
 follows(const struct prog_node *n)
 {
@@ -72,7 +66,7 @@ follows(const struct prog_node *n)
 
 /* ---- who reads a node ---- */
 
-/* reader[first[i]] to reader[first[i + 1] - 1] read node i. */
+/* Lists readers: reader[first[i]] to reader[first[i + 1] - 1] read node i. */
 static void
 list_readers(struct fusion *l)
 {
@@ -92,7 +86,7 @@ list_readers(struct fusion *l)
         if (p->root[k].ref.kind == REF_NODE) l->roots[p->root[k].ref.index] |= (uint8_t)(1 << p->root[k].ref.out);
 }
 
-/* Readers of node outside of its chain and of the one that ends at `end`: none before `end`? */
+/* Returns true if no reader of node, outside its chain and the chain that ends at `end`, comes before `end`. */
 static bool
 readers_follow(const struct fusion *l, int32_t node, int32_t end)
 {
@@ -103,7 +97,7 @@ readers_follow(const struct fusion *l, int32_t node, int32_t end)
     return true;
 }
 
-/* Does node n read the first result of another? */
+/* Returns true if node n reads the first result of node `other`. */
 static bool
 reads_first(const struct prog_node *n, int32_t other)
 {
@@ -166,14 +160,14 @@ fuse_inputs(const struct fusion *l, const int32_t *member, int n, struct ref *in
     return nin;
 }
 
-/* Two rising lists become one. */
+/* Merges two ascending lists. */
 static void
 merge(const int32_t *a, int na, const int32_t *b, int nb, int32_t *out)
 {
     for (int i = 0, k = 0; i < na || k < nb;) *out++ = k == nb || (i < na && a[i] < b[k]) ? a[i++] : b[k++];
 }
 
-/* Operands that the members read from outside, and results that they show. */
+/* Counts operands read from outside the chain, and results to store. */
 static void
 count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *nout)
 {
@@ -210,7 +204,7 @@ joins(const struct fusion *l, int32_t a, int32_t b, int operand)
            lies_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
-/* Does node b come right after what is computed beside it, the end of its chain? */
+/* Returns true if node b directly follows the operator it is computed beside, and that operator ends its chain. */
 static bool
 has_beside(const struct fusion *l, int32_t b)
 {
@@ -220,7 +214,7 @@ has_beside(const struct fusion *l, int32_t b)
            x->in[0].out == y->in[0].out && x->want[0] == y->want[0] && joins(l, b - 1, b, 0);
 }
 
-/* A product, and what is computed where it left its result. */
+/* Returns true for a product, followed by an operator that is computed in place on its result. */
 static bool
 is_followed(const struct fusion *l, const int32_t *member, int n)
 {
@@ -231,7 +225,7 @@ is_followed(const struct fusion *l, const int32_t *member, int n)
     return true;
 }
 
-/* Do members read a result of node m behind its first? */
+/* Returns true if a member reads a result of node m other than its first. */
 static bool
 reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
 {
@@ -243,7 +237,8 @@ reads_others(const struct fusion *l, const int32_t *member, int n, int32_t m)
     return false;
 }
 
-/* One node at most leads a chain, by its first result, and reads nothing of it. */
+/* Returns true if at most one member is not element-wise, and that member leads: other members read only its first
+ * result, and the leader reads no member. */
 static bool
 is_led(const struct fusion *l, const int32_t *member, int n)
 {
@@ -259,8 +254,8 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     return nlead <= 1;
 }
 
-/* Would what is read elsewhere too, and is known before the last piece, come after it, if these members of a's chain
- * were computed with b? */
+/* Returns true if fusing these members of a's chain with b would delay a result until after the last micro-batch,
+ * although it is known earlier and read elsewhere. */
 static bool
 holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_t b)
 {
@@ -272,7 +267,8 @@ holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_
     return late[a];
 }
 
-/* Do all members lie as others of them read them? One may read another twice, and once as it has moved. */
+/* Returns true if members read each other without a change of layout. A member may read another twice, one of the
+ * two being a moved copy. */
 static bool
 lie_as_read(const struct fusion *l, const int32_t *member, int n)
 {
@@ -285,7 +281,7 @@ lie_as_read(const struct fusion *l, const int32_t *member, int n)
     return true;
 }
 
-/* Is node read by a's chain alone? */
+/* Returns true if only a's chain reads the node. */
 static bool
 dies_in(const struct fusion *l, int32_t node, int32_t a)
 {
@@ -294,7 +290,7 @@ dies_in(const struct fusion *l, int32_t node, int32_t a)
     return !l->roots[node];
 }
 
-/* Bytes, over all ranks, of what nodes made for the chain of a alone. */
+/* Returns the bytes, over all ranks, of inputs that only this chain reads. */
 static int64_t
 bytes_for(const struct fusion *l, const int32_t *member, int n)
 {
@@ -307,10 +303,10 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
     return bytes;
 }
 
-/* Of so many bytes nobody asks how long they wait: numbers that are added up, as of a norm over all gradients. */
+/* Bytes that may wait freely: scalars to add up, as for a norm over all gradients. */
 enum { WAITS_FREELY = 4096 };
 
-/* Does another node come between a and the chain of b? */
+/* Returns true if a node of another task is between a and the chain of b. */
 static bool
 work_between(const struct fusion *l, int32_t a, int32_t b)
 {
@@ -319,7 +315,7 @@ work_between(const struct fusion *l, int32_t a, int32_t b)
     return false;
 }
 
-/* The chain that ends at a becomes part of b's, unless that makes it too long, breaks the order or keeps more bytes. */
+/* Joins the chain that ends at a to b's, unless the result is too long, breaks the order, or keeps more bytes alive. */
 static void
 try_join(struct fusion *l, int32_t a, int32_t b)
 {
@@ -346,15 +342,15 @@ try_join(struct fusion *l, int32_t a, int32_t b)
 
 /* ---- groups of updates, and of casts ---- */
 
-/* Bytes of the variables of a group on one rank: with the optimiser's state and gradients seven times as many go
- * through the caches. */
+/* Returns the maximum bytes of a group's variables on one rank. With optimiser state and gradients, seven times as
+ * many bytes pass through the caches. */
 static int64_t
 most_grouped(const struct prog_node *n)
 {
     return device_kind(n->layout[0]->place->kind)->flags & COMPILES ? 32 << 20 : 1 << 20;
 }
 
-/* Another dtype of what a leaf has as it lies. */
+/* Returns true if the node casts a leaf to another dtype, in the leaf's layout. */
 static bool
 casts_leaf(const struct fusion *l, const struct prog_node *n)
 {
@@ -367,7 +363,7 @@ bool
 fuse_casts(const struct fusion *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
-    bool ends = l->group[node] == node; /* a chain of others never ends with what reads a leaf alone */
+    bool ends = l->group[node] == node; /* no other chain ends with a node that reads only a leaf */
     return ends && !n->piece && device_kind(n->layout[0]->place->kind)->flags & COMPILES && casts_leaf(l, n);
 }
 
@@ -379,7 +375,7 @@ groups(const struct fusion *l, int32_t i)
     return updates || fuse_casts(l, i);
 }
 
-/* One update as the other: operator, attributes, numbers, dtypes, devices. */
+/* Returns true if two updates (or casts) have the same operator, attributes, numbers, dtypes and devices. */
 static bool
 alike(const struct fusion *l, int32_t a, int32_t b)
 {
@@ -397,7 +393,7 @@ alike(const struct fusion *l, int32_t a, int32_t b)
            op_attr_same(x->op, x->attr, y->attr);
 }
 
-/* The value whose bytes these may be. */
+/* Returns the value whose bytes r may share. */
 static struct ref
 behind(const struct program *p, struct ref r)
 {
@@ -406,7 +402,7 @@ behind(const struct program *p, struct ref r)
     return r;
 }
 
-/* Does y read what x writes, be it in place? */
+/* Returns true if y reads a result of x, or a value that x overwrites. */
 static bool
 reads_written(const struct program *p, const struct prog_node *y, int32_t x)
 {
@@ -428,8 +424,8 @@ bytes_here(const struct prog_node *n)
     return type_bytes(&t);
 }
 
-/* Is it too large for a group? What is moved for it - a gradient that is added up, or cut - waits as it lies, which is
- * to be little. */
+/* Returns true if the node is too large for a group. Operands that are moved for the node (a gradient to be reduced
+ * or sliced) wait in their source layout, so these must be small. */
 static bool
 is_large(const struct program *p, const struct prog_node *n)
 {
@@ -442,7 +438,7 @@ is_large(const struct program *p, const struct prog_node *n)
     return bytes_here(n) > most_grouped(n);
 }
 
-/* May b be one more of the group that ends at a? */
+/* Returns true if b may join the group that ends at a. */
 static bool
 may_group(const struct fusion *l, int32_t a, int32_t b)
 {
@@ -474,8 +470,8 @@ group_with(struct fusion *l, int32_t a, int32_t b)
     for (int i = 0; i < n; i++) l->group[of_b[i]] = b;
 }
 
-/* Of each kind of them one group is open: the first that comes and does not fit in it begins the next, unless it is
- * larger than a group. What devices do in slices is large. */
+/* Groups updates and casts. One group per kind is open; a node that does not fit begins the next group, unless it is
+ * too large for any group. Updates in slices (replica.h) are large. */
 static void
 group_updates(struct fusion *l)
 {
@@ -494,7 +490,7 @@ group_updates(struct fusion *l)
 
 /* ---- sums ---- */
 
-/* A product whose pieces are summed up where they are made adds to the sum itself. */
+/* Returns true if a product whose results are only summed over micro-batches may accumulate into the sum itself. */
 static bool
 adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {

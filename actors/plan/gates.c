@@ -1,4 +1,4 @@
-/* gates.c - where gates stand, and their tree. */
+/* gates.c - finds gates, and the tree that joins them. */
 #include "actors/plan/gates.h"
 
 bool *
@@ -13,7 +13,7 @@ gates_find(const struct program *p, struct arena *a)
     return gate;
 }
 
-/* How many there are above it. */
+/* Returns the number of ancestors of node i in the tree. */
 static int32_t
 depth_of(int32_t i)
 {
@@ -22,8 +22,8 @@ depth_of(int32_t i)
     return depth;
 }
 
-/* What stands deep in the tree has its turn early on the way up, and late on the way down; who sends before who hears.
- */
+/* Returns the turn of a channel end. Deep nodes are early on the way up and late on the way down; the sender
+ * precedes the receiver. */
 static int32_t
 turn_of(bool up, int32_t below, bool sends)
 {
@@ -35,7 +35,7 @@ gate_ends(int32_t node, const int32_t *memory, int32_t n, int32_t me, int32_t pi
 {
     int count = 0;
     for (int hop = 0; hop < 2; hop++)
-        for (int mine = 0; mine < 2; mine++) { /* first what this one hears, then what it says */
+        for (int mine = 0; mine < 2; mine++) { /* receives first, then sends */
             bool up = hop == 0, sends = mine == 1, with_above = up == sends;
             int32_t first = with_above ? me : 2 * me + 1, last = with_above ? me : MIN(n - 1, 2 * me + 2);
             for (int32_t below = MAX(1, first); below <= last; below++) {

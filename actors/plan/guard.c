@@ -1,10 +1,9 @@
-/* guard.c - the order of updates: what they replace was read, and what may refuse its data has accepted it.
+/* guard.c - orders updates: after all reads of the old version, and after all checks of data.
  *
- * Bad input must not leave half an update. So all tasks that check data are
- * followed by one gate, and every update by the gate: as many edges as there are
- * tasks, not pairs of them. Where updates come between checks (a second step in
- * one program) the checks behind them have a gate of their own, after the first.
- * Where there are several memories their gates are joined (gates.h). */
+ * Invalid input must not leave half an update. So all tasks that check data are followed by one gate, and every
+ * update follows the gate: the number of edges is linear in the tasks, not quadratic. If updates come between checks
+ * (a second step in one program), the later checks have a second gate, after the first. The gates of several hosts
+ * are joined (gates.h). */
 #include "actors/plan/gates.h"
 #include "actors/plan/lower.h"
 
@@ -23,7 +22,7 @@ gate_task(struct lower *l, const struct plan_device *at)
     return id;
 }
 
-/* Which of the program's memories this is. */
+/* Returns the index of this plan's memory among the program's memories. */
 static int32_t
 own_memory(const struct plan *p)
 {
@@ -32,7 +31,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* The gates that join it to other memories', but for those from below: all after the gate here. */
+/* Adds the gates that join this gate to gates of other hosts, except from below. The added gates follow the gate
+ * here. */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -45,7 +45,7 @@ join_gate(struct lower *l, const struct plan_device *at, const struct channel *e
     }
 }
 
-/* Before an update is lowered: a gate behind the checks that have none yet. */
+/* Called before an update is lowered: adds a gate behind the checks that have none. */
 int
 guard_node(struct lower *l, int32_t node)
 {
@@ -71,14 +71,14 @@ guard_node(struct lower *l, int32_t node)
     return 0;
 }
 
-/* ---- readers of what is written over ---- */
+/* ---- readers of overwritten leaves ---- */
 
-/* Who writes each root part, and who reads each leaf part that may be written over. */
+/* Writers of root shards, and readers of leaf shards that may be overwritten. */
 struct guard {
     struct lower *l;
-    int32_t *writer;         /* by root part: task, -1 */
-    bool *wanted;            /* by leaf part: it may be written over */
-    int32_t *first, *reader; /* by leaf part: its readers, in order, are reader[first[p]] to reader[first[p + 1] - 1] */
+    int32_t *writer;         /* by root part: task that writes it; -1: none */
+    bool *wanted;            /* by leaf part: it may be overwritten */
+    int32_t *first, *reader; /* by leaf part p: readers, ascending: reader[first[p]] to reader[first[p + 1] - 1] */
 };
 
 static void
@@ -103,7 +103,7 @@ mark_wanted(struct guard *g)
     }
 }
 
-/* Calls are made twice: to count, then to fill in. */
+/* Called twice: to count, then to fill in. */
 static void
 each_read(struct guard *g, int32_t *next, int32_t *reader)
 {
@@ -131,15 +131,16 @@ find_readers(struct guard *g)
     each_read(g, next, g->reader);
 }
 
-/* Was it moved for this node, and so after its gate? What an earlier node wanted in the same layout was moved for that.
- */
+/* Returns true if this move was inserted for `node`, so it runs after node's gate. A move shared with an earlier
+ * consumer belongs to that consumer. */
 static bool
 moved_for(const struct task *t, int32_t node)
 {
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* The readers of a leaf part but for those that update it with task w, each a slice: they are the last. */
+/* Returns the number of readers of a leaf shard without those that update it in slices together with task w; these
+ * are the last in the list. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {
@@ -152,7 +153,8 @@ others(const struct guard *g, int32_t leaf_part, int32_t w)
     return n;
 }
 
-/* Who writes this root part as a slice over a leaf part, of which others write theirs: does it read no more of it? */
+/* The writer of this root shard writes one slice of a shared in-place update. Returns true if it reads only that
+ * slice of the leaf shard. */
 static bool
 reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
 {
@@ -162,8 +164,8 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
     return replica_reads_own(&d->task, &d->out[k], k, leaf_part);
 }
 
-/* Writing a root part over a leaf's: nobody may read that one later, and a move that brings the root not even then.
- * moved: the node that asks for the move; -1: it is an update. */
+/* Returns true if a root shard may overwrite a leaf shard: no task reads the leaf shard later; if a move makes the
+ * root, the move must be made for the node `moved`. moved: -1: an update. */
 static bool
 may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {
@@ -180,7 +182,7 @@ wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
     order_all(g->l, g->reader + g->first[leaf_part], others(g, leaf_part, w), w);
 }
 
-/* Are two parts of a root whose replicas share a buffer, by their order here, replicas? */
+/* Returns true if two local shards of root k are replicas in one shared buffer. */
 static bool
 lie_together(const struct plan *p, int32_t k, int32_t a, int32_t b)
 {
@@ -213,7 +215,7 @@ guard_root(struct guard *g, int32_t k)
     }
 }
 
-/* Every update follows the last gate before it. */
+/* Orders every update after the last gate before it. */
 static void
 follow_gates(struct lower *l)
 {

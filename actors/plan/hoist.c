@@ -1,4 +1,4 @@
-/* hoist.c - an order of the program in which the casts of a group follow its first. */
+/* hoist.c - reorders the program so that the casts of a group follow the first of the group. */
 #include "actors/plan/hoist.h"
 
 #include "actors/plan/outline.h"
@@ -15,7 +15,7 @@ compiles(const struct program *p)
     return false;
 }
 
-/* Where the nodes of this fusion go: those of a group of casts behind each other. */
+/* Returns the new index of each node: casts of one group are adjacent. */
 static int32_t *
 hoisted(const struct fusion *f)
 {
@@ -36,7 +36,7 @@ hoist_casts(struct program *p)
     struct stages stages;
     if (!compiles(p)) return;
     if (stages_find(&stages, p, &a)) {
-        err_clear(); /* compiling tells it */
+        err_clear(); /* compiling reports the error */
     } else {
         struct fusion f = {.program = p, .stages = &stages, .arena = &a, .hoists = true};
         fuse_nodes(&f);

@@ -1,17 +1,17 @@
-/* hoist.h - casts of variables stand together, so that one task computes many of them.
+/* hoist.h - groups casts of variables, so that one task computes many.
  *
- * Autocast casts each variable right before it is first read, so that casts are strewn over the forward pass, each a
- * launch that takes longer than its bytes. Of those that may be one group (fuse.c) all follow the first of them here: a
- * leaf has its value before the step begins, whoever updates it later, and nothing else is read. Results are there
- * earlier, and that is why a group has a bound on its bytes. Whatever else there is keeps its order, and so does a
- * program that was hoisted before; no bit changes. It does nothing where no kernel is compiled. It changes a program
- * that nobody else reads yet, on the thread that makes it. */
+ * Autocast casts each variable right before the first use. The casts are scattered over the forward pass, and each
+ * launch takes longer than the copy of its bytes. hoist_casts() moves casts that may form a group (fuse.c) behind
+ * the first cast of the group. That is legal because a cast reads only a leaf, and a leaf has its value before the
+ * step begins, even if it is updated later. Results live longer, so the bytes of a group are bounded. The remaining
+ * nodes keep their order, hoisting twice changes nothing, and results stay bit-identical. Without devices that
+ * compile kernels it does nothing. The program must not be shared yet; call it on the thread that makes the program. */
 #ifndef RILLE_PLAN_HOIST_H
 #define RILLE_PLAN_HOIST_H
 
 #include "actors/plan/program.h"
 
-/* The program's layouts are chosen. */
+/* Hoists the casts. The program's layouts must be chosen. */
 void hoist_casts(struct program *p);
 
 #endif

@@ -1,23 +1,23 @@
-/* hops.c - by which hops the operands of all steps come to where they are wanted.
+/* hops.c - finds the hops that convert the operands of all steps to the layouts they need.
  *
- * The steps are looked at in the order in which they are lowered, and their operands in order. A value that was moved
- * to a layout lies there for all who want it later; what lies between two hops of one way is nobody else's. What a move
- * that the user wrote gives is a value of its own, which comes from there, as the planner and explain() have it. Sums
- * that are owed are made right behind their addends where that saves memory. */
+ * Steps are visited in the order of lowering, and their operands in order. A converted value is kept for all later
+ * consumers; intermediate layouts of a path of several hops are not reused. The result of a move that the user wrote
+ * is a value of its own, and is converted from there, as the planner and explain() assume. Pending reductions are
+ * summed right after their addends if that saves memory. */
 #include "actors/plan/outline.h"
 
 #include "boxing/path.h"
 #include "runtime/error.h"
 
-/* How values of a type go from a layout to another: at once or in hops. */
+/* The path of values of a type from one layout to another, in one or more hops. */
 struct way {
     struct type type;
     const struct layout *from, *to;
     const struct box_candidate *best;
-    bool *named; /* by hop: it moves nothing, the bytes have another name */
+    bool *named; /* by hop: no bytes move, only the layout changes */
 };
 
-/* A value in one layout, and in which others it is known. */
+/* A value in one layout, linked to its copies in other layouts. */
 struct known {
     struct ref value;
     const struct layout *layout;
@@ -28,10 +28,10 @@ struct finder {
     struct outline *o;
     struct atlas *atlas;
     struct arena tmp;
-    struct way *way; /* each once */
+    struct way *way; /* distinct */
     int32_t nway, capacity;
-    struct hash_table ways;      /* their indices */
-    struct known **node, **leaf; /* [node * OP_OUT + out]; NULL: not yet asked for */
+    struct hash_table ways;      /* indices into `way` */
+    struct known **node, **leaf; /* [node * OP_OUT + out]; NULL: not needed so far */
 };
 
 /* ---- ways ---- */
@@ -51,7 +51,7 @@ add_way(struct finder *f, uint64_t hash, const struct type *t, const struct layo
     return 0;
 }
 
-/* *out is valid until the next one. */
+/* Finds or makes a path. *out is valid until the next call. */
 static int
 find_way(struct finder *f, const struct type *t, const struct layout *from, const struct layout *to,
          const struct way **out)
@@ -76,7 +76,7 @@ known_new(struct finder *f, struct ref value, const struct layout *layout)
     return arena_dup(&f->tmp, &k, sizeof k);
 }
 
-/* A value as it lies when nobody has moved it. */
+/* Returns the entry of a value in its original layout. */
 static struct known **
 known_of(struct finder *f, struct ref r)
 {
@@ -100,7 +100,8 @@ add_hop(struct outline *o, const struct way *w, int turn, int32_t step, int oper
                                      .name = h->name};
 }
 
-/* The operand where it is wanted: known there, unless it is to be brought anew, or moved there for this step. */
+/* Converts the operand to the layout `want`, or returns the known copy. A node that stores or fetches (`again`)
+ * always gets a new copy, and the copy is not reused. */
 static int
 move_operand(struct finder *f, int32_t step, int operand, struct known *v, const struct layout *want,
              struct known **out)
@@ -121,12 +122,12 @@ move_operand(struct finder *f, int32_t step, int operand, struct known *v, const
     return 0;
 }
 
-/* ---- sums that are made early ---- */
+/* ---- early sums ---- */
 
-/* Bytes of addends on a rank. Fewer may lie there: their sum, where all ranks meet, gains nothing by coming early. */
+/* Minimum bytes of addends per rank. With fewer, an early sum gains nothing, because all ranks must synchronise. */
 enum { EARLY_LEAST = 4096 };
 
-/* Bytes on the rank that has most of it, the first. */
+/* Returns the bytes on the rank with the largest shard, which is the first. */
 static int64_t
 bytes_there(const struct type *t, const struct layout *l)
 {
@@ -142,7 +143,7 @@ hops_early_fits(const struct type *t, const struct layout *from, const struct la
     return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
 }
 
-/* Does node i leave open when what it reads is made? */
+/* Returns true if node i does not determine when its operands are made. */
 static bool
 leaves_open(const struct fusion *f, int32_t i)
 {
@@ -162,7 +163,7 @@ hops_early_open(const struct fusion *f, int32_t node)
     return true;
 }
 
-/* Where node i wants r; NULL: not everywhere the same. */
+/* Returns the layout in which node i needs r; NULL: several. */
 static const struct layout *
 wants(const struct outline *o, int32_t i, struct ref r)
 {
@@ -249,7 +250,7 @@ find_operands(struct finder *f, int32_t step)
 static int
 find_step(struct finder *f, int32_t step)
 {
-    if (f->o->fusion.group[step] != step) return 0; /* computed with a later one */
+    if (f->o->fusion.group[step] != step) return 0; /* computed with a later node */
     TRY(find_operands(f, step));
     return find_results(f, step);
 }

@@ -1,12 +1,10 @@
-/* intern.c - views that are equal are one, and tasks that compute the same share a kernel.
+/* intern.c - interns equal views, and shares kernels between tasks that compute the same.
  *
- * A view is kept by its sizes and strides alone: where a part lies in the whole
- * follows from its layout (part_placed). A kernel is made for a call, or a chain of
- * calls, and for views; it serves all tasks of one thread, of whatever node and rank, whose
- * call and views are the same: kernels of one thread never
- * run at the same time, and what a variant keeps (oneDNN's memory objects) is for one
- * run at a time. So equal layers have the kernels of one. Operators whose values depend on where a part lies have a
- * kernel for each task. */
+ * Views are keyed by sizes and strides alone; a shard's position in the tensor follows from its layout
+ * (part_placed). A kernel is keyed by a call, or a chain of calls, and views. It serves all tasks of one thread with
+ * the same call and views, whatever their node and rank, because kernels of a thread never run concurrently, and
+ * state of a variant (oneDNN's memory objects) is only used during a run. Equal layers therefore share the kernels
+ * of one layer. Operators whose values depend on a shard's position have one kernel per task. */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -113,7 +111,8 @@ kernels_of(struct kernels *k, int nstep, const struct fuse_step *step)
     str_free(&s);
 }
 
-/* Which kernels may not run at the same time: those of a thread; of devices that work later, those of a device. */
+/* Returns a number shared by kernels that never run concurrently: those of a thread, or of a device with
+ * asynchronous work. */
 static int32_t
 runner_of(const struct lower *l, int32_t device)
 {
@@ -128,7 +127,7 @@ struct made_kernel {
     const struct view *view[];
 };
 
-/* The plan owns it from now on. */
+/* Makes a kernel, owned by the plan. */
 static int
 make_kernel(const struct kernels *k, struct exec **e)
 {

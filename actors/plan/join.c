@@ -1,5 +1,4 @@
-/* join.c - copies of the tasks of all parts, with the numbers that tasks and devices have together, and their clocks.
- */
+/* join.c - joins plan partitions: renumbers copies of the tasks, and aligns the partitions' clocks. */
 #include "actors/plan/join.h"
 
 #include "actors/plan/play.h"
@@ -11,11 +10,11 @@ struct joiner {
     int n;
     bool as_one;
     struct arena *arena;
-    const int32_t *first;           /* by part: its first task */
-    int32_t *first_device, *thread; /* and device, and thread */
+    const int32_t *first;           /* by partition: first task */
+    int32_t *first_device, *thread; /* by partition: first device; first thread */
 };
 
-/* The task at the other end of a channel, and in which part; NULL: it is not among them. */
+/* Returns the other end of a channel, and its partition in *part; NULL: the partition is not joined. */
 static const struct channel *
 other_end(const struct joiner *j, const struct channel *c, int *part)
 {
@@ -34,7 +33,7 @@ other_end(const struct joiner *j, const struct channel *c, int *part)
     return NULL;
 }
 
-/* The sending end of the channel by which came what the port reads, and in which part; NULL: it came by none. */
+/* Returns the sending end of the channel whose data the port reads, and its partition in *far; NULL: no channel. */
 static const struct channel *
 received(const struct joiner *j, int part, const struct in_port *in, int *far)
 {
@@ -44,8 +43,8 @@ received(const struct joiner *j, int part, const struct in_port *in, int *far)
     return c ? other_end(j, c, far) : NULL;
 }
 
-/* Whoever reads what was received also reads of who sent it, in ports behind its own: the n-th of the one for the n-th
- * of the others. */
+/* Returns the port by which a reader of received data also reads from the sender. Such ports follow the reader's own
+ * ports, in the order of its receiving ports. */
 static int32_t
 port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 {
@@ -55,7 +54,8 @@ port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
     return n;
 }
 
-/* From who sends to the readers of what is received, with as many registers. */
+/* Adds a credit port to the sender, held by the readers of the received data, with the receiver's number of
+ * registers. */
 static void
 add_room(const struct joiner *j, int far, int32_t receives, struct task *t)
 {
@@ -87,7 +87,7 @@ take_room(const struct joiner *j, int part, int32_t task, struct task *t)
     }
 }
 
-/* The channel's edge is behind the ports that its tasks have. */
+/* Adds the channel's edge, behind the existing ports of both tasks. */
 static void
 add_edge(const struct joiner *j, const struct channel *c, struct task *t)
 {
@@ -188,7 +188,7 @@ plan_join(const struct plan *const *part, int n, bool as_one, struct arena *a, i
 
 /* ---- clocks ---- */
 
-/* Acts of the tasks that are ends of channels, those of a task one after the other: at[first[task]] on. */
+/* Acts of the channels' tasks: those of a task are at[first[task]] and following. */
 struct ends {
     int32_t *first;
     const struct act_time **at;
@@ -206,7 +206,8 @@ ends_of(const struct plan *p, const struct act_time *act, int64_t nact, struct a
         if (p->task[act[i].task].channel >= 0) e->at[e->first[act[i].task + 1]++] = &act[i];
 }
 
-/* How much later the receiver's clock has to be taken than the sender's for all messages of a channel. */
+/* Returns the least shift of the receiver's clock against the sender's with which no message arrives before it was
+ * sent. */
 static int64_t
 lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t receives)
 {
@@ -219,7 +220,7 @@ lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t re
     return lag;
 }
 
-/* The longest way: with n clocks that go at one speed none has more than n - 1 steps. */
+/* Finds longest paths (Bellman-Ford): with n clocks of equal speed a path has at most n - 1 edges. */
 void
 plan_clocks(const struct plan *const *part, int n, const struct act_time *const *act, const int64_t *nact,
             int64_t *later)

@@ -1,4 +1,4 @@
-/* kind.c - what most kinds of tasks do alike. */
+/* kind.c - functions shared by several task kinds. */
 #include "actors/plan/plan.h"
 
 #include "kernels/cuda/launch.h"

@@ -1,8 +1,7 @@
-/* kind.h - what a kind of task is: a record, one file (kind_NAME.c) and one line (kinds.def) each.
+/* kind.h - task kinds: one record (struct task_kind), file (kind_NAME.c) and line (kinds.def) per kind.
  *
- * A plan names the kind of each of its tasks by a pointer to its record. Nobody
- * asks which kind that is, but the kinds themselves: what others must know is a flag, a
- * field or a function here. Read-only; any thread. */
+ * Each task of a plan points to the record of its kind. Only the kinds themselves test which kind a task has;
+ * everything other code must know is a flag, a field or a function here. Read-only; any thread. */
 #ifndef RILLE_PLAN_KIND_H
 #define RILLE_PLAN_KIND_H
 
@@ -18,63 +17,64 @@ struct stream;
 struct stream_work;
 struct transport;
 
-/* One act, as the functions of a kind see it. The thread of the task's device owns it; it lives as long as its work is
- * under way. Addresses are those of this act: of each argument where its view begins, of each result's register. */
+/* One act, as the functions of a kind see it. Owned by the thread of the task's device; lives until the act's work
+ * is done. Addresses are valid for this act only: the start of each argument's view, and each result's register. */
 struct act {
     const struct plan *plan;
     const struct task *task;
     void *const *in, *const *out;      /* by argument; by result */
-    void *scratch;                     /* the device's; until the work is done */
-    struct stream *stream;             /* that takes the work; NULL: the work is done when begin returns */
-    int32_t piece;                     /* counts from 0 */
-    int64_t received;                  /* bytes of other devices' memory that it reads: begin adds to it */
-    const struct transport *transport; /* of the bytes that go to other memories, or come from there */
-    int64_t ticket;                    /* sent bytes stay as they are until the transport says so; 0: they need not */
-    struct finding find;               /* what its work found wrong in its data */
+    void *scratch;                     /* scratch memory of the device; valid until the work is done */
+    struct stream *stream;             /* stream that runs the work; NULL: the work is done when begin returns */
+    int32_t piece;                     /* micro-batch, from 0 */
+    int64_t received;                  /* bytes read from other devices' memory; begin adds to it */
+    const struct transport *transport; /* carries bytes to and from other hosts */
+    int64_t ticket;                    /* transport ticket: sent bytes must not change until its release; 0: none */
+    struct finding find;               /* data error found by the work */
 };
 
 enum kind_flags {
-    KIND_EXEC = 1,         /* calls a kernel, which its task has */
-    KIND_MOVE = 2,         /* is part of a move: task.move */
-    KIND_NODE = 4,         /* computes a program node (or a chain of them): its results are those of the node */
-    KIND_ONCE_A_BATCH = 8, /* its results come once a batch, whatever it reads */
-    KIND_ALIAS = 16,       /* its result may lie in a register that another task has (where: IN_TASK) */
-    KIND_WRITES = 32,      /* its acts write the bytes of its results */
-    KIND_ORDER = 64,       /* it has no results: others wait for it */
-    KIND_SENDS = 128,      /* it has no results here: what it reads goes to another memory */
-    KIND_FAR = 256,        /* it may be an end of a channel */
-    KIND_CARRIES = 512,    /* it reads what lies in another space than its results */
-    KIND_COLLECTS = 1024,  /* its work waits for that of its partners: task.move.seat */
-    KIND_DIRECT = 2048,    /* an end of a direct channel: its work waits for the other's: task.move.seat */
+    KIND_EXEC = 1,         /* calls the kernel task.exec */
+    KIND_MOVE = 2,         /* belongs to a move: task.move */
+    KIND_NODE = 4,         /* computes a program node or a chain, and has the results of the node */
+    KIND_ONCE_A_BATCH = 8, /* publishes results once per batch, whatever it reads */
+    KIND_ALIAS = 16,       /* result may be stored in another task's register (where: IN_TASK) */
+    KIND_WRITES = 32,      /* acts write the bytes of the results */
+    KIND_ORDER = 64,       /* has no results: only orders other tasks */
+    KIND_SENDS = 128,      /* has no results in this partition: sends the argument to another host */
+    KIND_FAR = 256,        /* may be an end of a channel */
+    KIND_CARRIES = 512,    /* argument and results are in different memory spaces */
+    KIND_COLLECTS = 1024,  /* work waits for the work of all partners: task.move.seat */
+    KIND_DIRECT = 2048,    /* end of a direct channel: work waits for the other end's work: task.move.seat */
 };
 
 struct task_kind {
     const char *name;
     unsigned flags;
-    /* Begins the work of an act: does it, or enqueues it on a->stream. The device's thread; does not block, allocates
-     * nothing. E_KERNEL, E_VALUE. */
+    /* Begins the work of an act: runs the work, or enqueues it on a->stream. Must not block or allocate. Device's
+     * thread. E_KERNEL, E_VALUE. */
     int (*begin)(struct act *a);
-    /* After the work of an act is done: says on the host what it found in its data. The device's thread; NULL: nothing
-     * to say. E_VALUE. */
+    /* Called when the work of an act is done: reports on the host what the work found wrong in its data. NULL:
+     * nothing to report. Device's thread. E_VALUE. */
     int (*done)(struct act *a);
-    /* The proof's own derivation of what a task of this kind must be (verify_value.h). E_PLAN. */
+    /* Derives independently what a task of this kind must be, and compares (verify_value.h). E_PLAN. */
     int (*check)(struct values *s, int32_t task);
-    /* The local type of a result, as the reader of a plan thinks of it. */
+    /* Returns the local type of a result, for printed plans. */
     struct type (*result)(const struct plan *p, int32_t task, int32_t out);
-    /* What a reader of a plan calls the task. */
+    /* Prints the task's name, for printed plans. */
     void (*print)(const struct plan *p, int32_t task, struct str *s);
 };
 
-/* Enqueues the work of an act on its stream, or does it. run: takes w->of for its task. */
+/* Enqueues the work of an act on its stream, or does it at once. run: called with the task as w->of. */
 int kind_enqueue(const struct act *a, int (*run)(const struct stream_work *w, const struct stream *s), bool launches);
-/* Gives both views of work that makes a dense result of one window (task.source), where the work reaches them. */
+/* For tasks that make one window dense (task.source): returns the views of result and source, with addresses that
+ * the work can access. */
 void kind_views(const struct stream_work *w, const struct stream *s, struct view *dst, struct view *src);
-/* Work of such a task: the result is the window, in its own dtype. */
+/* Runs the work of a copy: copies the window into the result, in its own dtype. */
 int kind_copy_source(const struct stream_work *w, const struct stream *s);
 
-/* For kinds whose tasks have a name of their own, and give what task.type says. */
+/* Functions of kinds that print task.name and have results of type task.type. */
 void kind_print_name(const struct plan *p, int32_t task, struct str *s);
-/* For those that may be an end of a channel: the name, and to or from which memory. */
+/* Prints the name and, for an end of a channel, the host at the other end. */
 void kind_print_far(const struct plan *p, int32_t task, struct str *s);
 struct type kind_result_type(const struct plan *p, int32_t task, int32_t out);
 

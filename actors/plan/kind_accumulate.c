@@ -1,4 +1,5 @@
-/* kind_accumulate.c - a task that adds a piece to its sum: the sum of a batch, in piece order, on its own rank. */
+/* kind_accumulate.c - a task that adds a micro-batch to the sum of a batch, in order of micro-batches, on its own
+ * rank. */
 #include "actors/plan/verify_value.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/stream.h"

@@ -1,6 +1,6 @@
-/* kind_box.c - a task that fills one part of a move's destination, or one of its stages, from parts of others.
+/* kind_box.c - a task that fills one destination shard or one stage of a move from shards of other positions.
  *
- * It reads other devices' registers in place, and counts what it reads of them. */
+ * Reads other devices' registers in place, and counts the bytes. */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
 

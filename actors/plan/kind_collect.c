@@ -1,5 +1,5 @@
-/* kind_collect.c - a task that has a seat in a collective of a library: its part comes, when all partners have begun
- * theirs. Blocks that do not lie as the library wants them are packed before, and unpacked after, as work of the same
+/* kind_collect.c - a task with a rank in a library collective. The result arrives once all partners have begun their
+ * work. Blocks that the library cannot use in place are packed before and unpacked after, as work of the same
  * stream. */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
@@ -7,8 +7,8 @@
 #include "runtime/error.h"
 #include "runtime/stream.h"
 
-/* Groups may have nothing to move where others of the same move have. A stream that asks again packs again, the same.
- */
+/* Runs the collective. A group may have nothing to move (numel 0) even if other groups of the move do. If the stream
+ * calls this again, packing repeats with the same outcome. */
 static int
 take_part(const struct stream_work *w, const struct stream *s)
 {

@@ -1,5 +1,5 @@
-/* kind_compute.c - tasks that call a kernel: for a program node on one rank or a chain of them, or for one whose pieces
- * are summed. */
+/* kind_compute.c - tasks that call a kernel: for a program node or a chain on one rank, or for a node whose
+ * micro-batches are summed. */
 #include "actors/plan/verify_value.h"
 
 static int
@@ -40,7 +40,7 @@ print_sum(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%s+accumulate", p->task[task].name);
 }
 
-/* The node's results are added to a sum of the batch, which lies in the task's register. */
+/* Adds the node's results to a sum over the batch, in the task's register. */
 const struct task_kind kind_sum = {
     .name = "sum",
     .flags = KIND_EXEC | KIND_NODE | KIND_WRITES | KIND_ONCE_A_BATCH,

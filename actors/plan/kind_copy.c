@@ -1,6 +1,5 @@
-/* kind_copy.c - a task that makes a dense copy of a window: of a view that no strides show, or into what outlives the
- * run.
- */
+/* kind_copy.c - a task that makes a window dense: for a view that strides cannot express, or into a buffer for after
+ * the run. */
 #include "actors/plan/verify_value.h"
 
 static int

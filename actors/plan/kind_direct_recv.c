@@ -1,4 +1,4 @@
-/* kind_direct_recv.c - a task that holds what a library brought from a device of another memory: a window, dense. */
+/* kind_direct_recv.c - a task that receives a dense window by a library, from a device on another host. */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
 #include "runtime/communicator.h"

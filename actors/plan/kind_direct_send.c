@@ -1,7 +1,7 @@
-/* kind_direct_send.c - a task that hands a window of what it reads to a library, which brings it to a device of another
- * memory. Slices are packed into one row before, as work of the same stream.
+/* kind_direct_send.c - a task that sends a window of its argument by a library, to a device on another host. Slices
+ * are packed into one row first, as work of the same stream.
  *
- * Its end of the channel is told when the work is enqueued: the other one does the same then (actors/act/edge.c). */
+ * The other end of the channel is notified when the work is enqueued, and then enqueues its own (actors/act/edge.c). */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
 #include "runtime/communicator.h"

@@ -1,6 +1,6 @@
-/* kind_fill.c - a task that fills its slices of a part that several ranks of one space share (share.c).
+/* kind_fill.c - a task that fills its slices of a shard shared by several ranks of one memory space (share.c).
  *
- * All who fill a part write into one register, that of the first of them. */
+ * All FILLs of a shard write into one register, that of the first FILL. */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
 

@@ -1,4 +1,4 @@
-/* kind_gate.c - a task that does nothing, once a batch: those who wait for it wait for all that it follows. */
+/* kind_gate.c - a task that only orders, once per batch: tasks behind the gate wait for all tasks before the gate. */
 #include "actors/plan/verify_value.h"
 
 static int

@@ -1,7 +1,6 @@
-/* kind_join.c - a task that knows that a shared part is whole: all its slices came with the registers that the act
- * takes.
+/* kind_join.c - a task that completes a shared shard: all its slices arrive with the registers that the act takes.
  *
- * It moves nothing; what others filled is received, since its readers read it in place. */
+ * Moves nothing. Slices filled by other devices count as received, because readers read them in place. */
 #include "actors/plan/verify_value.h"
 
 static int

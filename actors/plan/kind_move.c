@@ -1,4 +1,4 @@
-/* kind_move.c - the work of a move's tasks: every slice is copied, or combined in the order of its sources. */
+/* kind_move.c - the work of a move's tasks: copies each slice, or combines it from its sources in their order. */
 #include "actors/plan/kind_move.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/device.h"
@@ -6,7 +6,7 @@
 #include "runtime/stream.h"
 #include "runtime/view.h"
 
-/* Does an argument come from the memory of another device than the result's? */
+/* Returns true if an argument is in the memory of another device than the result. */
 static bool
 on_other_device(const struct plan *p, const struct task *t, const struct arg *arg)
 {
@@ -17,7 +17,7 @@ on_other_device(const struct plan *p, const struct task *t, const struct arg *ar
     return place->rank[part->pos] != d->rank || place->kind != d->kind;
 }
 
-/* A step of a move that is carried out now. */
+/* The step of a move that runs now. */
 struct step {
     const struct box_move *move;
     const struct stream_work *work;
@@ -46,7 +46,7 @@ launch(const struct step *step, void *to, struct cuda_bundle *b)
     return cuda_bundle_add(b, m->launch, in, &to);
 }
 
-/* What comes from another space, or goes there, by the device where that can. */
+/* Copies between memory spaces by the device, if it can; *begun: the device does the copy. */
 static int
 carry(const struct step *step, const struct view *dst, bool *begun)
 {
@@ -75,7 +75,8 @@ take_step(const struct box_move *m, const struct stream_work *w, const struct st
     return 0;
 }
 
-/* Steps write slices of their own, and read what others have made: those of one kernel are launched together. */
+/* Runs all steps. Steps write slices of their own and read finished data, so steps of one kernel are launched
+ * together. */
 static int
 carry_out(const struct stream_work *w, const struct stream *s)
 {

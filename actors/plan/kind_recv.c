@@ -1,4 +1,4 @@
-/* kind_recv.c - a task that holds what a task of another memory sent: that window, dense. */
+/* kind_recv.c - a task that receives a dense window from a task on another host. */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/transport.h"
 #include "actors/plan/verify_value.h"

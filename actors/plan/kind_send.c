@@ -1,6 +1,6 @@
-/* kind_send.c - a task that hands a window of what it reads to a task of another memory.
+/* kind_send.c - a task that sends a window of its argument to a task on another host.
  *
- * It gives back what it read when the transport has no more use for the bytes (actors/act/actor.c). */
+ * The argument's register is returned when the transport no longer uses the bytes (actors/act/actor.c). */
 #include "actors/plan/transport.h"
 #include "actors/plan/verify_value.h"
 

@@ -1,7 +1,7 @@
-/* kind_transfer.c - a task that brings a window of what lies in another space of devices here, dense; or on its way to
- * another memory, or from there, takes a row to host memory or from it (send.c).
+/* kind_transfer.c - a task that copies a window from another memory space, dense; or, for a channel between hosts, a
+ * row from a device to host memory or back (send.c).
  *
- * It is a task of the device whose stream reaches both sides (device_carrier); its register lies where it is read. */
+ * Runs on the device whose stream can access both sides (device_carrier); its register is in the reader's memory. */
 #include "actors/plan/kind_move.h"
 #include "actors/plan/verify_value.h"
 #include "runtime/device.h"
@@ -13,7 +13,8 @@ result(const struct plan *p, int32_t task, int32_t out)
     return move_row(t, (enum dtype)t->move.step[0].view->dtype, out);
 }
 
-/* What came from another memory lies with the task that received it. Also of a plan that is not proved. */
+/* Returns the device kind of the source: that of the receiving task if the data came from another host. The plan may
+ * be unproved. */
 static int
 kind_from(const struct plan *p, const struct task *t)
 {

@@ -1,12 +1,13 @@
-/* laid.c - in which order the dimensions of a result lie in its register.
+/* laid.c - chooses the order of dimensions of a result in its register.
  *
- * Heads are turned in front of positions for attention, and behind them for what follows: what is turned back and made
- * one dimension with its neighbour would have to be copied. A kernel that writes in any order (OP_ANY_ORDER) writes
- * so that a view is dense which alone reads the result, but for kernels that read in any order. */
+ * Attention transposes heads in front of positions, and back afterwards. The reshape after the second transpose
+ * merges the heads with their neighbour dimension, and would need a copy. If a view is the only reader, apart from
+ * kernels that read in any order, a kernel that can write in any order (OP_ANY_ORDER) makes the view dense. */
 #include "actors/plan/lower.h"
 #include "runtime/device.h"
 
-/* The one reader of a result to which it matters how that lies, when it is a view in the same layout; -1. */
+/* Returns the only reader that depends on the order of a result, if that reader is a view in the same layout; else
+ * -1. */
 static int32_t
 viewer_of(const struct lower *l, int32_t node, int32_t out)
 {
@@ -19,8 +20,8 @@ viewer_of(const struct lower *l, int32_t node, int32_t out)
     return views && r->want[0] == n->layout[out] ? reader : -1;
 }
 
-/* Gives `dense` the strides with which `shown`, which has the same elements in another order of dimensions, is dense.
- * False: it is no other order. */
+/* Sets the strides of `dense` so that `shown`, a permutation of its dimensions, becomes dense. Returns false if
+ * `shown` is no permutation. */
 static bool
 turn_strides(struct view *dense, const struct view *shown)
 {

@@ -1,7 +1,7 @@
-/* legs.c - a sum that is handed on from memory to memory: where its legs begin, and whether it pays.
+/* legs.c - a sum that is handed on from host to host: the segments (legs), and whether handing on pays.
  *
- * What counts is the memory that most bytes go into or out of, and how often something must arrive before it goes on.
- * Both are counted for each cell as its owners read it; t/plan-legs.c holds the bytes to those of plans. */
+ * Cost = bytes through the busiest host, and the number of sequential hops (latency). Bytes and hops are counted per
+ * cell, as owners read the cell; t/plan-legs.c compares the bytes with those of plans. */
 #include "actors/plan/legs.h"
 
 #include "boxing/deal.h"
@@ -14,7 +14,7 @@ enum {
     MOST_LEGS = 256,
     MOST_CHUNKS = 16,
 };
-/* What goes over wires, by memory. */
+/* Bytes on the network, by memory. */
 struct wires {
     struct mines *mines;
     const struct box_cost *cost;
@@ -22,12 +22,12 @@ struct wires {
     struct deal deal;
     int32_t nmemory;
     double *in, *out;      /* bytes */
-    int32_t *addend;       /* how many addends of a replica lie there */
-    int32_t counted;       /* of which replica: the position of its first addend; -1: of none yet */
-    double *owned;         /* of a sum: the part of it that owners there have */
-    int32_t *wants, stamp; /* who wants the sum with this stamp */
-    int32_t nwants;        /* so many memories do */
-    int32_t *reads;        /* who reads a replica's addends with this stamp; by memory and replica */
+    int32_t *addend;       /* number of addends of the current replica in this memory */
+    int32_t counted;       /* the current replica, by the position of its first addend; -1: none yet */
+    double *owned;         /* fraction of the sum that owners in this memory hold */
+    int32_t *wants, stamp; /* stamp of the last sum that this memory needs; the current stamp */
+    int32_t nwants;        /* number of memories that need the current sum */
+    int32_t *reads;        /* by memory and replica: stamp of the last read of the replica's addends */
 };
 
 static int32_t
@@ -45,7 +45,7 @@ addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t rep
 
 /* ---- where legs begin ---- */
 
-/* An addend begins a leg if it lies in another memory than the one before it, in any tile and replica. */
+/* Finds the segments. An addend begins a segment if its predecessor is in another memory, in any tile and replica. */
 static int32_t
 find_legs(const struct wires *w, struct arena *a, int32_t *first)
 {
@@ -75,7 +75,7 @@ count_addends(struct wires *w, int32_t corner, int32_t replica)
     for (int32_t i = 0; i < w->from.naddend; i++) w->addend[addend_memory(w, corner, i, replica)]++;
 }
 
-/* A memory reads so many bytes of each addend of a replica. */
+/* Counts the traffic if a memory reads `bytes` of each addend of the current replica. */
 static void
 count_reads(struct wires *w, int32_t memory, double bytes)
 {
@@ -98,7 +98,7 @@ want_result(struct wires *w, int32_t memory)
     w->wants[memory] = w->stamp;
 }
 
-/* The sum, of which owners have their parts, comes once to each memory that wants it. */
+/* Counts the traffic of sending the sum from its owners once to each memory that needs it. */
 static void
 count_wanted(struct wires *w, double bytes)
 {
@@ -125,12 +125,12 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     deal_owners(&w->deal, 0);
     bool direct = w->deal.direct;
     double share = direct ? 1 : 1.0 / w->deal.nowner;
-    int32_t stamp = ++w->stamp; /* count_results() takes another */
+    int32_t stamp = ++w->stamp; /* count_results() uses another */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* what one there receives, all do */
+        if (direct && *reads == stamp) continue; /* a memory receives a value once for all readers */
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;
@@ -139,7 +139,7 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     if (!direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
-/* From the owners of a leg to those of another: a cell, each its shares. */
+/* Counts the traffic of a cell from the owners of one segment to those of another; an owner carries its share. */
 static void
 count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
 {
@@ -160,7 +160,7 @@ own_shares(struct wires *w, const struct relay *r, int32_t tile, int32_t leg)
         w->owned[memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
 }
 
-/* On the way back the owners of a leg give the sum to all who hold addends of the leg. */
+/* Counts the return path: the owners of a segment send the sum to all ranks that hold its addends. */
 static void
 count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t leg, double bytes)
 {
@@ -171,7 +171,7 @@ count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t 
     count_wanted(w, bytes);
 }
 
-/* What goes from leg to leg: of all cells of a tile alike. */
+/* Counts the traffic between segments, for all cells of a tile at once. */
 static void
 count_hands(struct wires *w, const struct relay *r, int32_t tile, double numel)
 {
@@ -203,7 +203,7 @@ count_tile(struct wires *w, const struct relay *r, int32_t tile)
     }
 }
 
-/* Bytes of the busiest memory, one way. r: NULL of owners that read all. */
+/* Returns the bytes of the busiest memory, in the busier direction. r: NULL if owners read all addends. */
 static double
 busiest(struct wires *w, const struct relay *r)
 {
@@ -218,8 +218,8 @@ busiest(struct wires *w, const struct relay *r)
 
 /* ---- whether it pays ---- */
 
-/* What is handed on so often is there when the first chunk has come all the way, and the others behind it; a chunk more
- * is a message more on each link, which costs both ends less than waiting for it does. */
+/* Returns the time of handing on. The first chunk passes all segments, and the rest follows in a pipeline. A further
+ * chunk costs a message per link, which occupies both ends for less than the latency. */
 static double
 handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
 {
@@ -227,7 +227,7 @@ handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
     return bytes * w->cost->wire_ns_per_byte * (n + times - 1) / n + w->cost->wire_ns * (times + 1 + (n - 1) / 4);
 }
 
-/* The number of chunks with which it is done soonest. */
+/* Chooses the fastest number of chunks. */
 static struct wire_price
 choose_chunks(struct wires *w, struct box_relay *how)
 {
@@ -264,7 +264,7 @@ wires_init(struct wires *w, struct arena *tmp)
     deal_init(&w->deal, tmp, &w->from, &w->to);
 }
 
-/* Has the map all devices of the placement? */
+/* Returns true if the map has all devices of the placement. */
 static bool
 knows(const struct mines *m, const struct place *p)
 {

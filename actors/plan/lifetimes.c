@@ -1,10 +1,10 @@
-/* lifetimes.c - from when to when a planned step has its values: chains that are computed at once, views that keep what
- * they read, registers between the phases of pieces. */
+/* lifetimes.c - lifetimes of the values of a planned step: chains computed at once, views that keep their operand
+ * alive, registers between phases of micro-batches. */
 #include "actors/plan/planner.h"
 
 #include "actors/plan/together.h"
 
-/* By net node: the end of the chain that computes it, as a net node; itself where none does. */
+/* Returns, by net node, the last net node of its chain; itself outside of chains. */
 static int32_t *
 chain_ends(struct planner *w, const struct together *t, struct arena *a)
 {
@@ -15,7 +15,7 @@ chain_ends(struct planner *w, const struct together *t, struct arena *a)
     return end;
 }
 
-/* A chain reads until its end, shows what it shows then, and holds nothing between. */
+/* A chain reads operands until its end, publishes live-out results there, and holds no intermediate values. */
 static void
 compute_together(struct planner *w)
 {
@@ -42,7 +42,7 @@ compute_together(struct planner *w)
     arena_fini(&tmp);
 }
 
-/* The last net node that is made once a piece; -1: none is. */
+/* Returns the last net node that runs per micro-batch; -1: none. */
 static int32_t
 last_of_pieces(const struct planner *w)
 {
@@ -51,7 +51,7 @@ last_of_pieces(const struct planner *w)
     return last;
 }
 
-/* What is made once, and pieces read, is there until the last piece is through. */
+/* Extends values that are made once and read per micro-batch until the last micro-batch has read them. */
 static void
 stay_for_pieces(struct planner *w)
 {
@@ -66,7 +66,7 @@ stay_for_pieces(struct planner *w)
     }
 }
 
-/* What a view or a move reads is there as long as itself. */
+/* Keeps the operand of a view or a move alive as long as its result. */
 static void
 lengthen(struct planner *w)
 {
@@ -83,8 +83,9 @@ lengthen(struct planner *w)
     }
 }
 
-/* What is made for each piece, and read in a later phase, has registers: while one piece is at any time of its own the
- * others are between those phases. So is a copy that both phases read. */
+/* Sets the moments and credits from which the net counts registers. A value made per micro-batch and read in a later
+ * phase has several registers: for one micro-batch in its own lifetime, and for the others between those phases. The
+ * same holds for a converted copy that both phases read. */
 static void
 keep_rounds(struct planner *w)
 {
@@ -109,7 +110,7 @@ keep_rounds(struct planner *w)
     w->credit = credit;
 }
 
-/* A sum over pieces is there from the first piece on, while others go through all that comes before it. */
+/* A sum over micro-batches is live from the first micro-batch on, while others still run all that precedes it. */
 static void
 sum_from_first(struct planner *w)
 {

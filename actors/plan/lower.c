@@ -1,8 +1,7 @@
-/* lower.c - program nodes become tasks: one for each rank, moves between them where layouts differ.
+/* lower.c - lowers program nodes to tasks: one per rank, with moves between layouts that differ.
  *
- * A value may be wanted in several layouts; each move of it is made once,
- * however many want it. Views are no tasks: a part of a value carries strides,
- * and those who read it fold them in. */
+ * A value may be needed in several layouts; a move is made once, however many readers it has. Views are not tasks: a
+ * shard carries strides, and readers apply them. */
 #include "actors/plan/lower.h"
 
 #include "actors/plan/rates.h"
@@ -20,14 +19,14 @@ lower_value(struct lower *l, struct ref r)
     return r.kind == REF_LEAF ? l->leaf_val[r.index] : l->node_val[r.index * OP_OUT + r.out];
 }
 
-/* A move whose value outlives the run: each part is written into a buffer of its own. */
+/* Returns true for a move whose result is a root: shards are written into separate buffers. */
 static bool
 outlives(const struct lower *l, int32_t node)
 {
     return l->program->node[node].op->flags & OP_MOVE && l->outline->fusion.roots[node];
 }
 
-/* The operands of a node, each in the layout that it wants; NULL for numbers and absent ones. */
+/* Converts a node's operands to the layouts it needs; NULL for numbers and absent operands. */
 static int
 operands(struct lower *l, int32_t node, struct pval **in)
 {
@@ -46,8 +45,8 @@ number_view(const struct type *t, void *data)
     return (struct view){.data = data, .dtype = t->dtype};
 }
 
-/* How many threads a kernel is worth: what one core does in less than TEAM_NS is left to one. A team of two that is
- * still spinning takes 1 us to start and join, one that sleeps 3 us, and where a halted core has to be woken 24
+/* Returns the team size of a kernel; work that takes one core less than TEAM_NS stays on one thread. Starting and
+ * joining a team of two takes 1 us if the team spins, 3 us if it sleeps, and 24 us if a halted core must be woken
  * (bench/bus). */
 int
 lower_team(const struct lower *l, double flops, double bytes)
@@ -65,16 +64,16 @@ team_of(const struct lower *l, const struct call *c, int nrank)
     return lower_team(l, flops / nrank, bytes / nrank);
 }
 
-/* A node that is computed, its operands in their layouts. */
+/* A node being computed, with converted operands. */
 struct computing {
-    int32_t node, to; /* whose results these are: its own, or those of the sum that it adds to */
+    int32_t node, to; /* node that owns the results: the node itself, or the sum that it accumulates into */
     struct pval **in;
     struct call *call;
     struct fuse_step whole;
     struct kernels kernels;
 };
 
-/* Does it differ from piece to piece, and not only come once more for each? */
+/* Returns true if the value differs between micro-batches, rather than being recomputed for each. */
 static bool
 varies(const struct lower *l, const struct pval *v)
 {
@@ -99,8 +98,8 @@ begin_kernels(struct lower *l, struct computing *c)
     kernels_of(&c->kernels, 1, &c->whole);
 }
 
-/* What this rank computes with, or writes, of a value: its part, or a slice of that where replicas share the work. It
- * is view i of the kernel that is looked for. */
+/* Returns what this rank reads or writes of a value: its shard, or a slice of the shard if replicas share the work.
+ * Sets view i of the kernel. */
 static struct part
 part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
@@ -153,7 +152,7 @@ compute_task(struct lower *l, struct computing *c, int32_t own, int pos)
     return kernels_get(k, t->device, &t->exec);
 }
 
-/* What copies the task's source, and adds it to a sum of pieces, on a device that compiles. */
+/* Makes the launches that copy the task's source, and add it to a sum over micro-batches, on a device that compiles. */
 static int
 single_launches(struct lower *l, int device, struct task *t)
 {
@@ -168,7 +167,7 @@ single_launches(struct lower *l, int device, struct task *t)
     return 0;
 }
 
-/* A task that reads one part: an accumulation, or a dense copy of a window. type: of its result. */
+/* Makes a task that reads one shard: an accumulation, or a dense copy of a window. type: of the result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)
@@ -188,8 +187,8 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* A view of a part; where no strides show it (a reshape of a transposed part), a dense copy, which lies as the
- * result. */
+/* Returns a view of a shard in *out; if strides cannot express it (a reshape of a transposed shard), makes a dense
+ * copy in the result's layout. */
 static int
 view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)
 {
@@ -208,7 +207,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
     const struct view *dense = out->view;
     *out = *from;
     out->skip = from->skip + skip;
-    out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v); /* nothing has the shape of its own layout */
+    out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v); /* an empty shard has the shape of its own layout */
     return 0;
 }
 
@@ -217,9 +216,9 @@ lower_node(struct lower *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
     struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
-    if (l->outline->fusion.group[node] != node) return 0; /* computed with a later one */
+    if (l->outline->fusion.group[node] != node) return 0; /* computed with a later node */
     if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
-    if (n->accumulate && l->node_val[node * OP_OUT]) return 0; /* what is summed was added to it */
+    if (n->accumulate && l->node_val[node * OP_OUT]) return 0; /* the product has already added to the sum */
     TRY(operands(l, node, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
         l->node_val[node * OP_OUT] = in[0];
@@ -248,7 +247,7 @@ lower_node(struct lower *l, int32_t node)
     return 0;
 }
 
-/* Sums that are made early (hops_early). */
+/* Makes early sums (hops_early). */
 static int
 lower_results(struct lower *l, int32_t node)
 {
@@ -305,7 +304,8 @@ lower_nodes(struct lower *l)
 
 /* ---- roots ---- */
 
-/* A part may be written straight into the root's buffer when it is a whole register that no other root has. */
+/* Returns true if the shard can be written directly into the root's buffer: it is a complete register that no other
+ * root uses. */
 static bool
 takes_root(const struct lower *l, const struct part *part, bool piece)
 {

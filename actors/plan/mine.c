@@ -1,4 +1,4 @@
-/* mine.c - ranges of devices, sorted; the positions of each placement, found once. */
+/* mine.c - sorted device ranges; local positions by placement, computed once. */
 #include "actors/plan/mine.h"
 
 #include "runtime/device.h"
@@ -46,7 +46,7 @@ mines_memory(const struct mines *m, int kind, int32_t rank)
     return h ? h->memory : -1;
 }
 
-/* Devices of a memory take its first cpu devices in turns. */
+/* Deals devices round-robin to the cpu devices of the host's first cpu range. */
 int32_t
 mines_host(const struct mines *m, int kind, int32_t rank)
 {

@@ -1,4 +1,4 @@
-/* move.c - values in other layouts: the box actors of a move, made once however many want it. */
+/* move.c - makes the box tasks that convert values between layouts, once per move. */
 #include "actors/plan/lower.h"
 
 #include "kernels/cuda/launch.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The dense block in a staging part that holds slice. */
+/* Returns the dense block in a stage that holds slice. */
 static struct view
 stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, int64_t *skip)
 {
@@ -23,14 +23,15 @@ stage_window(const struct box_plan *b, int32_t stage, const struct box *slice, i
     return v;
 }
 
-/* The device kind of a work of the move. */
+/* Returns the device kind on which a work of the move is filled. */
 static int
 move_kind(const struct box_plan *b, bool to_stage)
 {
     return (to_stage ? b->from : b->to)->place->kind;
 }
 
-/* What does not differ from piece to piece may be brought anew for each. */
+/* Returns true if the move runs once per micro-batch; a batch-invariant value may still be re-fetched per
+ * micro-batch. */
 static bool
 moves_pieces(const struct lower *l, const struct pval *v)
 {
@@ -56,7 +57,7 @@ mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const
 
 /* ---- what a task reads ---- */
 
-static const struct view row; /* of what is staged or received: its slices have their own */
+static const struct view row; /* placeholder for staged and received buffers, whose slices have their own views */
 
 struct view
 mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part, int64_t *skip)
@@ -84,7 +85,8 @@ mover_received(const struct mover *m, const struct cross_channel *c, int32_t whi
     return view_dense(&t, NULL);
 }
 
-/* Where a source is found: in which part, under which window; and its number among all sources of the move here. */
+/* Finds a source: its location *part, the window *view, *skip elements. Returns its index among the local sources of
+ * the move. */
 static int32_t
 move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
@@ -100,7 +102,7 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
     return s->stage != BOX_PART ? own + s->stage : mine_find(m->from->mine, s->pos);
 }
 
-/* The argument by which the task reads a source; made when it has none yet. */
+/* Finds the task's argument that reads a source, or adds an argument. */
 static int
 move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
 {
@@ -113,7 +115,7 @@ move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part,
     return 0;
 }
 
-/* What has the same number as the work's device may be of another kind. */
+/* Returns the bytes that the step receives from another device. Devices of equal rank may differ in kind. */
 static int64_t
 received_of(const struct mover *m, const struct box_source *s, const struct box *slice, int rank, bool to_stage)
 {
@@ -121,7 +123,7 @@ received_of(const struct mover *m, const struct box_source *s, const struct box 
     return own ? 0 : box_numel(slice, m->b->type.ndim) * box_source_width(m->b, s);
 }
 
-/* On a device that compiles, and whose kind's memory holds all that the move touches: by a kernel. */
+/* Makes the kernel of a move, if the device compiles and memory of its kind holds everything that the move touches. */
 static int
 make_launch(struct mover *m, int32_t task, struct box_move *move)
 {
@@ -137,7 +139,7 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* One more move of the task: a slice of a step of this work. dst, skip: where it goes in the task's register. */
+/* Adds a move to the task: a slice of one step of this work. dst, skip: destination in the task's register. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
          const struct box *slice, int rank, const struct view *dst, int64_t skip)
@@ -177,7 +179,7 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* What a replica does is done: it reads the same by the same arguments. */
+/* Copies the steps of a replica's task, which reads the same sources by the same arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {
@@ -197,7 +199,7 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
     return 0;
 }
 
-/* One box actor: all steps that write the same part. like: a task that does the same, -1: none yet. */
+/* Makes a box task: the steps that write one shard or stage. like: a task with equal steps, -1: none. */
 static int
 move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
 {
@@ -240,7 +242,7 @@ move_parts(struct mover *m, struct pval *to)
     for (int32_t i = 0; i < b->npart; i++) {
         const struct box_work *w = &b->part[i];
         struct type local = layout_shard(to->layout, &to->type, w->pos);
-        bool alike = w->same < i && m->cross->one_space; /* replicas of another space do not read in place */
+        bool alike = w->same < i && m->cross->one_space; /* replicas in different memory spaces do not read in place */
         TRY(move_task(m, w, false, alike ? m->part_task[w->same] : -1, type_bytes(&local), &m->part_task[i]));
         part_is_result(&to->part[i], m->part_task[i], 0);
     }
@@ -265,7 +267,7 @@ remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
     return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
 }
 
-/* Every part is in place: the same bytes under another layout. */
+/* Renames the layout: every shard is in place, so no bytes move. */
 static void
 move_name(struct pval *v, struct pval *to)
 {
@@ -273,12 +275,12 @@ move_name(struct pval *v, struct pval *to)
         const struct view *own = to->part[k].view;
         int32_t rank = to->layout->place->rank[to->mine->pos[k]];
         to->part[k] = v->part[mine_find(v->mine, place_find(v->layout->place, rank))];
-        /* Where there is nothing, its shape is the new layout's all the same: {0, 4} is not {4, 0}. */
+        /* An empty shard has the new layout's shape: {0, 4} is not {4, 0}. */
         if (view_numel(own) == 0) to->part[k].view = own;
     }
 }
 
-/* Where one rank is looked at alone: what comes to it lies dense, wherever it came from. */
+/* Returns the converted value if only one rank is analysed: shards are dense, from any source. */
 static struct pval *
 moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
 {
@@ -291,7 +293,7 @@ moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
     return v->moved = to;
 }
 
-/* One hop: the value in another layout, directly. */
+/* Makes one hop: converts the value directly to the hop's layout. */
 static int
 move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, struct pval **out)
 {
@@ -304,7 +306,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     }
     if (v->mine->n == 0 && to->mine->n == 0) return 0;
     TRY(cross_of(&l->crosses, &v->type, v->layout, layout, &x));
-    if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* nobody reads what lies here */
+    if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0; /* no local shard is read */
     struct plan_move *move = remember_move(l, hop, x->own);
     bool fetches = hop_fetches(l->program, move), done = false;
     if (!fetches) TRY(collect_parts(l, move, x, v, to, &done));
@@ -312,7 +314,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     return done ? 0 : move_across(l, move, x, v, to);
 }
 
-/* Is the next hop one that this operand of the node waits for? */
+/* Returns true if the next hop of the outline belongs to this operand of the current node. */
 static bool
 is_next(const struct lower *l, int operand)
 {
@@ -320,7 +322,7 @@ is_next(const struct lower *l, int operand)
     return l->hop < l->outline->nhop && h->step == l->at && h->operand == operand;
 }
 
-/* What is between two hops is this move's alone, so that a move costs what it costs whatever else is moved. */
+/* Values between two hops belong to this move alone, so the cost of a move does not depend on other moves. */
 int
 lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share, struct pval **out)
 {
@@ -329,7 +331,7 @@ lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int op
         *out = moved_alone(l, v, layout);
         return 0;
     }
-    if (!is_next(l, operand)) { /* it is there, or was moved there before */
+    if (!is_next(l, operand)) { /* already in the layout, or converted earlier */
         if (v->layout != layout)
             for (to = v->moved; to->layout != layout;) to = to->moved;
         *out = to;

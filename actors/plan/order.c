@@ -1,19 +1,17 @@
-/* order.c - does one task come before another, and making it so.
+/* order.c - tests whether a task precedes another, and adds missing edges.
  *
- * Edges point forward in the list of tasks. Looking for a path from a to b goes
- * back from b. To make that short, every task lies on a line: a task is followed
- * there by that one of its readers after which the most is still to come, so
- * that the long ways through the program - forward, the loss, back again - are
- * lines, and meeting a's line behind a is as good as meeting a. After LOOKS
- * tasks, or SCANS times as many edges, the search gives up; an edge is then
- * added that may be one too many, which costs a message and is never wrong. */
+ * Edges point forward in the list of tasks. The search for a path from a to b runs backwards from b. To shorten it,
+ * tasks are partitioned into lines (chains): a task's successor on its line is the reader with the longest path to
+ * an end. So the long paths of the program (forward, loss, backward) are lines, and reaching a's line behind a is as
+ * good as reaching a. After LOOKS tasks, or SCANS times as many edges, the search gives up and an edge is added. A
+ * redundant edge costs a message, but is never wrong. */
 #include "actors/plan/lower.h"
 
 #include <string.h>
 
 enum { LOOKS = 128, SCANS = 16 };
 
-/* By task: the longest way to an end, and the reader that is on it. */
+/* Computes, by task, the length of the longest path to an end, and the reader on that path; -1: none. */
 static void
 find_heirs(const struct lower *l, int32_t *height, int32_t *heir)
 {
@@ -49,8 +47,8 @@ order_begin(struct lower *l)
     }
 }
 
-/* Marks how far along its line each task must be met: as far as the last of those wanted there. Returns how many lines
- * that are, and the first task wanted. */
+/* Marks, by line, the last place that the search must reach so that all n tasks are found. Returns the number of
+ * lines, and the lowest task in *first. */
 static int32_t
 want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 {
@@ -70,7 +68,7 @@ want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
     return nline;
 }
 
-/* Task x happens before; true when that was the last of a line that was wanted. */
+/* Records that task x precedes b. Returns true if that completes a line. */
 static bool
 meet(struct order *o, int32_t x)
 {
@@ -81,9 +79,9 @@ meet(struct order *o, int32_t x)
     return !was && o->met[line] >= o->wanted[line];
 }
 
-/* Goes back from b, the nearest first, until all that is wanted was met, or for LOOKS tasks and as many again as are
- * wanted and as b has inputs. Tasks that each have as many inputs as there are ranks are looked at from all of these.
- */
+/* Searches backwards from b, breadth first, until all marked places are reached. Visits at most LOOKS tasks plus the
+ * number of tasks to find and of b's inputs. Edges are limited, too: tasks with an input per rank reach the same
+ * tasks many times. */
 static void
 search(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
 {
@@ -103,7 +101,7 @@ search(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
         }
 }
 
-/* Not b itself, of course. */
+/* Returns true if a is known to precede b. */
 static bool
 is_met(const struct order *o, int32_t a, int32_t b)
 {
@@ -150,7 +148,7 @@ order_after(struct lower *l, int32_t a, int32_t b)
     order_all(l, &a, 1, b);
 }
 
-/* Does b take a register of a's credits already? */
+/* Returns true if b already limits a: b reads a result of a that has at most n registers. */
 static bool
 holds_credit(const struct lower *l, int32_t a, int32_t b, int32_t n)
 {
@@ -159,7 +157,7 @@ holds_credit(const struct lower *l, int32_t a, int32_t b, int32_t n)
     return false;
 }
 
-/* The output of a that has n registers without bytes. */
+/* Returns the credit output of a with n registers; adds it if missing. */
 static int32_t
 credit_of(struct lower *l, struct draft *d, int32_t n)
 {

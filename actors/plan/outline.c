@@ -1,4 +1,4 @@
-/* outline.c - what a program's plan will be: chains, stages, credits, hops, teams, and the digest of all that. */
+/* outline.c - makes the outline: chains, stages, credits, hops and teams, and the digest of all that. */
 #include "actors/plan/outline.h"
 
 #include "actors/plan/devices.h"
@@ -9,11 +9,11 @@
 
 /* ---- the digest ---- */
 
-/* Layouts go by what they are: the first time as text, then by the order in which they came. */
+/* Digests layouts by content: as text at the first occurrence, later by the number of that occurrence. */
 struct layouts {
     struct digest *digest;
     struct arena arena;
-    struct hash_table seen; /* the number of each, by its id */
+    struct hash_table seen; /* number of each, by layout id */
     const struct layout **layout;
     int32_t n, capacity;
 };
@@ -63,7 +63,7 @@ moment_of(const struct outline *o, int32_t node)
     return (struct moment){o->stages.stage[node], o->stages.phase[node]};
 }
 
-/* A step, and the credits between it and the steps that it reads. */
+/* Digests a step, with the credits from its operands. */
 static void
 add_step(const struct outline *o, int32_t i, struct digest *d)
 {
@@ -102,7 +102,8 @@ outline_credits(const struct outline *o, struct moment from, struct moment to)
     return stages_credits(o->program, &o->stages, from, to);
 }
 
-/* As one process would have them, so that teams, and what they compute, are the same however many there are. */
+/* Counts the device threads as if in one process, so that teams and their results do not depend on the number of
+ * processes. */
 static int32_t
 find_share(const struct program *p)
 {

@@ -1,17 +1,15 @@
-/* pack.c - offsets in one arena: the best of several greedy ways.
+/* pack.c - offsets in one arena: the best of several greedy heuristics.
  *
- *   placing   items one by one, in some order (largest first is the best known), each at the lowest gap that fits
- *             between those already placed that live at the same time, or at the tightest. Quadratic: all orders
- *             up to NTHOROUGH items, largest first up to NPLACED.
- *   again     where no order meets the bound and the caller wants it: what came to lie at the top is placed first, and
- *             all the others anew, up to NAGAIN times.
- *   sweeping  through time as malloc and free would, with holes in bins by size: a few steps an item, however
- *             many there are. Also tried backwards in time. A group is swept by itself, and is one block for the
- *             others.
+ *   placing   places items one by one in some order (largest first is the best known), each in the lowest gap
+ *             between placed items with overlapping lifetimes, or in the tightest. Quadratic: all orders up to
+ *             NTHOROUGH items, largest first up to NPLACED.
+ *   again     if no order meets the bound and the caller asks for it: places the topmost item first and all the
+ *             others anew, up to NAGAIN times.
+ *   sweeping  simulates malloc and free over time, with holes binned by size: a few steps per item. Also tried
+ *             backwards in time. A group is swept by itself and is one block for the others.
  *
- * With more than NPLACED items the largest are placed and the rest, which weigh
- * little, are swept above them. (Greedy by size: Pisarchyk & Lee 2020; bins by
- * size: Masmano et al. 2004.) */
+ * With more than NPLACED items, the largest are placed and the small rest is swept above them. (Greedy by size:
+ * Pisarchyk & Lee 2020; bins by size: Masmano et al. 2004.) */
 #include "actors/plan/pack.h"
 #include "runtime/arena.h"
 
@@ -20,9 +18,9 @@
 
 enum { NTHOROUGH = 2000, NPLACED = 8000, NAGAIN = 64, MOST_STEPS = 1 << 23 };
 
-/* What an attempt reads and writes. Times are mirrored when the sweep goes backwards. */
+/* Input of an attempt. Times are negated for a backward sweep. */
 struct span {
-    int64_t bytes; /* rounded up; never 0 */
+    int64_t bytes; /* rounded up to align; never 0 */
     int32_t first, last;
     int32_t item, group;
 };
@@ -31,12 +29,12 @@ struct pack {
     int n;
     int32_t period;
     bool thorough;
-    struct span *span; /* those of the items, then one of each group as a block */
-    int64_t *offset;   /* of span i, in the present attempt */
+    struct span *span; /* items, then one block per group */
+    int64_t *offset;   /* by span, in the current attempt */
     struct ranked *order, *expiry, *alone;
     struct placed *placed;
     struct block *block;
-    int64_t *best; /* the offsets of the best attempt so far, and its arena */
+    int64_t *best; /* offsets of the best attempt; its arena */
     int64_t best_bytes;
 };
 
@@ -93,7 +91,7 @@ by_group(const struct span *s)
 
 typedef double key_fn(const struct span *s);
 
-/* The spans ranked[0..n) names, sorted by key; equal ones by number. */
+/* Sorts the spans ranked[0..n) by key; equal keys by number. */
 static void
 sort(const struct pack *p, struct ranked *ranked, int n, key_fn *key)
 {
@@ -110,12 +108,12 @@ rank_all(const struct pack *p, struct ranked *ranked, key_fn *key)
 
 /* ---- placing ---- */
 
-struct placed { /* kept in order of offset */
+struct placed { /* sorted by offset */
     int64_t offset, end;
     int32_t first, last, group;
 };
 
-/* Do they live at the same time? Those of one group only where they do in a period. */
+/* Returns true if lifetimes overlap; within a group, if they overlap within a period. */
 static bool
 meet(const struct pack *p, const struct placed *q, const struct span *s)
 {
@@ -123,7 +121,7 @@ meet(const struct pack *p, const struct placed *q, const struct span *s)
     return q->last - over >= s->first && q->first <= s->last - over;
 }
 
-/* The lowest gap that fits s among the first n, or the tightest; above everything when there is none. */
+/* Returns the lowest gap, or the tightest, for s among the first n placed spans; the top if no gap fits. */
 static int64_t
 gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 {
@@ -157,7 +155,7 @@ insert(struct placed *placed, int n, struct placed q)
     placed[lo] = q;
 }
 
-/* Places the first n spans of the order; returns the arena they take. */
+/* Places the first n spans of the order; returns the bytes of the arena. */
 static int64_t
 place(struct pack *p, int n, bool tightest)
 {
@@ -174,12 +172,12 @@ place(struct pack *p, int n, bool tightest)
 
 /* ---- sweeping ---- */
 
-/* Blocks lie one after the other without gaps, linked in order of address; a hole is also in the bin of its size. Block
- * i is that of span i; holes have numbers from n on. */
+/* Contiguous blocks, linked in address order; a hole is also linked in the bin of its size. Block i belongs to span
+ * i; holes have numbers from n on. */
 struct block {
     int64_t offset, bytes;
-    int32_t before, after;      /* neighbours, -1 at the ends */
-    int32_t bin_prev, bin_next; /* of a hole */
+    int32_t before, after;      /* neighbours; -1: none */
+    int32_t bin_prev, bin_next; /* links of a hole */
     bool hole;
 };
 
@@ -187,14 +185,14 @@ enum { SUB_BITS = 4, NBIN = 64 << SUB_BITS };
 
 struct heap {
     struct block *block;
-    int32_t tail;  /* the block at the top, -1 while there is none */
-    int32_t spare; /* holes' numbers that are unused, linked by after */
-    int64_t top;   /* the highest end ever */
+    int32_t tail;  /* topmost block; -1: none */
+    int32_t spare; /* unused block numbers, linked by after */
+    int64_t top;   /* highest end so far */
     int32_t bin[NBIN];
     uint64_t filled[NBIN / 64];
 };
 
-/* Sizes of one bin differ by less than a sixteenth. */
+/* Returns the bin of a size; sizes in a bin differ by less than 1/16. */
 static int
 bin_of(int64_t bytes)
 {
@@ -229,7 +227,7 @@ bin_remove(struct heap *h, int32_t b)
     x->hole = false;
 }
 
-/* The tightest hole of its own bin, else one of the next bin that has any; -1. */
+/* Returns the tightest hole in the size's own bin, else a hole of the next non-empty bin; -1: none. */
 static int32_t
 hole_for(const struct heap *h, int64_t bytes)
 {
@@ -247,7 +245,7 @@ hole_for(const struct heap *h, int64_t bytes)
     return -1;
 }
 
-/* Puts block b, of which offset and bytes are set, between two neighbours. */
+/* Links block b between two neighbours. */
 static void
 link_in(struct heap *h, int32_t before, int32_t b, int32_t after)
 {
@@ -290,7 +288,7 @@ add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t 
     bin_add(h, b);
 }
 
-/* Gives block b its place: in a hole, of which the rest stays a hole, or at the top, into which a last hole grows. */
+/* Allocates block b in a hole, whose remainder stays a hole; or at the top, absorbing a topmost hole. */
 static void
 take(struct heap *h, int32_t b, int64_t bytes)
 {
@@ -307,7 +305,7 @@ take(struct heap *h, int32_t b, int64_t bytes)
     h->top = MAX(h->top, at + bytes);
 }
 
-/* Block b and the holes beside it become one hole. */
+/* Frees block b and merges it with adjacent holes. */
 static void
 give_back(struct heap *h, int32_t b)
 {
@@ -340,7 +338,7 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps through n spans, which live for `over` positions less than they say; returns the arena. */
+/* Sweeps n spans, whose lives end `over` positions before `last`; returns the bytes of the arena. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {
@@ -359,7 +357,7 @@ sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
     return h.top;
 }
 
-/* The block of a group of n spans. */
+/* Packs a group of n spans into one block. */
 static struct span
 block_of(struct pack *p, struct ranked *order, int n)
 {
@@ -372,7 +370,7 @@ block_of(struct pack *p, struct ranked *order, int n)
     return b;
 }
 
-/* Sweeps through the spans of the order but the first skip of them, above `floor`; returns the arena. */
+/* Sweeps all spans of the order after the first `skip`, above `floor`; returns the bytes of the arena. */
 static int64_t
 sweep(struct pack *p, int skip, int64_t floor)
 {
@@ -407,7 +405,7 @@ mirror(struct pack *p)
 
 /* ---- choosing ---- */
 
-/* Keeps the attempt when it is the best so far. */
+/* Stores the attempt if better than the best so far. */
 static void
 consider(struct pack *p, int64_t bytes)
 {
@@ -416,7 +414,7 @@ consider(struct pack *p, int64_t bytes)
     memcpy(p->best, p->offset, (size_t)p->n * sizeof *p->best);
 }
 
-/* Places the order again and again, what came to lie at the top first the next time, until the bound is met. */
+/* Places the order repeatedly, each time with the topmost span moved to the front, until the bound is met. */
 static void
 place_again(struct pack *p, int64_t bound)
 {
@@ -432,7 +430,7 @@ place_again(struct pack *p, int64_t bound)
     }
 }
 
-/* Tries the ways, cheap ones first, until the bound is met. */
+/* Tries the heuristics, cheap ones first, until the bound is met. */
 static void
 attempt(struct pack *p, int64_t bound)
 {
@@ -463,7 +461,7 @@ round_up(int64_t bytes, int64_t align)
     return (bytes + align - 1) & -align;
 }
 
-/* Items without bytes take no part. */
+/* Lists the items with bytes. */
 static void
 spans_of(struct pack *p, const struct pack_items *all, int64_t align)
 {
@@ -498,11 +496,11 @@ pack_offsets(const struct pack_items *all, int64_t align)
     return p.n > 0 ? p.best_bytes : 0;
 }
 
-/* ---- the bound ---- */
+/* ---- the lower bound ---- */
 
-/* A change of the bytes alive: at a time, arrivals before departures (2 t + 1). */
+/* A change of the live bytes. when: 2 t for a birth, 2 t + 1 for a death, so that births come first. */
 struct change {
-    int64_t when, bytes, alive; /* alive: of a group, after it */
+    int64_t when, bytes, alive; /* alive: bytes of the group after the change */
     int32_t group;
 };
 
@@ -520,8 +518,8 @@ by_group_and_time(const void *a, const void *b)
     return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : by_time(a, b);
 }
 
-/* n changes of a group in a period become those of all periods: in the first it takes what it took at the worst moment
- * so far, in the last what it takes at the worst still to come. */
+/* Converts the n changes of a group within a period to changes over all periods. In the first period the group grows
+ * to its peak so far; in the last period it shrinks to its peak still to come. */
 static void
 spread(struct change *x, int n, int32_t period)
 {

@@ -1,11 +1,10 @@
-/* pairs.c - tables of moves by type, by layout they begin in and layout they end in: rows as long as what was asked
- * for. */
+/* pairs.c - tables of move costs by type, source layout and destination layout; rows grow on demand. */
 #include "actors/plan/pairs.h"
 
 struct pair_type {
     struct type type;
     bool asked;
-    struct pair_row **row; /* by number of the layout in which a move begins; NULL: none does */
+    struct pair_row **row; /* by number of the source layout; NULL: not used yet */
     int32_t n;
     struct pair_type *next;
 };

@@ -1,16 +1,16 @@
-/* pairs.h - what moves from one layout to another cost, each reckoned once for all tensors of a type.
+/* pairs.h - memoised costs of moves between two layouts, by tensor type.
  *
- * A planner asks for tables of all layouts in which somebody gives a tensor by all in which others want it. Tables
- * differ while most of their pairs are the same. A value of one planner and its thread. */
+ * A planner needs tables of all source layouts of a tensor by all layouts that its readers request. Tables differ,
+ * but most of their pairs recur. A planner owns its struct pairs; one thread. */
 #ifndef RILLE_PLAN_PAIRS_H
 #define RILLE_PLAN_PAIRS_H
 
 #include "actors/plan/assign.h"
 
-struct pair { /* costs + 1; 0: nobody asked yet */
+struct pair { /* costs: 1 + cost; 0: not computed yet */
     int64_t costs, sends;
 };
-struct pair_row { /* from one layout, by the number of the other */
+struct pair_row { /* one source layout; pairs by number of the destination */
     const struct pair_type *type;
     const struct layout *from;
     struct pair *pair;
@@ -20,15 +20,15 @@ struct pairs {
     struct arena *arena;
     const struct assign_prices *prices;
     struct pair_type *type;
-    int32_t *number; /* by a layout's number in the atlas: from 1, in the order in which they were asked for */
+    int32_t *number; /* by atlas id of a layout: its number, from 1, in the order of first use */
     int32_t nnumber, n;
 };
 
-/* What prices says, which p borrows; memory comes from a. */
+/* Starts an empty table with costs from `prices`, which must outlive it; memory comes from a. */
 void pairs_begin(struct pairs *p, struct arena *a, const struct assign_prices *prices);
-/* Moves of type t from a layout; asked: as assign_price() has it. */
+/* Returns the row of moves of type t from a layout. asked: as in assign_price(). */
 struct pair_row *pairs_from(struct pairs *p, const struct type *t, bool asked, const struct layout *from);
-/* As assign_price_part() says. */
+/* Returns the cost of a move, as assign_price_part() does. */
 int64_t pairs_price(struct pairs *p, struct pair_row *r, const struct layout *to, int64_t part, int64_t *bytes);
 
 #endif

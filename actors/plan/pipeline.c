@@ -1,4 +1,4 @@
-/* pipeline.c - from the program: what its stages take and hold. */
+/* pipeline.c - costs and bytes of a program's virtual stages. */
 #include "actors/plan/pipeline.h"
 
 #include "actors/plan/account.h"
@@ -57,7 +57,7 @@ find_links(const struct describing *f)
     f->l->link = link;
 }
 
-/* What forward computes, and what of it backward computes again: nanoseconds of a piece, by stage. */
+/* Computes, by stage, the time per micro-batch of forward, and of its part that backward recomputes; ns. */
 static void
 find_again(const struct describing *f)
 {
@@ -73,7 +73,8 @@ find_again(const struct describing *f)
     arena_fini(&tmp);
 }
 
-/* As given: where nobody wants the gradient of the input, all backward is for weights. */
+/* Uses the given costs. If the gradient of a stage's input is not needed, all of backward counts as weight
+ * gradients. */
 static void
 give_costs(const struct describing *f, const struct dial_costs *c)
 {
@@ -87,8 +88,8 @@ give_costs(const struct describing *f, const struct dial_costs *c)
     l->hop = llround(c->move);
 }
 
-/* Where all of it takes no nanosecond, one piece of a few numbers, each stage takes one: no time at all is that of a
- * schedule which does not end. */
+/* Estimates the costs. If all are below 1 ns (one micro-batch of a few numbers), each stage costs 1 ns, because time
+ * 0 means a deadlocked schedule. */
 static void
 reckon_costs(const struct describing *f)
 {
@@ -106,9 +107,9 @@ reckon_costs(const struct describing *f)
     arena_fini(&tmp);
 }
 
-/* ---- what stages hold ---- */
+/* ---- bytes held ---- */
 
-/* A value that is read on a stage in a later phase than it was made or came there in; in which, by value and stage. */
+/* A value held on a stage for a later phase than the one that made or received it; until: the last such phase. */
 struct kept {
     int32_t node, out, stage;
     uint8_t until;
@@ -125,7 +126,8 @@ by_value(const void *x, const void *y)
     return (a->until < b->until) - (a->until > b->until);
 }
 
-/* A rank's bytes of an operand as its reader wants it; of a view's, as much of the whole as that is of the view. */
+/* Returns a rank's bytes of an operand in the layout its reader requests; for a view, scaled up to the complete
+ * value. */
 static int64_t
 kept_bytes(const struct program *p, const struct prog_node *n, int32_t k, const struct type *whole)
 {
@@ -153,7 +155,7 @@ list_kept(const struct describing *f, struct kept **list)
     return n;
 }
 
-/* Each value once a stage, as long as the last of its readers there wants it. */
+/* Counts each value once per stage, until its last reader there. */
 static void
 find_bytes(const struct describing *f)
 {
@@ -201,7 +203,7 @@ pipeline_rule(const struct program *p, const struct stages *s, struct arena *a)
     return rule;
 }
 
-/* ---- a floor ---- */
+/* ---- lower bound ---- */
 
 struct stage_acts {
     struct floor_acts of[NACT]; /* by phase */
@@ -225,7 +227,7 @@ left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, enum node
     return l->cost[stage][phase] + acts[stage].of[phase].tail;
 }
 
-/* Forward in the order of links, backward against it. */
+/* Computes heads: forward in the order of links, backward in reverse. */
 static void
 find_heads(const struct pipeline *l, struct stage_acts *acts)
 {

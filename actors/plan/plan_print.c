@@ -1,10 +1,9 @@
-/* plan_print.c - a plan as text, for people and for tests that compare it.
+/* plan_print.c - prints a plan as text, for people and for tests that compare plans.
  *
- * The logical view has one line for a group of ranks that do the same: tasks,
- * what they are, where, the local types of their results, registers (x2) and
- * bytes on one rank, what they read, the line of the user's program. It says
- * nothing that depends on the machine - threads, offsets, kernel variants - so that
- * the same program prints the same text everywhere. Those are the physical view. */
+ * The logical view has one line per group of ranks with equal tasks: task numbers, name, devices, local types of
+ * results, registers (x2) and bytes on one rank, inputs, and the source line of the user's program. The logical view
+ * omits what depends on the machine (threads, offsets, kernel variants), so a program prints the same text
+ * everywhere. The physical view shows the rest. */
 #include "actors/plan/account.h"
 #include "actors/plan/outline.h"
 #include "actors/plan/plan.h"
@@ -19,7 +18,7 @@ enum { COL_NAME = 9, COL_PLACE = 32, COL_TYPE = 46, COL_BYTES = 66, COL_FROM = 7
 
 static const char *const phase_text[] = {"forward", "backward", "weights", "batch"};
 
-/* ---- what a task is ---- */
+/* ---- properties of a task ---- */
 
 static struct type
 result_type(const struct plan *p, int32_t task, int32_t out)
@@ -42,7 +41,7 @@ register_bytes(const struct task *t)
     return bytes;
 }
 
-/* Do task b and its neighbour a show the same line but for their ranks? */
+/* Returns true if tasks a and b print the same line, apart from their ranks. */
 static bool
 alike(const struct plan *p, int32_t a, int32_t b)
 {
@@ -69,8 +68,8 @@ group_end(const struct plan *p, int32_t first)
 
 /* ---- lists of numbers ---- */
 
-/* A growing list; key / PER is the number, key % PER which result of a task. */
-enum { PER = 128 }; /* more than a group has */
+/* A growing list of pairs: key / PER is a number, key % PER the index of a task's result. */
+enum { PER = 128 }; /* more results than a group has */
 struct list {
     int64_t *key;
     int32_t n, capacity;
@@ -91,7 +90,7 @@ by_result(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* "0-3, 5, 8-9.1": runs of numbers; what is after the dot is the result. Empties the list. */
+/* Prints runs of numbers, as "0-3, 5, 8-9.1"; the index after the dot is the result. Empties the list. */
 static void
 list_print(struct list *l, struct str *s)
 {
@@ -113,7 +112,7 @@ list_print(struct list *l, struct str *s)
 
 /* ---- the logical view ---- */
 
-/* The next column: at least two spaces after what is there. */
+/* Advances to a column, at least two spaces after the text so far. */
 static void
 column(struct str *s, size_t at)
 {
@@ -158,7 +157,7 @@ print_results(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%lld B", (long long)register_bytes(t));
 }
 
-/* What a group has to do with others, and how a list of it begins: alone, or after one of the same kind. */
+/* Relations of a group to others, and the words before a list of them: at first, and after a list of a similar kind. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;
@@ -217,7 +216,7 @@ print_relations(const struct plan *p, int32_t first, int32_t end, struct list *l
     }
 }
 
-/* When it acts, and where it is in the user's program. */
+/* Prints the phase and the source line of a task. */
 static void
 print_line(const struct plan *p, const struct task *t, struct str *s)
 {
@@ -243,7 +242,7 @@ print_group(const struct plan *p, int32_t first, int32_t end, struct list *l, st
     str_add(s, "\n");
 }
 
-/* How often a run carries the move out. */
+/* Returns how often a run performs the move. */
 static int64_t
 move_times(const struct plan *p, const struct plan_move *b)
 {

@@ -1,8 +1,9 @@
-/* play.c - a plan on a virtual clock: events are ends of acts.
+/* play.c - plan simulator: event-driven, events are ends of acts.
  *
- * A lane is what does one act at a time: a stream of a device, or a thread where its devices have none. At each moment
- * all acts that end then hand on their registers, and then each idle lane begins the first of its ready tasks. Whoever
- * ends at the same moment goes by the number of the lane, so that a plan and its costs have one outcome. */
+ * A lane runs one act at a time: a stream of a device, or a thread for its devices without streams. At each moment
+ * all acts that end then publish results and give registers back; afterwards each idle lane begins the first of its
+ * ready tasks. Events at the same moment are processed in the order of lanes, so a plan and its costs have exactly
+ * one outcome. */
 #include "actors/plan/play.h"
 
 #include "actors/plan/token.h"
@@ -16,29 +17,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what ports hold ---- */
+/* ---- ports ---- */
 
 struct lane {
-    struct heap ready; /* tasks that may act, by key */
-    int32_t task;      /* under way; -1: idle */
+    struct heap ready; /* ready tasks, by key */
+    int32_t task;      /* running task; -1: idle */
     int64_t begin, end;
-    const struct row_act *row, *row_end; /* what is still expected of it */
-    int64_t until;                       /* it waits for the first of that at most */
+    const struct row_act *row, *row_end; /* remaining acts of the lane's row */
+    int64_t until;                       /* latest time until which the lane waits for the first of these, ns */
 };
 
 struct player {
     const struct plan *plan;
     const int64_t *cost;
     const struct play_how *how;
-    const struct lane_rows *rows; /* NULL: nobody waits */
+    const struct lane_rows *rows; /* NULL: no waiting */
     const int32_t *lane_of;       /* by task */
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
-    int32_t *token, *used, *give; /* by in-port: tokens, acts with the present register, which is given back next */
-    int32_t *write, **left;       /* by out-port: the next register; by register: who still reads it */
-    int32_t *begun, *waits;       /* by task: acts; ports that hold it up */
-    struct heap ends;             /* lanes, by when their act ends, or they have waited long enough */
+    int32_t *token, *used, *give; /* by in-port: tokens; acts with the current register; register to give back next */
+    int32_t *write, **left;       /* by out-port: register to write next; by register: remaining readers */
+    int32_t *begun, *waits;       /* by task: acts begun; ports that block it */
+    struct heap ends;             /* lanes, by the end of their act or of their patience */
     struct act_time *act;
     int64_t nact;
 };
@@ -73,7 +74,7 @@ has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-/* Numbers the lanes of a device, one for each role of its tasks, or tells that all are lane `own`. */
+/* Numbers the lanes of a device, one per role of its tasks. own >= 0: the only lane of the device. */
 static void
 number_roles(struct play_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
 {
@@ -81,7 +82,7 @@ number_roles(struct play_lanes *l, uint8_t roles, int32_t own, int32_t *lane)
         if (roles >> role & 1) lane[role] = own >= 0 ? own : l->n++;
 }
 
-/* Each device by itself, or thread by thread: one lane for devices without streams, and those of the others. */
+/* Returns the lanes: device by device, or thread by thread, where devices without streams share one lane. */
 struct play_lanes
 play_lanes(const struct plan *p, enum play_share share, struct arena *a)
 {
@@ -103,7 +104,7 @@ play_lanes(const struct plan *p, enum play_share share, struct arena *a)
     return l;
 }
 
-/* Room for each lane's tasks, which are ready at most once each. */
+/* Allocates each lane's heap; a task is ready at most once. */
 static void
 make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
@@ -123,11 +124,11 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
         g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
     int64_t nevent =
-        g->nlane + (rows ? 2 * nact : 0); /* who waits looks again after an act, or when another is ready */
+        g->nlane + (rows ? 2 * nact : 0); /* a waiting lane checks again at each end and each new ready task */
     g->ends = heap_for(nevent, a);
 }
 
-/* ---- the rule ---- */
+/* ---- firing rule ---- */
 
 static void
 make_ready(struct player *g, int32_t task)
@@ -138,7 +139,7 @@ make_ready(struct player *g, int32_t task)
     heap_push(&g->lane[g->lane_of[task]].ready, key, task);
 }
 
-/* One port less holds it up. */
+/* Counts down the ports that block a task; queues the task at 0. */
 static void
 wait_less(struct player *g, int32_t task)
 {
@@ -178,7 +179,7 @@ give_back(struct player *g, int32_t task, int32_t k)
     g->give[i] = (g->give[i] + 1) % out->nreg;
 }
 
-/* The act of the lane is done: its results are full, its inputs go back. */
+/* Completes the lane's act: publishes results and gives inputs back. */
 static void
 settle(struct player *g, struct lane *l)
 {
@@ -186,14 +187,14 @@ settle(struct player *g, struct lane *l)
     const struct task *t = &g->plan->task[task];
     g->act[g->nact++] = (struct act_time){task, g->begun[task] - 1, l->begin, l->end};
     l->task = -1;
-    g->waits[task]++; /* not ready before all ports were seen to */
+    g->waits[task]++; /* keeps the task blocked until all ports are updated */
     for (int32_t k = 0; k < t->nout; k++)
         if (t->out[k].control || g->begun[task] % t->out[k].every == 0) publish(g, task, k);
     for (int32_t k = 0; k < t->nin; k++) give_back(g, task, k);
     wait_less(g, task);
 }
 
-/* Of the task's next act. */
+/* Returns the time of the task's next act, with jitter. */
 static int64_t
 cost_of(const struct player *g, int32_t task)
 {
@@ -203,7 +204,8 @@ cost_of(const struct player *g, int32_t task)
     return (int64_t)((double)g->cost[task] * (1 + j->share * ((double)bits * 0x1p-52 - 1)));
 }
 
-/* Does lane k wait for what is next in its row? Then it will look again when it has waited long enough. */
+/* Returns true if lane k waits for the next act of its row instead of beginning a ready one. Schedules a check for
+ * the end of the lane's patience. */
 static bool
 bides(struct player *g, int32_t k, int64_t now)
 {
@@ -217,7 +219,7 @@ bides(struct player *g, int32_t k, int64_t now)
     return true;
 }
 
-/* Begins what is next in each lane; free: only what takes no time. Gives whether it began any. */
+/* Begins the next act of each idle lane; free: only acts that cost no time. Returns true if any began. */
 static bool
 begin_next(struct player *g, int64_t now, bool free)
 {
@@ -235,7 +237,7 @@ begin_next(struct player *g, int64_t now, bool free)
     return any;
 }
 
-/* What takes no time - moves on streams of their own - ends before a lane chooses among what takes some. */
+/* Begins acts. Acts without cost (moves on their own streams) finish before lanes choose among the others. */
 static void
 begin_acts(struct player *g, int64_t now)
 {
@@ -255,7 +257,7 @@ static void
 next_event(struct player *g, int64_t now)
 {
     struct lane *l = &g->lane[heap_take(&g->ends, 0)];
-    if (l->task >= 0 && l->end == now) settle(g, l); /* else it has waited, for nothing or long ago */
+    if (l->task >= 0 && l->end == now) settle(g, l); /* otherwise a check of a waiting lane, perhaps outdated */
 }
 
 int
@@ -273,7 +275,7 @@ plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how,
     make_ports(&g, &tmp);
     make_lanes(&g, n, &tmp);
     for (int32_t i = 0; i < p->ntask; i++) {
-        g.waits[i] = p->task[i].nin; /* each wants its tokens; all registers are free */
+        g.waits[i] = p->task[i].nin; /* all inputs lack tokens; all registers are free */
         make_ready(&g, i);
     }
     for (begin_acts(&g, now); g.ends.n > 0; begin_acts(&g, now))
@@ -287,7 +289,7 @@ plan_play(const struct plan *p, const int64_t *cost, const struct play_how *how,
 
 /* ---- rows ---- */
 
-enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* what is little is so many times in the longest; played at most */
+enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 }; /* short: below 1/LITTLE of the longest; most acts simulated */
 
 static int64_t
 longest(const int64_t *ns, int64_t n)
@@ -297,8 +299,8 @@ longest(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* The unit in which moments - a piece on one device, for one stage, of one phase - are told: one of so many parts of
- * the shortest that is not little beside the longest. */
+/* Returns the time unit for moments (work per micro-batch of one device, stage and phase): 1/parts of the shortest
+ * moment that is not short compared with the longest. */
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {
@@ -308,9 +310,9 @@ even_unit(const int64_t *ns, int64_t n, int parts)
     return MAX(1, least / parts);
 }
 
-/* Costs as they were meant: moments take whole units, so that what takes about as long takes equally long, and moves,
- * and what comes once, nothing if that is little. A device that begins something else because it is late by a move's
- * time would be late by an act's. */
+/* Returns idealised costs. Moments take whole units, so that nearly equal ones become equal. Short moves, and short
+ * tasks that run once per batch, cost nothing; otherwise a device that is late by a move's time would start another
+ * act and be late by an act's time. */
 static int64_t *
 even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
 {
@@ -338,7 +340,7 @@ even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a
     return even;
 }
 
-/* Sum of what so many draws of the jitter take. */
+/* Returns the total time of ndraw simulations with different jitter. */
 static int64_t
 time_of_draws(const struct plan *p, const int64_t *cost, struct play_how how, int64_t ndraw)
 {
@@ -352,7 +354,7 @@ time_of_draws(const struct plan *p, const int64_t *cost, struct play_how how, in
     return sum;
 }
 
-/* An act that takes nothing when all are even goes before those that take long, in no row. */
+/* Lists the acts of each row. Acts without idealised cost are in no row and precede all others. */
 static void
 fill_rows(struct lane_rows *r, const struct plan *p, const int64_t *even, const struct act_time *act, int64_t n,
           struct arena *a)
@@ -384,8 +386,8 @@ set_patience(struct lane_rows *r, const struct plan *p, const int64_t *even, dou
     for (int32_t i = 0; i < p->ntask; i++) r->patience[i] = (int64_t)(share * (double)even[i]);
 }
 
-/* Are lanes streams, to which threads enqueue ahead? Then there are rows in any case: the clock knows no order in which
- * that happens without. */
+/* Returns true if threads enqueue work on streams ahead. Then rows are always used, because the simulator cannot
+ * predict the order of enqueueing without rows. */
 static bool
 enqueues(const struct plan *p, enum play_share share)
 {
@@ -394,8 +396,8 @@ enqueues(const struct plan *p, enum play_share share)
     return any && share == PLAY_THREADS;
 }
 
-/* Of shares of an act that one may wait sets the one with which draws take least, of equal ones the most: an act that
- * once in a while takes twice as long is borne best so. Gives what they take. */
+/* Sets the patience, as a fraction of an act, with which the draws take least time. Of equal ones takes the longest,
+ * because it tolerates an act that occasionally takes twice as long. Returns that time. */
 static int64_t
 choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
                 struct play_how how, int64_t ndraw)
@@ -414,7 +416,7 @@ choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, 
     return least;
 }
 
-/* Rows of a plan whose moments are rounded to so many parts of the shortest, and what draws take with them. */
+/* Computes rows with moments rounded to 1/parts of the shortest, and the time of the draws with them. */
 static int
 rows_of(const struct plan *p, const int64_t *cost, const struct play_how *how, int parts, struct arena *a,
         struct lane_rows *r, int64_t *time)
@@ -439,7 +441,8 @@ rows_of(const struct plan *p, const int64_t *cost, const struct play_how *how, i
     return status;
 }
 
-/* What was measured is a little off: where fine parts tell apart what takes as long, coarse ones do better. */
+/* Tries fine and coarse units. Measured costs are inexact, so coarse units do better if fine ones separate equal
+ * acts. */
 int
 play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how, struct arena *a, struct lane_rows *out)
 {
@@ -455,9 +458,9 @@ play_rows(const struct plan *p, const int64_t *cost, const struct play_how *how,
     return 0;
 }
 
-/* ---- on their way ---- */
+/* ---- serialisation ---- */
 
-enum { NTASK, NACT, NHEAD }; /* of rows that travel: numbers of 64 bits; then each task's patience, each act's place */
+enum { NTASK, NACT, NHEAD }; /* header, 64-bit numbers; then patience by task, place by act */
 
 void
 play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out)
@@ -468,7 +471,7 @@ play_rows_write(const struct lane_rows *r, const struct plan *part, int32_t firs
     str_addn(out, r->place + act, sizeof *r->place * (size_t)(r->first_act[first + part->ntask] - act));
 }
 
-/* Are those in rows told from the others, and does nobody wait so long that clocks end? */
+/* Returns true if the numbers are in range, so that no clock overflows. */
 static bool
 makes_sense(const struct plan *p, const struct lane_rows *r)
 {
@@ -494,7 +497,7 @@ by_lane(const void *x, const void *y)
     return (a->act.task > b->act.task) - (a->act.task < b->act.task);
 }
 
-/* Rows list acts by place, lane after lane. */
+/* Rebuilds the rows: acts by place, lane by lane. */
 static void
 list_rows(const struct plan *p, struct lane_rows *r, struct arena *a)
 {

@@ -1,4 +1,4 @@
-/* predict.c - the costs of a planned step, dealt to its stages and to what is done once, on the clock of the stages. */
+/* predict.c - distributes the costs of a planned step over stages and one-time work, and simulates the pipeline. */
 #include "actors/plan/predict.h"
 
 #include "actors/plan/pipeline.h"
@@ -9,14 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-/* What brings a value to a layout: once, however many read it there. Nanoseconds of all times that it is done. */
+/* A conversion of a value to a layout, done once for all readers. Times in ns, summed over all acts. */
 struct move {
     struct ref value;
     const struct layout *to;
-    int32_t node; /* the first that reads it */
-    bool piece;   /* it is done once a piece */
+    int32_t node; /* first reader */
+    bool piece;   /* once per micro-batch */
     double reader, links, latency;
-    double done; /* once: when it is */
+    double done; /* one-time move: completion time */
 };
 
 struct site { /* placements that share devices have one lane */
@@ -31,17 +31,17 @@ struct predicting {
     struct stages stages;
     struct pipeline line;
     struct site *site;
-    int32_t nsite, site_capacity, nlane; /* the stages' lanes, then others */
+    int32_t nsite, site_capacity, nlane; /* nlane: the stages' lanes first, then others */
     struct hash_table moves;
-    struct move **reads; /* by operand, from first_read[node] on; NULL: it lies as it is read */
+    struct move **reads; /* by operand, from first_read[node] on; NULL: no conversion */
     int32_t *first_read;
-    bool *late;    /* by node: made once, of what is made of all pieces */
-    double *ready; /* by lane: when it has done all so far */
-    double *done;  /* by node that is late: when it is */
+    bool *late;    /* by node: runs once, on results of all micro-batches */
+    double *ready; /* by lane: end of the work so far */
+    double *done;  /* by late node: completion time */
     struct arena arena;
 };
 
-/* ---- where ---- */
+/* ---- lanes ---- */
 
 static int32_t
 lane_of(struct predicting *w, const struct place *place)
@@ -62,7 +62,7 @@ lane_of_node(struct predicting *w, int32_t i)
     return lane_of(w, w->p->node[i].layout[0]->place);
 }
 
-/* The stages' lanes first, as the pipeline numbers them. */
+/* Numbers lanes: the stages' lanes first, as in the pipeline. */
 static void
 find_sites(struct predicting *w)
 {
@@ -76,7 +76,7 @@ find_sites(struct predicting *w)
     for (int32_t i = 0; i < w->p->nleaf; i++) lane_of(w, w->p->leaf[i].layout->place);
 }
 
-/* ---- what is moved ---- */
+/* ---- moves ---- */
 
 static bool
 once_a_piece(const struct program *p, struct ref r)
@@ -97,7 +97,8 @@ price(struct predicting *w, struct move *m, const struct layout *from)
     m->reader = (all - m->latency) * (double)times - m->links;
 }
 
-/* As node i reads operand k; NULL: it lies so. What is brought again is moved whoever moved it before. */
+/* Returns the move for operand k of node i; NULL: none needed. Fetches and repeated gathers are never shared with
+ * other readers. */
 static struct move *
 move_of(struct predicting *w, int32_t i, int32_t k)
 {
@@ -133,7 +134,7 @@ find_moves(struct predicting *w)
         for (int32_t k = 0; k < p->node[i].nin; k++) w->reads[w->first_read[i] + k] = move_of(w, i, k);
 }
 
-/* The k-th operand of node i if it is the first that has it moved; NULL. */
+/* Returns the move of operand k if node i is its first reader and k its first such operand; else NULL. */
 static struct move *
 moves_first(const struct predicting *w, int32_t i, int32_t k)
 {
@@ -143,9 +144,9 @@ moves_first(const struct predicting *w, int32_t i, int32_t k)
     return m && m->node == i ? m : NULL;
 }
 
-/* ---- what is done ---- */
+/* ---- work ---- */
 
-/* Of all times that it acts. */
+/* Returns the time of all acts of a node. */
 static double
 work_of(const struct predicting *w, int32_t i)
 {
@@ -165,7 +166,8 @@ find_late(struct predicting *w)
         }
 }
 
-/* A piece's share of what is done for all of them. Where no weights have gradients the clock knows forward alone. */
+/* Sets the costs and link times per micro-batch. In a pipeline without weight gradients the simulator knows forward
+ * alone, so all work counts as forward. */
 static void
 share_out(struct predicting *w, const double *work, const double *links)
 {
@@ -182,7 +184,7 @@ share_out(struct predicting *w, const double *work, const double *links)
     if (!any) l->cost[0][PHASE_FORWARD] = 1;
 }
 
-/* Moves of pieces: what stages do of them, and what is on its way from one to others. */
+/* Assigns a move per micro-batch: the reader's share to its stage, link time and latency to the source. */
 static void
 deal_move(struct predicting *w, const struct move *m, double *work, double *links)
 {
@@ -193,7 +195,7 @@ deal_move(struct predicting *w, const struct move *m, double *work, double *link
     w->line.hop = MAX(w->line.hop, llround(m->latency));
 }
 
-/* Gives stages what they do of each piece, and lanes what they do before all pieces. */
+/* Assigns work per micro-batch to stages, and one-time work before the first micro-batch to lanes. */
 static void
 deal_costs(struct predicting *w)
 {
@@ -215,9 +217,9 @@ deal_costs(struct predicting *w)
     for (int32_t k = 0; k < w->line.nlane; k++) w->line.begin[k] = llround(before[k]);
 }
 
-/* ---- the clock ---- */
+/* ---- simulation ---- */
 
-/* All pieces through all stages: when each lane has done its last act. */
+/* Simulates all micro-batches; sets ready to the end of each lane. */
 static int
 play_pieces(struct predicting *w)
 {
@@ -231,7 +233,7 @@ play_pieces(struct predicting *w)
     return 0;
 }
 
-/* When what r says is there, on the lane that makes it. */
+/* Returns the completion time of the node that makes r. */
 static double
 made_at(struct predicting *w, struct ref r)
 {
@@ -239,7 +241,7 @@ made_at(struct predicting *w, struct ref r)
     return w->late[r.index] ? w->done[r.index] : w->p->node[r.index].piece ? w->ready[lane_of_node(w, r.index)] : 0;
 }
 
-/* One after the other on each lane, as data are there. */
+/* Runs late nodes in order on their lanes, once operands have arrived. */
 static void
 play_late(struct predicting *w)
 {
@@ -269,7 +271,7 @@ time_of(struct predicting *w)
 
 /* ---- memory ---- */
 
-/* By node of the net: the lane on which it is. */
+/* Returns the lane of each net node. */
 static int32_t *
 net_lanes(struct predicting *w)
 {
@@ -282,7 +284,7 @@ net_lanes(struct predicting *w)
     return lane;
 }
 
-/* The readers of a tensor that are on a lane. */
+/* Reduces a tensor's uses to the readers on one lane. */
 static void
 only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a)
 {
@@ -294,7 +296,7 @@ only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a
     t->nuse = n;
 }
 
-/* What a lane holds: its own values, and what is moved for who reads there. */
+/* Returns the peak bytes of a lane: values made on the lane, and copies converted for its readers. */
 static int64_t
 peak_on(const struct assigned *a, const int32_t *of, int32_t lane)
 {
@@ -325,7 +327,7 @@ peak_of(struct predicting *w)
     return peak;
 }
 
-/* ---- the whole ---- */
+/* ---- interface ---- */
 
 static int
 foretell(struct predicting *w, struct assigned *a)

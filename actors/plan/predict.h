@@ -1,17 +1,16 @@
-/* predict.h - what a step that a planner laid out takes where its pieces go through stages: its time, and what a device
- * holds.
+/* predict.h - predicts time and memory of a planned step whose micro-batches run through stages.
  *
- * The planner's cost is all that is done, one thing after the other; stages work at the same time. Here the same costs
- * are on the clock of the stages alone (rehearse.h), by the program's schedule: what operators take, and what of a move
- * its readers' devices do, is work of a lane; what links do is on the way. Before the first piece comes what is made
- * once, behind a lane's last one what is made of sums over pieces: their moves, updates. A program whose placements all
- * share devices, or of one piece, takes its cost. Pure; any thread. */
+ * The planner's cost adds up all work sequentially, but stages run in parallel. predict() puts the same costs on the
+ * pipeline simulator (rehearse.h), with the program's schedule. Operators, and the readers' share of a move, occupy
+ * a lane; link time delays arrival. Work that is done once is placed before a lane's first micro-batch; work on sums
+ * over micro-batches (moves, updates) after its last one. If all placements share devices, or there is one
+ * micro-batch, the time is the planner's cost. Pure; any thread. */
 #ifndef RILLE_PLAN_PREDICT_H
 #define RILLE_PLAN_PREDICT_H
 
 #include "actors/plan/assign.h"
 
-/* Sets a's time and peak; p: the program as a laid it out, and with the schedule it has now. */
+/* Sets a's time and peak. p: the program as laid out by a, with its current schedule. */
 int predict(const struct program *p, struct assigned *a);
 
 #endif

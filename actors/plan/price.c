@@ -1,4 +1,4 @@
-/* price.c - what computing costs, and moving a tensor from one layout to another, as a planner reckons it. */
+/* price.c - cost model of the planner: compute time, and moves between layouts. */
 #include "actors/plan/candidate.h"
 
 #include "sbp/strategy.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A strategy rules out what does not cut the operands so. */
+/* Sets NET_NEVER for candidates that do not cut the operands as the strategy demands. */
 static void
 forbid(const struct program *p, const struct prog_node *n, const struct candidate_list *l, int64_t *cost)
 {
@@ -34,7 +34,8 @@ candidates_work(const struct program *p, const struct prog_node *n, const struct
     forbid(p, n, l, cost);
 }
 
-/* P is never made of what is not partial on an axis, but for a B that joins a sum, and where the user wrote it. */
+/* Returns true if the planner may insert this move. P arises on an axis only from the same P, or from B for a sum;
+ * other moves to P must be the user's. */
 static bool
 may_move(const struct layout *from, const struct layout *to)
 {
@@ -49,7 +50,7 @@ may_move(const struct layout *from, const struct layout *to)
     return true;
 }
 
-/* Does the axis lie under `to` as under `from`? */
+/* Returns true if the axis has the same entry in both layouts. */
 static bool
 axis_stays(const struct layout *from, const struct layout *to, int a)
 {
@@ -74,7 +75,7 @@ alpha_of(const struct assign_prices *p, int axis)
     return p->links ? p->links->alpha_ns[axis] : p->cost->alpha_ns;
 }
 
-/* Nothing that comes from another placement is there already: a message at least. */
+/* A move from another placement sends at least one message. */
 double
 assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to)
 {
@@ -84,8 +85,8 @@ assign_latency(const struct assign_prices *p, const struct layout *from, const s
     return from->place != to->place && to->place->nrank == 1 ? alpha_of(p, assign_axis(from, to, p->links)) : alpha;
 }
 
-/* What a rank receives is the mean of box_bytes, which is exact over all ranks and the most where parts are equal. It
- * waits for the slowest axis that takes part. */
+/* Uses the mean of received bytes per rank: the sum over all ranks (box_bytes) is exact, and with equal shards the
+ * mean is the maximum. The slowest participating axis limits the rate. */
 double
 assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes)
 {
@@ -104,7 +105,7 @@ assign_price_part(const struct assign_prices *p, const struct type *t, const str
     if (!asked && !may_move(from, to)) return NET_NEVER;
     int64_t all = box_bytes_known(t, from, to, p->known);
     if (all == INT64_MAX) return NET_NEVER;
-    if (box_renames(t, from, to, all)) return 0; /* another name of the same bytes */
+    if (box_renames(t, from, to, all)) return 0; /* renames the same bytes */
     *bytes = all;
     double own = (double)part, ns = p->cost->hop_ns + p->cost->copy_ns_per_byte * own;
     if (layout_partial(from) != RED_NONE && layout_partial(to) == RED_NONE)

@@ -1,4 +1,4 @@
-/* program.c - what is read off a program, and its end. */
+/* program.c - properties derived from a program. */
 #include "actors/plan/program.h"
 
 #include "sbp/strategy.h"
@@ -49,7 +49,7 @@ program_updates(const struct program *p, struct arena *a)
     return update;
 }
 
-/* What a node that checks data allows. */
+/* Returns the elements that a validating node accepts. */
 static struct allowed
 allowed_by(const struct program *p, int32_t i, struct arena *a)
 {
@@ -75,7 +75,7 @@ program_checks(const struct program *p, struct arena *a)
 {
     bool *checks = ARENA_ARRAY(a, bool, p->nnode + 1);
     struct allowed *by = ARENA_ARRAY(a, struct allowed, p->nnode + 1);
-    int32_t *last = ARENA_ARRAY(a, int32_t, p->nleaf + p->nnode * OP_OUT + 1); /* by value: 1 + who checked it last */
+    int32_t *last = ARENA_ARRAY(a, int32_t, p->nleaf + p->nnode * OP_OUT + 1); /* by value: 1 + its last checker */
     for (int32_t i = 0; i < p->nnode; i++) {
         if (!p->node[i].op->say) continue;
         by[i] = allowed_by(p, i, a);
@@ -110,7 +110,7 @@ program_sums(const struct program *p, struct arena *a)
     return sum;
 }
 
-/* Where the bits of r's node are; NULL: r is no result or, in a program from anybody, one that is not there. */
+/* Returns the bits of r's node; NULL if r is no result, or (in an unverified program) does not exist. */
 static uint8_t *
 bits_of(const struct program *p, uint8_t *bits, struct ref r)
 {

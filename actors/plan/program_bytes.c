@@ -1,11 +1,9 @@
-/* program_bytes.c - a program as bytes, and back.
+/* program_bytes.c - serialises a program to bytes and back.
  *
- * Numbers are written seven bits a byte, lowest first, the last byte below 128;
- * signed ones fold their sign in. Placements and layouts have tables, in the
- * order in which the program first names them. One description of the program
- * (the functions `each_...`) serves both ways: with a writer it puts, with a reader
- * it gets. What was read is proved legal, and written again it must give the same
- * bytes: so there is one form of each program. */
+ * Numbers are written with seven bits per byte, lowest first, the last byte below 128; signed numbers are
+ * zigzag-encoded. Placements and layouts have tables, in the order of first use. The functions `each_...` describe
+ * the program once for both directions: they write with a writer and read with a reader. A program that was read is
+ * verified, and must give the same bytes when written again, so each program has exactly one encoding. */
 #include "actors/plan/verify.h"
 
 #include "kernels/op/table.h"
@@ -17,11 +15,11 @@
 
 static const char MAGIC[8] = "rillepr1";
 
-/* Either end: out for writing, else the bytes that are read. */
+/* One direction: `out` for writing, else the bytes to read. */
 struct wire {
     struct str *out;
     const unsigned char *at, *begin, *end;
-    struct arena *arena; /* of what is read */
+    struct arena *arena; /* memory of a program being read */
     struct atlas *atlas;
     const struct place **place;
     const struct layout **layout;
@@ -56,7 +54,7 @@ each_u64(struct wire *w, uint64_t *v)
     return wrong(w, "a number is too large");
 }
 
-/* From least to most. */
+/* A number from least to most. */
 static int
 each_i64(struct wire *w, int64_t *v, int64_t least, int64_t most)
 {
@@ -104,7 +102,7 @@ each_double(struct wire *w, double *v)
     return 0;
 }
 
-/* A count of things of which each takes a byte at least. */
+/* A count of items. An item takes at least one byte, so the count is at most the bytes left. */
 static int
 each_count(struct wire *w, int32_t *n)
 {
@@ -143,7 +141,7 @@ write_place(struct wire *w, const struct place *p)
     for (int32_t i = 0; i < p->nrank; i++) each_i32(w, &(int32_t){p->rank[i]}, 0, 0);
 }
 
-/* An index into the table; one that is as large as the table is followed by what it stands for. */
+/* An index into the table; an index equal to the table's size is followed by the new entry. */
 static int
 each_place(struct wire *w, const struct place **p)
 {
@@ -183,7 +181,7 @@ each_new_layout(struct wire *w, const struct layout **l)
     return w->out ? 0 : layout_new(w->atlas, p, sbp, order, l);
 }
 
-/* 0: none; else 1 + its index, as placements have it. */
+/* 0: none; otherwise 1 + index, encoded as for placements. */
 static int
 each_layout(struct wire *w, const struct layout **l)
 {
@@ -259,7 +257,7 @@ each_op(struct wire *w, const struct op **op)
 
 /* ---- the program ---- */
 
-/* The array of a node: what is there, or new room for n. */
+/* Array of a node: the existing one when writing, a new one of n when reading. */
 #define ROOM_FOR(w, field, type, n) ((w)->out ? (type *)(uintptr_t)(field) : ARENA_ARRAY((w)->arena, type, n))
 
 static int
@@ -377,7 +375,7 @@ wire_fini(struct wire *w)
     free(w->layout);
 }
 
-/* Writing changes nothing of the program. */
+/* Serialises through a shallow copy, because each_program() takes a mutable program; writing changes nothing. */
 void
 program_write(const struct program *p, struct str *s)
 {
@@ -390,7 +388,7 @@ program_write(const struct program *p, struct str *s)
     wire_fini(&w);
 }
 
-/* What was read is what it would be written as. */
+/* Checks that the program, written again, yields the bytes read. */
 static int
 check_form(const struct program *p, const char *bytes, size_t n)
 {

@@ -1,19 +1,16 @@
-/* promela.c - the acting rule of actor.c once more, in Promela, with all numbers of one plan written out.
+/* promela.c - the firing rule of actor.c, written again in Promela, with all numbers of one plan.
  *
- * A thread is a process. It begins an act (nothing else of its own happens then),
- * ends it, or takes a message; each of these is one step, in any order that tokens,
- * registers and the order within a channel allow. What the protocol believes - fans
- * that hold a register, readers of a fan - is kept as actors keep it; beside it
- * `unread` counts the acts that are truly still to read each register, and it is
- * that which must be 0 where a register is written. */
+ * A thread is a process. A step of a thread begins an act (and blocks its other acts), ends it, or receives a
+ * message. Steps interleave in any order that tokens, registers and channel order permit. The protocol's own state
+ * (fans that hold a register, readers of a fan) is kept as in the actors. A second counter, `unread`, has the true
+ * number of acts that must still read each register; the model asserts that it is 0 when a register is written. */
 #include "actors/plan/promela.h"
 
 struct model {
     const struct plan *p;
     struct str *s;
     struct arena tmp;
-    int32_t *in, *out, *reg, *fan, *held; /* first number of a task's in-ports; by result: of its registers, its fans;
-                                             by fan: of what its thread knows of each register */
+    int32_t *in, *out, *reg, *fan, *held; /* first in-port by task; first register, fan by result; by fan */
     int32_t nin, nout, nreg, nfan, nheld;
 };
 
@@ -63,7 +60,7 @@ print_state(const struct model *m)
              (int)m->nheld + 1, (int)p->ntask + 1, (int)p->nthread + 1);
 }
 
-/* May the task act? */
+/* Prints the condition under which the task may act. */
 static void
 print_guard(const struct model *m, int32_t i)
 {
@@ -75,7 +72,7 @@ print_guard(const struct model *m, int32_t i)
             str_addf(m->s, " && fans[%d + write[%d]] == 0", (int)m->reg[m->out[i] + k], (int)(m->out[i] + k));
 }
 
-/* What it writes is read by nobody any more. */
+/* Prints assertions that no register the task writes has unread data. */
 static void
 print_writes(const struct model *m, int32_t i)
 {
@@ -86,7 +83,7 @@ print_writes(const struct model *m, int32_t i)
                      (int)(m->out[i] + k));
 }
 
-/* The readers of a fan on one thread have register `r` of the result numbered o. */
+/* Prints the arrival of register `r` at the readers of a fan. */
 static void
 print_arrive(const struct model *m, const struct out_port *out, int32_t f, int32_t fan, const char *r,
              const char *indent)
@@ -149,7 +146,7 @@ print_take(const struct model *m, int32_t i, int32_t k)
     str_add(m->s, "      r = 0\n    :: else fi;\n");
 }
 
-/* An act is two steps: others may do something between them. */
+/* Prints an act as two steps, so that other threads can run in between. */
 static void
 print_act(const struct model *m, int32_t i)
 {
@@ -166,7 +163,7 @@ print_act(const struct model *m, int32_t i)
     str_addf(m->s, "    acting[%d] = 0; r = 0 }\n", (int)t->thread);
 }
 
-/* Messages from another thread: a full register for one of the fans here, or one that comes back. */
+/* Prints the receipt of messages from another thread: a full register for a local fan, or a returned register. */
 static void
 print_messages(const struct model *m, int32_t thread, int32_t from)
 {
@@ -195,7 +192,7 @@ print_thread(const struct model *m, int32_t thread)
     str_add(m->s, "  od\n}\n");
 }
 
-/* The user may press Ctrl-C at any moment; what then holds at the end, when nothing goes on any more. */
+/* Prints an interrupt (Ctrl-C) at any moment, and the assertions at the end of the run. */
 static void
 print_end(const struct model *m)
 {

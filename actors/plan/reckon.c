@@ -1,5 +1,5 @@
-/* reckon.c - what an act of a task takes, as the constants of rates.h have it: work over what one core does, bytes over
- * what it copies, and a little for the act itself. */
+/* reckon.c - estimates the time of a task's act with the constants of rates.h: operations or bytes, whichever takes
+ * longer on one core, plus a fixed cost per act. */
 #include "actors/plan/account.h"
 #include "actors/plan/rates.h"
 

@@ -1,5 +1,5 @@
-/* recompute.c - cuts the forward passes of stages into parts, chooses some, and lets backward read what computes them
- * again. */
+/* recompute.c - cuts the forward passes of stages into parts, chooses parts, and lets backward read recomputed
+ * values. */
 #include "actors/plan/recompute.h"
 
 #include "actors/plan/account.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* The forward nodes of a stage that may be computed again, in their order. */
+/* The forward nodes of a stage that may be recomputed, in order. */
 struct passage {
     int32_t n, *node;
 };
@@ -18,11 +18,11 @@ struct recomputer {
     struct arena tmp;
     struct stages stages;
     struct passage *passage; /* by stage */
-    double *work;            /* by node, nanoseconds, as reckoned */
-    int64_t *made, *kept;    /* by node, bytes of a piece: of its results, and of those that backward reads */
-    int32_t *last;           /* by node: the last of forward that reads it, -1 */
-    int32_t *part;           /* by node: the part of its stage that it is computed again with, -1 */
-    int32_t *twin;           /* by node: what computes it again, -1 */
+    double *work;            /* by node: estimated work, ns */
+    int64_t *made, *kept;    /* by node: bytes per micro-batch of its results, and of those that backward reads */
+    int32_t *last;           /* by node: last forward node that reads it; -1: none */
+    int32_t *part;           /* by node: part of its stage to recompute it with; -1: not recomputed */
+    int32_t *twin;           /* by node: the node that recomputes it; -1: none */
     struct insertion *list;
     int32_t n, capacity;
 };
@@ -99,7 +99,7 @@ recomputer_init(struct recomputer *r, struct program *p)
 
 /* ---- parts ---- */
 
-/* By place to cut, after the k-th node of a passage: bytes of what comes before it and is read behind it. */
+/* Returns, for a cut after the k-th node of a passage, the bytes made before the cut and read after it. */
 static int64_t *
 find_alive(struct recomputer *r, const struct passage *s)
 {
@@ -141,7 +141,7 @@ find_ends(struct recomputer *r, const struct passage *s, bool *ends)
 }
 
 struct part {
-    int64_t bytes; /* that backward would not keep */
+    int64_t bytes; /* bytes that backward no longer keeps */
     int32_t index, last;
 };
 
@@ -152,7 +152,7 @@ by_bytes_down(const void *x, const void *y)
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->index - b->index;
 }
 
-/* Chooses n parts of a passage, those first that leave most. */
+/* Chooses the n parts of a passage that free the most bytes. */
 static void
 choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
 {
@@ -176,7 +176,7 @@ choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
     for (int32_t c = 0; c < MIN(n, nparts); c++) chosen[part[c].index] = true;
     for (int32_t k = 0; k < s->n; k++) {
         int32_t *own = &r->part[s->node[k]];
-        if (!chosen[*own] || r->last[s->node[k]] > last[*own]) *own = -1; /* what leaves a part is kept */
+        if (!chosen[*own] || r->last[s->node[k]] > last[*own]) *own = -1; /* results read after their part are kept */
     }
 }
 
@@ -204,10 +204,10 @@ standing_for(struct recomputer *r, struct ref of, int32_t reader)
     return (struct ref){.kind = REF_NODE, .out = of.out, .index = r->twin[of.index]};
 }
 
-/* ---- what was computed again before there were stages ---- */
+/* ---- values recomputed before stages were known ---- */
 
-/* The value of forward that r computes again for node i, which comes later; r where it is none, or of the same stage.
- */
+/* Returns the forward value that r recomputes, if r belongs to another stage than its reader, node i, and the value
+ * precedes node i; else r. */
 static struct ref
 left_by_forward(const struct program *p, const struct stages *s, struct ref r, int32_t i)
 {
@@ -216,7 +216,7 @@ left_by_forward(const struct program *p, const struct stages *s, struct ref r, i
     return there ? (struct ref){.kind = REF_NODE, .out = r.out, .index = of} : r;
 }
 
-/* ---- the face ---- */
+/* ---- interface ---- */
 
 int32_t
 recompute_stages(const struct program *p)
@@ -253,7 +253,7 @@ recompute_parts(struct program *p, const int32_t *parts, int32_t n)
         }
     if (!status) {
         rewrite_insert(p, r.list, r.n);
-        rewrite_sweep(p); /* what backward alone read, and reads no more */
+        rewrite_sweep(p); /* removes nodes that backward no longer reads */
     }
     free(r.list);
     arena_fini(&r.tmp);

@@ -1,28 +1,29 @@
-/* recompute.h - less memory for more work: what forward leaves for backward is computed again, part by part.
+/* recompute.h - saves memory at the cost of work: backward recomputes values of forward, part by part.
  *
- * The forward pass of a virtual stage is cut into parts of about like work, where little is alive. Of a part that is
- * computed again backward keeps what enters and leaves it; of a stage of which all is, what enters the stage alone
- * (Chen et al. 2016). The same calls on the same values: no bit changes. It changes a program that nobody else reads
- * yet, before its moves are made anew (bring.h), on the thread that makes it. */
+ * The forward pass of a virtual stage is cut into parts of about equal work, at points where few bytes are alive.
+ * For a recomputed part, backward keeps only the inputs and outputs of the part; if all parts of a stage are
+ * recomputed, only the inputs of the stage (Chen et al. 2016). The same calls run on the same values, so results are
+ * bit-identical. Call these functions before moves are made anew (bring.h), on the thread that makes the program;
+ * the program must not be shared yet. */
 #ifndef RILLE_PLAN_RECOMPUTE_H
 #define RILLE_PLAN_RECOMPUTE_H
 
 #include "actors/plan/program.h"
 
-enum { RECOMPUTE_PARTS = 8 }; /* of a stage, at most */
+enum { RECOMPUTE_PARTS = 8 }; /* parts of a stage, at most */
 
-/* Where to cut what n calls make, in order, into RECOMPUTE_PARTS of about like work: of the places nearest to an even
- * cut that where the least is alive. alive[k]: bytes made up to call k and read behind it; ends[k] becomes true where a
- * part ends, but for the last. */
+/* Chooses where to cut n calls, in order, into RECOMPUTE_PARTS parts of about equal work: of the places near an even
+ * cut, the one with the fewest bytes alive. alive[k]: bytes made up to call k and read after it. Sets ends[k] at the
+ * last call of each part except the last part. */
 void recompute_cut(int32_t n, const double *work, const int64_t *alive, bool *ends);
 
-/* Returns how many virtual stages the program has: 1 where nothing comes in pieces. */
+/* Returns the number of virtual stages; 1 if nothing is micro-batched. */
 int32_t recompute_stages(const struct program *p);
-/* Lets backward compute again so many parts of each of the n stages, 0 to RECOMPUTE_PARTS (all as one), those first
- * that leave most. */
+/* Recomputes, for each of the n stages, the given number of parts, 0 to RECOMPUTE_PARTS (all, as one part). Parts
+ * that leave the most bytes are chosen first. */
 int recompute_parts(struct program *p, const int32_t *parts, int32_t n);
-/* What is computed again begins on each stage with what forward left there, also where stages are parts of one
- * device's. */
+/* Makes recomputation on each stage begin with values that forward left there, also if the stages are parts of one
+ * device's stage. */
 int recompute_apart(struct program *p);
 
 #endif

@@ -1,11 +1,11 @@
-/* rehearse.c - virtual stages on a clock: at each moment all acts that end hand on what they made, and then each lane
- * begins the act whose turn it is.
+/* rehearse.c - pipeline simulator: at each moment all acts that end deliver their results, then each idle lane
+ * begins the ready act with the highest priority.
  *
- * Each act of a stage has a slot with needs: what must have come for its next piece. What ends wakes the few slots that
- * need it, and a lane begins that one of its ready slots whose key, the turn of its piece, is the least. Room for A
- * pieces is a circle: a piece enters a stage when the A-th before it has gone on to the last stage and come back. So
- * what is left takes that way as often as A goes into the pieces to come, at least; most rehearsals end at this bound,
- * or at that of their bytes. */
+ * Each act of a stage has a slot with needs: results that must have arrived for its next micro-batch. The end of an
+ * act wakes the few slots that depend on it. A lane begins its ready slot with the least key (turn and micro-batch).
+ * A pool of A micro-batches is a circle: a micro-batch enters a stage after the A-th before it has travelled to the
+ * last stage and back. The remaining time is therefore at least the number of remaining micro-batches divided by A,
+ * times one such round trip. Most simulations stop at this bound, or at the bound of their bytes. */
 #include "actors/plan/rehearse.h"
 
 #include <stdlib.h>
@@ -16,62 +16,62 @@ enum act { FORWARD, BACKWARD, WEIGHT };
 #define NEVER INT64_MAX
 
 struct lane {
-    int64_t work;         /* that is left of it, nanoseconds */
-    int64_t bytes;        /* that its stages have room for */
-    int32_t held;         /* contexts */
-    struct slot *busy;    /* whose act it does */
-    struct slot *slot;    /* NACT a stage */
-    uint64_t *ready;      /* a bit a slot */
-    uint32_t nready;      /* words */
-    struct slot *opening; /* who keeps it busy until it begins; NULL */
-    int64_t end;          /* of its last act */
+    int64_t work;         /* remaining work, ns */
+    int64_t bytes;        /* bytes of the stages' pools, at their peak so far */
+    int32_t held;         /* contexts held */
+    struct slot *busy;    /* slot of the running act; NULL: idle */
+    struct slot *slot;    /* NACT per stage */
+    uint64_t *ready;      /* bit mask of ready slots */
+    uint32_t nready;      /* words in ready */
+    struct slot *opening; /* dummy act until the lane's start time; NULL: starts at 0 */
+    int64_t end;          /* end of the latest act */
 };
 
-/* A slot may do piece k when more than k - room have come. */
+/* Allows micro-batch k if *come > k - room. */
 struct need {
-    const int32_t *come; /* from's done, or there */
+    const int32_t *come; /* counter of `from`: done, or there */
     struct slot *from;
-    int32_t room; /* 0: not of this stage's room */
-    int32_t used; /* the most of it; the most by which `from` was ahead */
+    int32_t room; /* size of the pool; 0: data, not a pool */
+    int32_t used; /* most of the pool in use; of data: most micro-batches `from` was ahead */
     int64_t bytes;
 };
 
 /* An act of a stage. */
 struct slot {
-    int32_t begun, done, there; /* pieces; there: done, and known to other lanes */
+    int32_t begun, done, there; /* micro-batches. there: done, and arrived on other lanes */
     int32_t stage;
     enum act act;
-    int64_t wire, sent;                  /* what it gives takes the links so long; until when they are taken */
-    uint32_t lane, index;                /* its place in that */
-    uint64_t turn, key;                  /* of the first piece; of the next */
-    struct need *need, *gift, *need_end; /* first those of room */
-    struct slot **wakes, **wakes_far, **wakes_end; /* when it is done; when that comes to other lanes */
+    int64_t wire, sent;                            /* time that its results occupy links, ns; end of that time */
+    uint32_t lane, index;                          /* lane, and index among its slots */
+    uint64_t turn, key;                            /* key of micro-batch 0; of the next one */
+    struct need *need, *gift, *need_end;           /* needs: pools, then data */
+    struct slot **wakes, **wakes_far, **wakes_end; /* woken by its end; by arrival on other lanes */
 };
 
-/* A slot's act ends, or what it made comes to other lanes. */
+/* The end of a slot's act, or the arrival of its result on other lanes. */
 struct event {
     int64_t at;
     struct slot *slot;
 };
 
-/* Nanoseconds from when a piece enters a stage: until backward, or all of it, has left; until all that waits for it is
- * done. */
+/* Times from the entry of a micro-batch into a stage, ns: until backward, or the weight gradient, has ended; until
+ * the last dependent work has ended. */
 struct circle {
     int64_t backward, weight, end;
 };
 
 struct theatre {
     const struct pipeline *p;
-    struct slot *slot; /* in the order of lanes */
+    struct slot *slot; /* in lane order */
     struct slot **of;  /* by stage: its slots */
     struct lane *lane;
-    uint64_t *stirred;     /* a bit a lane: something has become ready, or it has ended */
+    uint64_t *stirred;     /* bit mask of lanes with a newly ready slot, or an ended act */
     uint32_t nstirred;     /* words */
     struct circle *circle; /* by stage */
-    struct event *end;     /* of lanes that are busy, a ring in the order of time */
-    uint32_t end_mask;     /* events that it has room for, a power of two, less one */
+    struct event *end;     /* ends of running acts: ring buffer in time order */
+    uint32_t end_mask;     /* capacity of the ring, a power of two, minus 1 */
     struct event *arrival; /* in the order of time */
-    /* of one rehearsal */
+    /* one simulation */
     const struct prog_pool *pool;
     const struct rehearsed_aim *aim;
     const struct rehearsed_rule *rule;
@@ -79,11 +79,11 @@ struct theatre {
     uint32_t nend, ended;
     int64_t narrival, arrived;
     int64_t left, now;
-    int64_t least; /* it cannot end before */
+    int64_t least; /* lower bound of the end */
     bool hopeless;
 };
 
-/* ---- may it act? ---- */
+/* ---- readiness ---- */
 
 static bool
 may_act(const struct slot *s, int32_t pieces)
@@ -93,7 +93,7 @@ may_act(const struct slot *s, int32_t pieces)
     return s->begun < pieces;
 }
 
-/* Whose turn it is, then which act, then the stage as the plan's tasks are listed: a lane's keys differ. */
+/* Key, from the highest bits: turn, act, stage in task-list order. Keys of a lane are unique. */
 enum { STAGE_BITS = 24, ACT_BITS = 2, PLACE_BITS = 30 };
 
 static uint64_t
@@ -118,7 +118,7 @@ stir(struct theatre *t, uint32_t lane)
     t->stirred[lane / 64] |= 1ull << lane % 64;
 }
 
-/* The slot's next piece may have become ready. What is ready stays so until it begins. */
+/* Marks the slot ready if its next micro-batch may run; the mark stays until the act begins. */
 static void
 wake(struct theatre *t, struct slot *s)
 {
@@ -129,9 +129,9 @@ wake(struct theatre *t, struct slot *s)
     stir(t, s->lane);
 }
 
-/* ---- it acts ---- */
+/* ---- begin of an act ---- */
 
-/* Notes what room it takes, and how far others are ahead of it. */
+/* Records the pool sizes in use, and how far other stages are ahead. */
 static void
 note_needs(struct theatre *t, struct lane *l, struct slot *s)
 {
@@ -145,7 +145,7 @@ note_needs(struct theatre *t, struct lane *l, struct slot *s)
     for (struct need *n = s->gift; n < s->need_end; n++) n->used = MAX(n->used, n->from->begun - s->begun);
 }
 
-/* At least as long it takes from when a piece enters a stage that has room for so many. */
+/* Returns a lower bound of the remaining time after a micro-batch enters the slot's stage, from the pool sizes. */
 static int64_t
 circles(const struct theatre *t, const struct slot *s)
 {
@@ -155,7 +155,8 @@ circles(const struct theatre *t, const struct slot *s)
     return MAX(come / pool->backward * c->backward, come / pool->weight * c->weight) + c->end;
 }
 
-/* Is nothing to be had that is aimed at, when the lane does all its work from now on, and the rest takes `rest`? */
+/* Returns true if the aim is out of reach, even if the lane never idles again. rest: lower bound of the remaining
+ * time. */
 static bool
 is_hopeless(struct theatre *t, const struct lane *l, int64_t rest)
 {
@@ -167,7 +168,7 @@ is_hopeless(struct theatre *t, const struct lane *l, int64_t rest)
            r->contexts > aim->most_contexts;
 }
 
-/* Most end after all that were begun before. */
+/* Inserts an end; most are the latest so far. */
 static void
 will_end(struct theatre *t, struct event e)
 {
@@ -196,7 +197,7 @@ begin(struct theatre *t, struct lane *l, struct slot *s)
     wake(t, s);
 }
 
-/* The lane begins the act whose turn it is, if one may. */
+/* Begins the lane's ready act with the least key, if it is idle. */
 static void
 lane_goes_on(struct theatre *t, struct lane *l)
 {
@@ -220,7 +221,7 @@ lanes_go_on(struct theatre *t)
     }
 }
 
-/* ---- it ends ---- */
+/* ---- end of an act ---- */
 
 static void
 arrive(struct theatre *t, struct slot *s)
@@ -229,7 +230,7 @@ arrive(struct theatre *t, struct slot *s)
     for (struct slot **w = s->wakes_far; w < s->wakes_end; w++) wake(t, *w);
 }
 
-/* Most arrive after all that were sent before. */
+/* Schedules the arrival on other lanes; most are the latest so far. */
 static void
 will_arrive(struct theatre *t, struct slot *s)
 {
@@ -253,7 +254,7 @@ end(struct theatre *t, struct slot *s)
     if (s->wakes_far < s->wakes_end) will_arrive(t, s);
 }
 
-/* The next moment at which something ends or arrives; NEVER: nothing does. */
+/* Returns the time of the next end or arrival; NEVER: none. */
 static int64_t
 next_moment(const struct theatre *t)
 {
@@ -275,9 +276,9 @@ play(struct theatre *t)
     }
 }
 
-/* ---- the stage ---- */
+/* ---- setup ---- */
 
-/* By lane, those of a stage beside each other. */
+/* Numbers slots by lane; the slots of a stage are adjacent. */
 static void
 number_slots(struct theatre *t, struct arena *a)
 {
@@ -317,7 +318,7 @@ room_of(struct slot *from, int64_t bytes)
     return (struct need){.come = &from->done, .from = from, .bytes = bytes};
 }
 
-/* What the acts of a stage need, in `need`: room first. Returns what is behind them. */
+/* Writes the needs of a stage's acts to `need`, pools first. Returns the end. */
 static struct need *
 find_needs(struct theatre *t, int32_t q, struct need *need)
 {
@@ -342,7 +343,7 @@ find_needs(struct theatre *t, int32_t q, struct need *need)
     return w->need_end = need;
 }
 
-/* Who is to be woken when: the near, then the far. */
+/* Lists the slots that each slot wakes: on the same lane, then on others. */
 static void
 find_wakes(struct theatre *t, struct arena *a)
 {
@@ -363,14 +364,14 @@ find_wakes(struct theatre *t, struct arena *a)
             }
 }
 
-/* Links are sorted by where they start, and go to later stages. */
+/* Computes lower bounds of round trips. Links are sorted by source and point to later stages. */
 static void
 find_circles(struct theatre *t)
 {
     const struct pipeline *p = t->p;
     struct circle *c = t->circle;
     for (int32_t q = 0; q < p->n; q++) c[q].end = p->cost[q][WEIGHT];
-    for (const struct link *k = p->link; k < p->link + p->nlink; k++) { /* when backward has left a stage */
+    for (const struct link *k = p->link; k < p->link + p->nlink; k++) { /* until backward has left a stage */
         int64_t hop = p->lane[k->from] == p->lane[k->to] ? 0 : p->hop;
         c[k->to].end = MAX(c[k->to].end, hop + p->cost[k->from][BACKWARD] + c[k->from].end);
     }
@@ -413,7 +414,7 @@ theatre_open(const struct pipeline *p, struct arena *a)
     return t;
 }
 
-/* ---- a rehearsal ---- */
+/* ---- one simulation ---- */
 
 static void
 open_lanes(struct theatre *t)
@@ -452,8 +453,7 @@ open_stage(struct theatre *t, int32_t q)
     t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
 }
 
-/* Room as it was taken. Of results on their way to a stage: what was ahead of it, over as many stages as lie between.
- */
+/* Reports the pools in use. hop: how far the producers were ahead, divided by the number of stages between. */
 static void
 tell_peaks(const struct theatre *t, struct prog_pool *peak)
 {

@@ -1,61 +1,62 @@
-/* rehearse.h - a pipeline on a virtual clock as its virtual stages alone: how long it takes, and what room it needs.
+/* rehearse.h - pipeline simulator: virtual stages alone on a virtual clock; finds the time of a schedule and the
+ * micro-batches it holds.
  *
- * Each stage has one act a piece of forward, backward and weight gradients; a lane - the devices of one placement -
- * does one at a time. What the plan's tasks do on the same clock play.h says; this one tries a thousand schedules, and
- * leaves those that come to nothing as soon as it shows. Pure, any thread. */
+ * Each stage has one act of forward, backward and weight gradients per micro-batch. A lane, the devices of one
+ * placement, runs one act at a time. play.h simulates the tasks of a plan on the same clock; rehearse() tries a
+ * thousand schedules and abandons a hopeless one early. Pure, any thread. */
 #ifndef RILLE_PLAN_REHEARSE_H
 #define RILLE_PLAN_REHEARSE_H
 
 #include "actors/plan/stage.h"
 
-enum { NACT = 3 }; /* forward, backward, weight gradients: as in enum node_phase */
+enum { NACT = 3 }; /* as in enum node_phase: forward, backward, weight gradients */
 
-struct link { /* data goes forward from a stage to another */
+struct link { /* forward data flows between two stages */
     int32_t from, to;
 };
-/* Of a stage, bytes on a device for a piece: what forward leaves for backward, for weight gradients, and backward for
- * these. */
+/* Bytes on a device per micro-batch of a stage: kept by forward for backward, by forward for weight gradients, by
+ * backward for weight gradients. */
 struct stage_bytes {
     int64_t backward, weight, behind;
 };
 struct pipeline {
     int32_t n, nlane, nlink, pieces;
-    int32_t *lane;             /* by stage */
-    int64_t (*cost)[NACT];     /* by stage: of an act, nanoseconds */
-    int64_t hop;               /* from lane to lane, nanoseconds */
-    int64_t (*wire)[NACT];     /* by stage: besides, what an act gives takes the links to other lanes so long, one piece
-                                  after the other; NULL: no time */
-    int64_t *begin;            /* by lane: when it begins; NULL: at once */
-    struct link *link;         /* sorted by from */
-    bool trained;              /* there is a backward pass */
-    const bool *joint;         /* by stage: all its backward is weight gradients */
+    int32_t *lane;         /* by stage */
+    int64_t (*cost)[NACT]; /* by stage: time of an act, ns */
+    int64_t hop;           /* latency between lanes, ns */
+    int64_t (*wire)[NACT]; /* by stage: time that an act's results occupy the links to other lanes, ns, one micro-batch
+                              after the other; NULL: 0 */
+    int64_t *begin;        /* by lane: start time, ns; NULL: all 0 */
+    struct link *link;     /* sorted by from */
+    bool trained;          /* the pipeline has a backward pass */
+    const bool *joint;     /* by stage: backward consists of weight gradients alone */
     struct stage_bytes *bytes; /* by stage */
-    double *once, *again;      /* by stage: nanoseconds of a piece that forward computes, and backward again */
+    double *once, *again;      /* by stage: ns per micro-batch of forward, and of its part that backward recomputes */
 };
 
-/* The rule of a program: turns of each stage's acts, and rounds (stage.h). */
+/* A program's priority rule: turns of each stage's acts, and rounds (stage.h). */
 struct rehearsed_rule {
     struct stage_turn (*turn)[NACT];
     int32_t group, round;
 };
 
-/* What a rehearsal is worth its end for: it takes less time, or as much and fewer bytes, and not too much. */
+/* Target of a simulation: less time, or equal time and fewer bytes, within the limits. */
 struct rehearsed_aim {
     int64_t time, bytes;
-    int64_t floor;         /* known: no schedule takes less time */
-    int64_t most_bytes;    /* of a lane */
-    int32_t most_contexts; /* of a lane */
+    int64_t floor;         /* proven lower bound of the time of any schedule */
+    int64_t most_bytes;    /* limit of a lane's bytes */
+    int32_t most_contexts; /* limit of a lane's contexts */
 };
 
 struct rehearsed {
-    int64_t time;           /* 0: it does not come to its end, or to nothing that is aimed at */
-    struct prog_pool *peak; /* by stage: the most that it took of each; belongs to the caller */
-    int64_t bytes;          /* that a lane holds with this room: the most */
-    int32_t contexts; /* pieces between forward and the end of weight gradients, over the stages of a lane: the most */
-    int64_t *end;     /* by lane: when its last act ended; belongs to the caller; NULL */
-    int64_t acts;     /* that it played */
+    int64_t time;           /* ns; 0: deadlocked, or abandoned because the aim is out of reach */
+    struct prog_pool *peak; /* by stage: most that was in use of each pool; owned by the caller */
+    int64_t bytes;          /* peak bytes of the fullest lane, if pools are as large as `peak` */
+    int32_t contexts;       /* peak number of pieces between forward and the end of weight gradients on a lane */
+    int64_t *end;           /* by lane: end of its last act; owned by the caller; may be NULL */
+    int64_t acts;           /* number of acts simulated */
 };
-/* What rehearsals of a pipeline have in common; belongs to the arena, and reads the pipeline. One thread. */
+/* State shared by the simulations of a pipeline. In the arena; borrows the pipeline. One thread. */
 struct theatre *theatre_open(const struct pipeline *p, struct arena *a);
 void rehearse(struct theatre *t, const struct rehearsed_rule *rule, const struct prog_pool *pool,
               const struct rehearsed_aim *aim, struct rehearsed *out);

@@ -1,4 +1,4 @@
-/* replica.c - updates, and first values, that devices of one memory share: each does a slice of rows. */
+/* replica.c - updates and initial values that the devices of one host share: each device writes a slice of rows. */
 #include "actors/plan/replica.h"
 
 #include "boxing/grid.h"
@@ -19,14 +19,14 @@ replica_in_place(const struct layout *l, const struct type *t, int64_t least)
     return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
 }
 
-/* An update, or what makes a value of nothing but a shape: a slice of it needs no more than a slice. */
+/* Returns true for an update or a source operator: a slice of the result depends only on slices. */
 static bool
 has_slices(const struct op *op)
 {
     return op->flags & OP_SOURCE || (op->flags & OP_UPDATE && op->flags & OP_INPLACE);
 }
 
-/* Host code of all its devices writes the same bytes, and there are enough of them, and rows. */
+/* Returns true if host code of all devices would write the same bytes, and there are enough bytes and rows to share. */
 static bool
 may_share(const struct program *p, const struct prog_node *n)
 {
@@ -36,7 +36,7 @@ may_share(const struct program *p, const struct prog_node *n)
            replica_in_place(l, t, p->shared_least);
 }
 
-/* What has the variable's shape is cut as the variable is. */
+/* Returns true if all operands and results with the variable's shape have the variable's layout. */
 static bool
 lies_alike(const struct program *p, const struct prog_node *n)
 {
@@ -50,7 +50,7 @@ lies_alike(const struct program *p, const struct prog_node *n)
     return true;
 }
 
-/* A root that is a first value, or a new version of a variable, which lies as the old one. */
+/* Returns true for a root that is an initial value, or a new version of a variable in the layout of the old version. */
 static bool
 is_version(const struct program *p, const struct prog_root *r)
 {

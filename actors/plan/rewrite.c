@@ -1,4 +1,4 @@
-/* rewrite.c - moves, and what may be written in place. */
+/* rewrite.c - inserts and removes moves and nodes, and finds values that may be written in place. */
 #include "actors/plan/rewrite.h"
 
 #include "kernels/op/table.h"
@@ -92,7 +92,7 @@ by_place(const void *x, const void *y)
     return a->before != b->before ? (a->before > b->before) - (a->before < b->before) : (a > b) - (a < b);
 }
 
-/* The node as it is named when program and list are one. */
+/* Returns the node with its operands renumbered by index. */
 static struct prog_node
 renamed(struct program *p, const struct prog_node *n, const int32_t *index)
 {
@@ -106,7 +106,7 @@ renamed(struct program *p, const struct prog_node *n, const int32_t *index)
     return to;
 }
 
-/* Program and list become one, in which each node, of the list those behind the program's, has its index. */
+/* Merges program and list: node i goes to index[i]; nodes of the list are numbered behind the program's. */
 static void
 put_together(struct program *p, const struct insertion *list, int32_t n, const int32_t *index)
 {

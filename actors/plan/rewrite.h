@@ -1,36 +1,35 @@
-/* rewrite.h - what changes a program in the making (assign.c, zero.c, bring.c, recompute.c, hoist.c): the moves
- * between, and what may lie in place. The program belongs to the caller; one thread. */
+/* rewrite.h - edits of a program in the making (used by assign.c, zero.c, bring.c, recompute.c, hoist.c): moves,
+ * inserted nodes, in-place results. The caller owns the program; one thread. */
 #ifndef RILLE_PLAN_REWRITE_H
 #define RILLE_PLAN_REWRITE_H
 
 #include "actors/plan/program.h"
 
-/* Returns r, or what it was before moves that nobody asked for, on its placement. */
+/* Returns r, or the value before moves on the same placement that the user did not write. */
 struct ref rewrite_source(const struct program *p, struct ref r);
-/* Adds a move of r at the program's end. *room: nodes for which p->node has room, which is p->nnode before the first.
- */
+/* Appends a move of r to the program. *room: capacity of p->node; set it to p->nnode before the first call. */
 struct ref rewrite_move(struct program *p, int32_t *room, struct ref r, const struct layout *to);
-/* Lets node i read r as its k-th operand. */
+/* Sets the k-th operand of node i to r. */
 void rewrite_operand(struct program *p, int32_t i, int32_t k, struct ref r);
-/* A node to be put in before another. The k-th of a list is named p->nnode + k, by those of the list and by the
- * program, until program and list are one. */
+/* A node to insert. Until the insertion, nodes of the list and of the program refer to the k-th node of the list as
+ * p->nnode + k. */
 struct insertion {
     struct prog_node node;
-    int32_t before; /* a node of the program; nnode: at the end */
+    int32_t before; /* the program node before which to insert; nnode: at the end */
 };
-/* Puts n nodes in, those before one node in the order of the list. Returns, by node as it was named, its name now; in
- * p's arena. */
+/* Inserts n nodes; nodes before the same node keep the order of the list. Returns the new index of each node, by its
+ * old index, in p's arena. */
 const int32_t *rewrite_insert(struct program *p, const struct insertion *list, int32_t n);
-/* Puts the nodes in another order, in which what they read still comes before them: node i becomes node index[i]. */
+/* Reorders the nodes: node i becomes node index[i]. The new order must be topological. */
 void rewrite_order(struct program *p, const int32_t *index);
-/* Leaves out the nodes of which no root comes. */
+/* Removes the nodes on which no root depends. */
 void rewrite_sweep(struct program *p);
-/* Returns the leaf that an update reads and whose new version it gives; -1. root_leaf: by root, -1. */
+/* Returns the leaf that an update reads and whose new version r is; -1: none. root_leaf: by root, -1. */
 int32_t rewrite_updated(const struct program *p, struct ref r, const int32_t *root_leaf);
-/* Lets new versions of variables that a move brings lie over the old ones. */
+/* Lets new versions of variables that a move produces overwrite the old versions. */
 void rewrite_land(struct program *p, const int32_t *root_leaf);
-/* Returns the leaf over whose bytes r, a result of an in-place operator, may lie if it is to become its new version;
- * -1. */
+/* Returns the leaf that r, a result of an in-place operator, may overwrite if r is to become its new version; -1:
+ * none. */
 int32_t rewrite_over(const struct program *p, struct ref r, int32_t leaf);
 
 #endif

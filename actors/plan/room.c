@@ -1,11 +1,9 @@
-/* room.c - which results of a stage have a place in each of its rooms.
+/* room.c - chooses the results of a stage that are stored in its slots.
  *
- * What rooms and the rest come to is judged by the bytes at the worst moment of a
- * piece. Rooms of several sizes are filled one item after the other; then items go
- * in and out, and in the best room change places, as long as that takes less and
- * not more than MOST_LOOKS ways were looked at. The best before and after are
- * packed, and the better one is kept. Bytes by position are trees, so that an item
- * takes a few steps however long the piece is. */
+ * Alternatives are compared by their peak bytes during a micro-batch. Slots of several sizes are filled greedily.
+ * Then single items are moved in or out, and in the best alternative pairs of items are exchanged, while bytes
+ * decrease and at most MOST_LOOKS alternatives have been evaluated. The best before and after exchanges are packed,
+ * and the better one is kept. Bytes by position are segment trees, so adding an item takes logarithmic time. */
 #include "actors/plan/room.h"
 
 #include "actors/plan/lower.h"
@@ -15,13 +13,12 @@
 
 enum { MOST_LOOKS = 256, ROOM_SIZES = 32, LEAST_GAIN = 128 };
 
-/* Bytes by position, as a tree: of a node's positions the most, but for what is added to all of those of a node above.
- */
+/* Segment tree of bytes by position. most: maximum of a node's positions, without `add` of its ancestors. */
 struct load {
     int64_t *most, *add;
 };
 
-/* A stage's rooms on trial: the best so far, who joins, and what they and what lies beside them come to. */
+/* An alternative for a stage: the slots, the items in them, and the total bytes. */
 struct trial {
     bool *joins; /* by item */
     struct room best;
@@ -32,18 +29,18 @@ struct rooms {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
-    int32_t width, room_for; /* leaves of a tree, a power of two above the period; and of how many there is memory */
-    struct load room;        /* on trial */
-    struct load group[PHASE_BATCH]; /* by phase: of what takes turns beside them */
-    int64_t alone;                  /* of what does not */
-    int64_t looks;                  /* how many ways may still be looked at */
+    int32_t width, room_for;        /* leaves of a tree (power of two above the period); capacity */
+    struct load room;               /* one slot */
+    struct load group[PHASE_BATCH]; /* by phase: items outside that share bytes by turns */
+    int64_t alone;                  /* bytes of the other items outside */
+    int64_t looks;                  /* evaluations left */
     struct arena *arena;
-    struct trial best, rough[2]; /* packed; by its worst moment, before exchanges and after */
-    struct pack_item *packed;    /* a list of items */
-    int32_t *at;                 /* which they are; or those that are free to join */
+    struct trial best, rough[2]; /* packed; estimated by peak, before and after exchanges */
+    struct pack_item *packed;    /* list for packing */
+    int32_t *at;                 /* indices of its items, or of the items that may join */
 };
 
-/* May the item have a place in each room of the stage? */
+/* Returns true if the item may be stored in the stage's slots. */
 static bool
 may_join(const struct item *it, int32_t stage, const struct room *r)
 {
@@ -51,14 +48,15 @@ may_join(const struct item *it, int32_t stage, const struct room *r)
     return it->asked == r->nreg || (it->asked < r->nreg && !it->fixed && r->phases >> it->phase & 1);
 }
 
-/* In a room things live for one piece, as in a run of one piece; what weight gradients may wait for, to the end. */
+/* Returns the end of the item's life in a slot, in one micro-batch. Operands of delayed weight gradients live to the
+ * end of the micro-batch. */
 static int32_t
 leaves(const struct rooms *m, const struct item *it)
 {
     return it->waits ? m->period : it->last - m->period;
 }
 
-/* The most that is there, from one position to another. */
+/* Returns the maximum over positions first to last. */
 static int64_t
 most_load(const struct rooms *m, const struct load *load, int32_t first, int32_t last)
 {
@@ -111,8 +109,8 @@ clear_load(const struct rooms *m, const struct load *load)
     memset(load->add, 0, sizeof *load->add * 2 * (size_t)m->width);
 }
 
-/* Who has a place in each room: what has as many registers; and of what else may, one after the other, all for which a
- * room of so many bytes is large enough. Returns the bytes that it comes to. */
+/* Selects the items in the slots: all with as many registers as slots, then others in order while the slot's peak
+ * stays within `bytes`. Returns the peak. */
 static int64_t
 fill_room(struct rooms *m, int32_t stage, const struct room *r, int64_t bytes)
 {
@@ -128,7 +126,7 @@ fill_room(struct rooms *m, int32_t stage, const struct room *r, int64_t bytes)
     return most_of_all(&m->room);
 }
 
-/* Those that join already. */
+/* Rebuilds the load of the items in the slots. */
 static void
 fill_again(struct rooms *m)
 {
@@ -139,7 +137,7 @@ fill_again(struct rooms *m)
     }
 }
 
-/* Puts an item beside the rooms, or takes it from there (-1). */
+/* Adds an item to the load outside of the slots, or removes it (sign -1). */
 static void
 put_beside(struct rooms *m, const struct item *it, int sign)
 {
@@ -149,7 +147,7 @@ put_beside(struct rooms *m, const struct item *it, int sign)
         m->alone += sign * it->bytes * it->asked;
 }
 
-/* What does not join. */
+/* Rebuilds the load outside of the slots. */
 static void
 fill_beside(struct rooms *m, int32_t stage)
 {
@@ -161,7 +159,7 @@ fill_beside(struct rooms *m, int32_t stage)
     }
 }
 
-/* What lies beside the rooms takes, a group at its worst moment. */
+/* Returns the bytes outside of the slots: peak of each group, plus the rest. */
 static int64_t
 bytes_beside(const struct rooms *m)
 {
@@ -170,7 +168,7 @@ bytes_beside(const struct rooms *m)
     return bytes;
 }
 
-/* The items of a room, for one piece; at: which they are, -1 behind the last. */
+/* Lists the items of one slot for packing; at: their indices, then -1. */
 static struct pack_items
 list_room(const struct rooms *m, struct pack_item *p, int32_t *at)
 {
@@ -201,7 +199,8 @@ move_in(struct rooms *m, struct room *r, const struct pack_item *p, const int32_
     }
 }
 
-/* Is the room of a piece free for another as early as that is let in? */
+/* Returns true if credits guarantee that a slot's previous micro-batch has left this phase before the next one
+ * enters. */
 static bool
 leaves_early(const struct rooms *m, int32_t stage, uint8_t phase, int32_t nreg)
 {
@@ -209,7 +208,7 @@ leaves_early(const struct rooms *m, int32_t stage, uint8_t phase, int32_t nreg)
     return outline_credits(m->outline, forward, then) <= nreg;
 }
 
-/* ---- in and out ---- */
+/* ---- moving items ---- */
 
 static int64_t
 bytes_of(struct rooms *m, const struct room *r)
@@ -218,7 +217,7 @@ bytes_of(struct rooms *m, const struct room *r)
     return r->nreg * most_of_all(&m->room) + bytes_beside(m);
 }
 
-/* An item comes into the rooms, or leaves them. */
+/* Moves an item into the slots, or out of them. */
 static void
 turn(struct rooms *m, struct item *it)
 {
@@ -228,7 +227,7 @@ turn(struct rooms *m, struct item *it)
     it->joins = !it->joins;
 }
 
-/* Turns an item, or two, if what it comes to is less then. */
+/* Moves one or two items; undoes that unless the total decreases. */
 static bool
 is_better(struct rooms *m, const struct room *r, struct item *a, struct item *b, int64_t *least)
 {
@@ -244,7 +243,7 @@ is_better(struct rooms *m, const struct room *r, struct item *a, struct item *b,
     return false;
 }
 
-/* Those that may have a place in each room and need not. */
+/* Lists the items that may be in the slots or outside. */
 static int32_t
 list_free(struct rooms *m, int32_t stage, const struct room *r)
 {
@@ -254,7 +253,7 @@ list_free(struct rooms *m, int32_t stage, const struct room *r)
     return n;
 }
 
-/* From a room that is filled, whose n free items are listed: items go in and out, until that takes no less. */
+/* Moves the n listed items in and out until the total no longer decreases. Returns true if it decreased. */
 static bool
 go_in_and_out(struct rooms *m, const struct room *r, int32_t n)
 {
@@ -267,7 +266,7 @@ go_in_and_out(struct rooms *m, const struct room *r, int32_t n)
     return least < was;
 }
 
-/* Two change places. */
+/* Exchanges pairs of an item in the slots and one outside. Returns true if that decreased the total. */
 static bool
 change_places(struct rooms *m, const struct room *r, int32_t n)
 {
@@ -280,7 +279,7 @@ change_places(struct rooms *m, const struct room *r, int32_t n)
     return least < was;
 }
 
-/* ---- the best ---- */
+/* ---- choosing ---- */
 
 static void
 keep(const struct rooms *m, const struct room *r, int64_t bytes, struct trial *t)
@@ -291,14 +290,14 @@ keep(const struct rooms *m, const struct room *r, int64_t bytes, struct trial *t
     for (int32_t i = 0; i < m->nitem; i++) t->joins[i] = m->item[i].joins;
 }
 
-/* Those that join the best so far do. */
+/* Restores the items of an alternative. */
 static void
 restore(struct rooms *m, const struct trial *t)
 {
     for (int32_t i = 0; i < m->nitem; i++) m->item[i].joins = t->joins[i];
 }
 
-/* Returns the bytes of a room that is filled, packed. */
+/* Packs the items of one slot; returns the bytes. */
 static int64_t
 pack_room(struct rooms *m, bool thorough)
 {
@@ -314,7 +313,8 @@ try_packed(struct rooms *m, int32_t stage, const struct room *r, bool thorough)
     keep(m, r, r->nreg * pack_room(m, thorough) + bytes_beside(m), &m->best);
 }
 
-/* What exchanges left shares more, which is order that tasks wait for: a little less is not worth that. */
+/* Packs the alternative after exchanges. Items that share more bytes are ordered more strictly, and tasks wait for
+ * that order, so the alternative must win by 1/LEAST_GAIN. */
 static void
 try_exchanged(struct rooms *m, int32_t stage)
 {
@@ -325,7 +325,7 @@ try_exchanged(struct rooms *m, int32_t stage)
     if (bytes <= m->best.bytes - m->best.bytes / LEAST_GAIN) keep(m, &t->best, bytes, &m->best);
 }
 
-/* From the best so far: two change places, and others go in and out, until neither takes less. */
+/* Alternates exchanges and single moves, starting from an alternative, until neither helps. */
 static void
 exchange(struct rooms *m, int32_t stage, struct trial *t, int32_t n)
 {
@@ -338,7 +338,7 @@ exchange(struct rooms *m, int32_t stage, struct trial *t, int32_t n)
     keep(m, r, bytes_of(m, r), t);
 }
 
-/* As small as they can be, as large, and what seems best of some between, before exchanges and after. */
+/* Tries the smallest slots, the largest, and the best of some sizes between, before and after exchanges. */
 static void
 try_rooms(struct rooms *m, int32_t stage, struct room r)
 {
@@ -367,7 +367,7 @@ try_rooms(struct rooms *m, int32_t stage, struct room r)
     try_exchanged(m, stage);
 }
 
-/* Does anything of the stage have so many registers? */
+/* Returns true if a result of the stage has this number of registers. */
 static bool
 is_asked(const struct rooms *m, int32_t stage, int32_t nreg)
 {
@@ -377,10 +377,9 @@ is_asked(const struct rooms *m, int32_t stage, int32_t nreg)
     return asked;
 }
 
-/* A stage keeps as much of each piece: a room for one, as often as there may be pieces. While a piece comes back its
- * registers are free one by one, and what is at work then has a place in each room, or, where the room would grow by
- * more than that is worth, one beside them all. Where pieces leave forward and backward at different times, there are
- * rooms for those of either. */
+/* Tries the numbers of slots that results ask for. While a micro-batch returns through backward, registers become
+ * free one by one; short-lived results are stored in these gaps, or outside if the slot would grow by more bytes. If
+ * micro-batches leave forward and backward at different times, slots may last until either. */
 void
 rooms_find(struct rooms *m, int32_t stage, struct room *out)
 {

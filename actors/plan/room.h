@@ -1,43 +1,43 @@
-/* room.h - what a virtual stage keeps of a piece: rooms, as many alike as pieces may be under way, and who has a place
- * in each of them.
+/* room.h - stage slots ("rooms"): a virtual stage's storage for one micro-batch, and which results are stored in it.
  *
- * What has as many registers as there are rooms has one in each; what has fewer may, in what has become free there, or
- * lies beside them all, as takes less. rooms_find() decides; where rooms and the rest lie is arena.c's. A struct rooms
- * belongs to one pass over all devices and its thread; it is in the arena given. */
+ * A stage has as many equal slots as micro-batches may be in flight. A result with that many registers has a
+ * register in each slot. A result with fewer registers is stored in gaps of the slots or outside of them, as costs
+ * fewer bytes. rooms_find() decides; arena.c places slots and the other results. A struct rooms belongs to one pass
+ * over all devices and its thread, and is in the given arena. */
 #ifndef RILLE_PLAN_ROOM_H
 #define RILLE_PLAN_ROOM_H
 
 #include "actors/plan/outline.h"
 
-/* A tenant as packing sees it: numbers of its device alone, so that those of like devices are equal. */
+/* A result to pack. Numbers are relative to the device, so items of equal devices are equal. */
 struct item {
-    int64_t bytes;       /* of a register, aligned */
-    int32_t first, last; /* positions among the device's tasks, from the first of the first piece on */
-    int32_t asked, nreg; /* registers that its readers ask for, and those that it has */
-    int32_t group;       /* as pack.h has it */
+    int64_t bytes;       /* of one register, aligned */
+    int32_t first, last; /* positions in the device's task list, from its first task of the first micro-batch */
+    int32_t asked, nreg; /* registers requested by the readers; registers allocated */
+    int32_t group;       /* group as in pack.h */
     int32_t stage, phase;
-    int64_t offset, stride; /* of the first register; from one to the next */
-    bool again;             /* it is written for each piece */
-    bool fixed;             /* a move made it, which has as many registers as are asked for */
-    bool joins, in_room;    /* it would have a place in each room; it has */
-    bool waits, abroad;     /* weight gradients have it, and may wait; backward of another stage reads it */
+    int64_t offset, stride; /* bytes: offset of the first register; distance between registers */
+    bool again;             /* written for each micro-batch */
+    bool fixed;             /* made by a move: nreg must equal asked */
+    bool joins, in_room;    /* joins: candidate for the slots under trial; in_room: stored in the slots */
+    bool waits, abroad;     /* read by weight gradients, which may be delayed; by backward of other stages */
 };
-/* What one stage keeps of a piece: as many alike, one after the other, as pieces may be under way. */
+/* Slots of a stage: equal blocks in a row, one per micro-batch in flight. */
 struct room {
-    int32_t nreg, first, last; /* nreg 0: there is none */
-    unsigned phases;           /* whose items of fewer registers may have a place in each */
-    bool late;                 /* the last of these in time come first, and fill what is free */
-    bool weights;              /* weight gradients have left when the next piece has it */
-    int64_t bytes, offset;     /* of one; of the first */
+    int32_t nreg, first, last; /* nreg: number of slots; 0: none */
+    unsigned phases;           /* bit mask of phases: results with fewer registers than slots may join from these */
+    bool late;                 /* fills gaps from the latest result backwards */
+    bool weights;              /* weight gradients are done before the slot is reused */
+    int64_t bytes, offset;     /* bytes of one slot; offset of the first */
 };
 
 struct rooms;
-/* For devices of so many items at most. */
+/* Allocates for devices with at most `most` items. */
 struct rooms *rooms_new(const struct outline *o, int32_t most, struct arena *a);
-/* Of a device that has `period` tasks, these items; they are the caller's. */
+/* Begins a device with these items (owned by the caller) and `period` tasks. */
 void rooms_begin(struct rooms *r, struct item *item, int32_t nitem, int32_t period);
-/* Gives the rooms of a stage, but for where they lie; its items that are in them have their registers, and offsets from
- * the beginning of the first room. */
+/* Returns in *out the slots of a stage, without their offset. Sets in_room, nreg and offset (from the beginning of
+ * the first slot) of the items stored in them. */
 void rooms_find(struct rooms *r, int32_t stage, struct room *out);
 
 #endif

@@ -1,9 +1,8 @@
-/* seats.c - partners, communicators, and what parts say of collectives to each other.
+/* seats.c - partners, communicators, and the contract between plan partitions about collectives.
  *
- * The tasks of a collective hop stand side by side, in mesh order. A communicator is first needed by a hop; in the
- * order of these, and among those of one hop in the order of their first seats, edges in that of their devices, all
- * parts have those that they share in one order, so that parts which make them one after the other never wait for each
- * other crosswise. */
+ * The tasks of a collective hop are adjacent, in mesh order. All partitions sort communicators by the first hop that
+ * needs them, then by first rank, and point-to-point links by their devices. So partitions create shared
+ * communicators in the same order, one after the other, and cannot deadlock. */
 #include "actors/plan/seats.h"
 
 #include "actors/plan/contract.h"
@@ -31,7 +30,7 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
     return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
 }
 
-/* Where all positions lie here it stands as far away as its position does. */
+/* If all positions are here, the distance of the tasks is that of the positions. */
 int32_t
 seats_partner(const struct plan *p, int32_t task, int32_t seat)
 {
@@ -58,7 +57,7 @@ seats_abroad(const struct plan *p, int32_t task)
 
 /* ---- communicators ---- */
 
-struct wish { /* of a task, for its communicator */
+struct wish { /* a task that needs its communicator */
     int32_t hop, first, second, task;
 };
 
@@ -122,7 +121,7 @@ seats_communicators(const struct plan *p, struct arena *a, struct communicator *
 
 /* ---- the contract ---- */
 
-/* A row: the hop; all that its parts must say alike, as a digest; how many of its seats are here, and in all. */
+/* A row: the hop; a digest of what all partitions must agree on; the number of ranks here, and of all ranks. */
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void
@@ -136,7 +135,7 @@ add_layout(struct digest *d, const struct layout *l)
     for (int32_t i = 0; i < p->nrank; i++) digest_add(d, (uint64_t)p->rank[i]);
 }
 
-/* What is moved between which layouts, and as which collective: seats, blocks and devices follow. */
+/* Digests the value, its layouts and the collective; ranks, blocks and devices follow from these. */
 static uint64_t
 what_of(const struct plan_move *m, const struct task *t)
 {
@@ -194,7 +193,7 @@ differs(const struct row *r, const char *what)
     return status;
 }
 
-/* The rows of one hop, from r on; their number in *n. */
+/* Checks the rows of one hop, from r on; *n: their number. */
 static int
 match_hop(const struct row *r, size_t left, size_t *n)
 {

@@ -1,33 +1,33 @@
-/* seats.h - who takes part in a collective of a library: in this part, and in those of other memories; the edges by
- * which it brings bytes from a device to one of another memory.
+/* seats.h - members of library collectives, in this plan partition and in others, and the point-to-point links on
+ * which the library carries bytes between devices of two hosts.
  *
- * A move that is such a collective has a task at each of its positions, in whichever part that lies. Nothing that the
- * plan knows of goes between parts then: no channel, no message. What a library brings from device to device has a
- * channel, which is direct (channel.h). That all take part, and in the same, is the contract
- * on which the proofs of the parts rest: each writes a list of its collectives, and whoever has the lists of all parts
- * compares them before they run. Pure; any thread. */
+ * Such a collective has a task at each mesh position, in the partition that owns the position. The plan has no
+ * channel and no message for it. Bytes that the library carries from device to device have a direct channel
+ * (channel.h). The proofs of the partitions rely on a contract: all positions take part, and in the same collective.
+ * Each partition writes a list of its collectives, and the lists of all partitions are compared before they run.
+ * Pure; any thread. */
 #ifndef RILLE_PLAN_SEATS_H
 #define RILLE_PLAN_SEATS_H
 
 #include "actors/plan/plan.h"
 
-/* May plans leave moves among devices of this kind to a library? What is launched needs kernels that pack: host code
- * would have to wait in between. */
+/* Returns true if plans may use the collective library of this device kind. A kind with streams must have compiled
+ * packing kernels, because packing by host code would have to wait for the stream. */
 bool seats_library(int kind);
 
-/* The task that has a seat of the collective in which `task` has another; -1: it is in another part. */
+/* Returns the task at rank `seat` of the collective in which `task` takes part; -1: in another partition. */
 int32_t seats_partner(const struct plan *p, int32_t task, int32_t seat);
-/* Has the collective of a task seats in other parts? */
+/* Returns true if the collective of a task has ranks in other partitions. */
 bool seats_abroad(const struct plan *p, int32_t task);
 
-/* The communicators in which the plan has seats, groups and edges, each once, in the order in which all parts make
- * theirs. */
+/* Lists the communicators (groups and point-to-point links) of the plan without duplicates, in the order of
+ * creation, which is the same in all partitions. Returns their number. */
 int32_t seats_communicators(const struct plan *p, struct arena *a, struct communicator ***out);
 
-/* Appends what the part says of its collectives, as numbers of 64 bits, least byte first. */
+/* Appends this partition's list of collectives, as 64-bit numbers, least byte first. */
 void seats_write(const struct plan *p, struct str *s);
-/* The lists of the parts of n memories, from anybody. E_PLAN: names the first hop that they do not agree about, or in
- * which not every position takes part. */
+/* The list of one partition, from any source. seats_match() compares the lists of n partitions. E_PLAN: names the
+ * first hop on which the lists disagree, or in which a position is missing. */
 struct seats_list {
     int memory;
     const void *bytes;

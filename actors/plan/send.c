@@ -1,17 +1,17 @@
-/* send.c - the tasks of a hop, those that send to other memories, receive, and transfer among them.
+/* send.c - makes the tasks of a hop, with its sends and receives between hosts and transfers between memory spaces.
  *
- * The tasks of a hop stand in the same order in every part:
+ * The tasks of a hop have the same order in every plan partition:
  *
- *   parts are sent -> what stages read is received -> stages are filled -> stages are sent -> the rest is received ->
- *   parts are filled
+ *   shards are sent -> what stages read is received -> stages are filled -> stages are sent -> the rest is received ->
+ *   destination shards are filled
  *
- * the three in the middle once for each level of stages (what comes from another space of this memory is transferred
- * where it would be received), so that each SEND stands before its RECV wherever the two lists are put together
- * (verify_run.c needs that).
+ * The three steps for stages are repeated once per level of stages. Reads from another memory space of this host are
+ * transferred at the place of a receive. So each SEND precedes its RECV in any merge of the lists (verify_run.c
+ * relies on it).
  *
- * Between devices that a library joins, the two ends are work of the devices (direct.c). Else host code sends and
- * receives. What it does not read is transferred to a cpu device's memory right before its SEND, and from there right
- * behind its RECV: both are work of a stream, and the edges between say when it is done. */
+ * If a library links the devices, both ends of a channel are device work (direct.c). Otherwise host code sends and
+ * receives. Bytes that host code cannot read are transferred to a cpu device's memory right before the SEND, and
+ * from there right after the RECV. Both transfers are stream work, and edges order them. */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -89,15 +89,15 @@ mover_reader(const struct mover *m, const struct cross_channel *c)
     return (c->to_side == SIDE_STAGE ? m->b->from : m->b->to)->place;
 }
 
-/* ---- from one space to another ---- */
+/* ---- transfers between memory spaces ---- */
 
-/* A device by what it is. */
+/* A device: its kind and rank. */
 struct end {
     int kind;
     int32_t rank;
 };
 
-/* What a channel carries, as one row. */
+/* Returns the view of a channel's data as one row. */
 static struct view
 row_of(const struct mover *m, const struct cross_channel *c)
 {
@@ -105,7 +105,7 @@ row_of(const struct mover *m, const struct cross_channel *c)
     return view_dense(&t, NULL);
 }
 
-/* A task that brings what a channel carries from one device's memory to another's; its steps are still to be said. */
+/* Makes a task that carries a channel's data from one device's memory to another's. The caller sets the steps. */
 static int
 carry_task(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t nstep, int32_t *id)
 {
@@ -126,7 +126,7 @@ carry_task(struct mover *m, const struct cross_channel *c, struct end from, stru
     return 0;
 }
 
-/* A step that copies one window. */
+/* Returns a step that copies one window. */
 static struct box_move
 copy_step(struct mover *m, const struct view *src, int64_t skip, const struct view *dst, int64_t at)
 {
@@ -139,7 +139,7 @@ copy_step(struct mover *m, const struct view *src, int64_t skip, const struct vi
                              .view = intern_view(m->l, dst)};
 }
 
-/* The slices of a channel, from where they lie here to one row. */
+/* Makes a task that copies the slices of a channel from their local sources into one row. */
 static int
 carry_slices(struct mover *m, const struct cross_channel *c, struct end from, struct end to, int32_t *id)
 {
@@ -154,7 +154,7 @@ carry_slices(struct mover *m, const struct cross_channel *c, struct end from, st
     return draft_reads(m->l, *id, &part, 0, false);
 }
 
-/* The row of a task, to another memory. */
+/* Makes a task that carries the row of task `of` to another memory. */
 static int
 carry_row(struct mover *m, const struct cross_channel *c, int32_t of, struct end from, struct end to, int32_t *id)
 {
@@ -174,9 +174,9 @@ transfer_task(struct mover *m, int32_t channel)
                         (struct end){to->kind, to->rank[cross_to(m->cross, c)]}, &m->recv[channel]);
 }
 
-/* ---- to and from another memory ---- */
+/* ---- sends and receives between hosts ---- */
 
-/* Where host code, which sends and receives, finds bytes of a device: there, or in a cpu device's memory. */
+/* Finds the memory in which host code sends or receives a device's bytes: the device's own, or a cpu device's. */
 static int
 host_end(const struct mover *m, struct end device, struct end *out)
 {
@@ -190,7 +190,7 @@ host_end(const struct mover *m, struct end device, struct end *out)
                 device_kind_text(device.kind), (int)device.rank);
 }
 
-/* Of a row that lies in host memory: it whole; of what host code reads, slice by slice. */
+/* Makes a SEND. A row in host memory is sent as one slice; memory that host code reads is sent slice by slice. */
 static int
 send_task(struct mover *m, const struct cross_channel *c)
 {

@@ -1,39 +1,39 @@
-/* share.c - parts that are alike on several ranks of one space lie there once.
+/* share.c - stores equal shards of several ranks of one memory space once.
  *
- * After an all-reduce or an all-gather every rank holds the same, and nobody
- * writes it: registers are read-only. So the ranks fill one register together,
- * each the slice that it owns (FILL), and each then reads all of it in place
- * (JOIN says when it is whole). What a rank receives is what it reads of others'
- * slices, as if it had copied them. */
+ * After an all-reduce or all-gather all ranks hold the same value, and nobody writes it, because registers are
+ * read-only. So the ranks fill one register together: each fills the slice that it owns (FILL), and then reads the
+ * complete value in place (JOIN orders it after all fills). A rank receives the bytes of the slices that others
+ * fill, as if it had copied them. */
 #include "actors/plan/lower.h"
 
 #include "boxing/grid.h"
 #include "runtime/device.h"
 
-/* One slice of the shared part, and who fills it. */
+/* One slice of the shared part, and the rank that fills it. */
 struct item {
     struct box slice;
     const struct box_step *step;
     int32_t rank;
-    int32_t next; /* of that rank, -1 */
+    int32_t next; /* next item of the rank; -1: none */
 };
 
-/* Of one group of ranks whose parts are alike: they have the same corner (boxing/grid.h), the first of them. */
+/* State of one replica group: mesh positions with equal shards. They have the same grid corner (boxing/grid.h), the
+ * first of the positions. */
 struct sharing {
     struct mover m;
     struct grid grid;
     struct pval *to;
-    const struct type *local; /* of the parts that are alike */
+    const struct type *local; /* local type of the shards */
     int32_t corner;
     int32_t *member, nmember; /* mesh positions that hold the same box */
     struct item *item;
     int32_t nitem, capacity;
-    int32_t *first, *last; /* by device of the move (box_plan.rank): its items */
-    int64_t *own;          /* bytes that it fills */
+    int32_t *first, *last; /* by device of the move (box_plan.rank): first and last of its items */
+    int64_t *own;          /* by device: bytes that it fills */
     int32_t *fill, nfill;
 };
 
-enum { SLAB_LEAST = 1024 }; /* elements: less is not worth being done by several */
+enum { SLAB_LEAST = 1024 }; /* elements; smaller slices are not divided */
 
 static void
 find_members(struct sharing *s, int32_t corner)
@@ -58,7 +58,7 @@ add_item(struct sharing *s, const struct box *slice, const struct box_step *step
     s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }
 
-/* A slice that no member owns is cut into as many slabs as there are members. */
+/* Divides a slice that no member owns into one slab per member. */
 static void
 add_slabs(struct sharing *s, const struct box_step *step)
 {
@@ -79,7 +79,7 @@ add_slabs(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* What the owner of a stage reduces goes straight into the shared part. */
+/* Adds the slices of a stage, which the owner reduces directly into the shared part. */
 static void
 add_staged(struct sharing *s, const struct box_step *step)
 {
@@ -91,7 +91,7 @@ add_staged(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* All slices of the members' part. False when a step is of a kind that is not shared. */
+/* Lists all slices of the members' shard. Returns false if a step cannot be shared. */
 static bool
 find_items(struct sharing *s)
 {
@@ -113,7 +113,7 @@ find_items(struct sharing *s)
     return true;
 }
 
-/* Each device's items, in order, and their bytes. */
+/* Links each device's items in order, and adds up their bytes. */
 static void
 sort_items(struct sharing *s)
 {
@@ -143,7 +143,7 @@ part_bytes(const struct sharing *s)
     return type_bytes(&t);
 }
 
-/* The result lies in the register of the first task that fills it. */
+/* Stores the result in the register of the first FILL. */
 static void
 lie_in(struct out_port *o, int32_t task)
 {
@@ -233,12 +233,12 @@ may_share(const struct lower *l, const struct cross *x, const struct pval *from)
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* What devices receive when this group shares: sources of others, and what others fill. */
+/* Adds the bytes that devices receive if this group shares: sources on other devices, and slices that others fill. */
 static void
 count_received(struct sharing *s, int64_t *received)
 {
     const struct box_plan *b = s->m.b;
-    int64_t size = box_width_from(b); /* items are of parts, not of stages */
+    int64_t size = box_width_from(b); /* items are slices of shards, not of stages */
     sort_items(s);
     for (int32_t i = 0; i < s->nitem; i++) {
         const struct item *it = &s->item[i];
@@ -251,7 +251,8 @@ count_received(struct sharing *s, int64_t *received)
     }
 }
 
-/* A rank that holds its part already (B -> S) would read of others what it need not. */
+/* Returns true if every device receives as many bytes as without sharing. Else a rank that holds its shard already
+ * (B -> S) would read more than it needs. */
 static bool
 sends_as_little(const struct box_plan *b, const int64_t *received)
 {

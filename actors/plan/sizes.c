@@ -1,4 +1,4 @@
-/* sizes.c - bytes of devices: whether they can be counted at all, and the scratch memory behind the arena. */
+/* sizes.c - bytes of devices: overflow check, and scratch memory behind the arena. */
 #include "actors/plan/lower.h"
 
 #include "runtime/device.h"
@@ -11,7 +11,7 @@ too_large(const struct plan_device *d)
                 (int)d->rank);
 }
 
-/* Sums of sizes are counted only when they can be. */
+/* Checks that no sum of sizes overflows. */
 int
 sizes_check(struct lower *l)
 {

@@ -1,19 +1,17 @@
-/* stage.c - the virtual stages and the phases of a program, from the program alone.
+/* stage.c - finds virtual stages and phases; depends on the program alone.
  *
- * A virtual stage is a connected piece of the forward program on one set of
- * devices, in the order of data: each time that data goes on to other devices a
- * stage begins, also when those had one before (interleaved stages). Backward
- * nodes belong to the stage whose forward values they read, or whose weights
- * where those are of one stage alone; moves that bring a value aside or again to
- * that of its node. Phases are three: of
- * the backward nodes those that only sums over the pieces read (the gradients of
- * weights) are phase W: nothing downstream waits for them. */
+ * A virtual stage is a connected piece of the forward program on one set of devices, in the order of data. A stage
+ * begins each time data moves on to other devices, even devices that had a stage before (interleaved stages). A
+ * backward node belongs to the stage of the forward values it reads, or of its weights if a single stage uses these.
+ * A move that offloads, fetches or gathers again belongs to the stage of the value's node. There are three phases.
+ * Backward nodes that only sums over micro-batches read (gradients of weights) are phase W, because nothing
+ * downstream waits for them. */
 #include "actors/plan/account.h"
 #include "actors/plan/stage.h"
 
 #include "runtime/error.h"
 
-/* Has b all devices of a? */
+/* Returns true if b has all devices of a. */
 static bool
 is_within(const struct place *a, const struct place *b)
 {
@@ -27,14 +25,14 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Does data from a to b go on to other devices? Where one has all that the other has, it stays. */
+/* Returns 1 if data from a to b moves on to other devices; 0 if one placement has all devices of the other. */
 static int
 hops(const struct place *a, const struct place *b)
 {
     return a == b || is_within(a, b) || is_within(b, a) ? 0 : 1;
 }
 
-/* Of a node that brings another's value aside or again: that other; -1. */
+/* Returns the node whose value node i stores, fetches or gathers again; -1: none. */
 static int32_t
 brought(const struct program *p, int32_t i)
 {
@@ -42,7 +40,7 @@ brought(const struct program *p, int32_t i)
     return of == i ? -1 : of;
 }
 
-/* Of a node that computes again what forward computes on a known stage: what does; -1. */
+/* Returns the forward node that node i recomputes, if its stage is known; -1: none. */
 static int32_t
 repeated(const struct program *p, const bool *loose, int32_t i)
 {
@@ -68,9 +66,10 @@ find_phases(struct stages *s, const struct program *p, struct arena *a)
     }
 }
 
-/* ---- what comes after the last piece ---- */
+/* ---- results after the last micro-batch ---- */
 
-/* Sums over the pieces, updates (what they replace is read for each piece), and what is computed from either. */
+/* Marks sums over micro-batches, updates (each micro-batch reads the old version), and all nodes that depend on
+ * either. */
 static void
 find_late(struct stages *s, const struct program *p, struct arena *a)
 {
@@ -85,7 +84,8 @@ find_late(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- stages ---- */
 
-/* As early as data allows. A node floats when nothing that it needs was on other devices before. */
+/* Assigns forward nodes to the earliest stage that data allows. A node floats if its inputs never were on other
+ * devices. */
 static void
 forward_early(struct stages *s, const struct program *p, bool *floats)
 {
@@ -102,8 +102,8 @@ forward_early(struct stages *s, const struct program *p, bool *floats)
     }
 }
 
-/* Those that float belong to the first stage that wants them: labels are made ready where the loss is. Loose are those
- * that forward does not want. */
+/* Assigns floating nodes to the first stage that reads them: labels are prepared where the loss is. A floating node
+ * that forward does not read is loose. */
 static void
 forward_late(struct stages *s, const struct program *p, const bool *floats, bool *loose, int32_t *first)
 {
@@ -122,7 +122,7 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* By leaf: the stage whose forward reads it, for all pieces; -1: none or several do. */
+/* Returns, by leaf, the stage whose forward reads it, the same for all micro-batches; negative: none or several. */
 static int32_t *
 stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -138,8 +138,8 @@ stages_of_leaves(const struct stages *s, const struct program *p, const bool *lo
     return stage;
 }
 
-/* The stage whose forward values it reads where they were computed, or whose weights; else the one to which gradients
- * come back. */
+/* Returns the stage of the forward values that a backward node reads where they were computed, or of its weights;
+ * else the stage that receives gradients next. */
 static int32_t
 backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {
@@ -160,8 +160,8 @@ backward_stage(const struct stages *s, const struct program *p, const bool *loos
     return MAX(0, saved >= 0 ? saved : back);
 }
 
-/* What is loose, and what backward makes of that and of leaves alone, to compute it again, belongs to the first stage
- * that wants it there. */
+/* Assigns nodes to their first reading stage: loose nodes, and backward nodes computed from only loose nodes and
+ * leaves (recomputation). */
 static void
 backward_late(struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -210,11 +210,11 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- folds ---- */
 
-/* Where data goes back to the devices that it came from, it went there and back on one: two stages, cut where forward
- * has done half of its work. */
+/* If data returns to the devices it came from, the stage in between has an outward and a return half on the same
+ * devices: it becomes two stages, cut after half of the forward work. */
 struct fold {
-    double work, done; /* of forward, nanoseconds */
-    int32_t shift;     /* stages that were made before it */
+    double work, done; /* ns, forward: total; counted so far */
+    int32_t shift;     /* number of stages added before */
     bool folded;
 };
 
@@ -224,7 +224,7 @@ work_of(const struct stages *s, const struct program *p, int32_t node, struct ar
     return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_reckon(p, node, a) : 0;
 }
 
-/* Is the node behind the middle of its stage? Asked of all nodes in their order. */
+/* Returns true if the node is behind the middle of its stage. Must be called for all nodes in order. */
 static bool
 is_late(struct fold *f, double work)
 {
@@ -266,7 +266,7 @@ fold_stages(struct stages *s, const struct program *p, struct arena *a)
     arena_fini(&tmp);
 }
 
-/* Of the stages of one device, which comes how late: nobody asks where the first pieces go first. */
+/* Numbers the stages of each device from early to late. RULE_PIECES does not need the numbers. */
 static void
 find_chunks(struct stages *s, const struct program *p, struct arena *a)
 {
@@ -278,10 +278,10 @@ find_chunks(struct stages *s, const struct program *p, struct arena *a)
     for (int32_t q = 0; q < s->n; q++) s->nchunk = MAX(s->nchunk, s->chunk[q] + 1);
 }
 
-/* ---- room ---- */
+/* ---- pools ---- */
 
-/* With lag L per hop backward follows forward by L (p - 1 - s) on stage s; weight gradients follow at once, or with a
- * split backward by L (p - 1) on every stage. */
+/* Computes pools from the lag. With lag L per hop, backward is L (p - 1 - s) micro-batches behind forward on stage
+ * s. Weight gradients follow at once, or with a split backward by L (p - 1) on every stage. */
 static const struct prog_pool *
 pools_of_lag(const struct program *p, int32_t n, struct arena *a)
 {
@@ -333,7 +333,7 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- credits ---- */
 
-/* By how many pieces the stages a and b are apart at most, of those that go from one to the other. */
+/* Returns the maximum distance of stages a and b, in micro-batches in transit between them. */
 static int64_t
 apart(const struct stages *s, int32_t a, int32_t b)
 {
@@ -359,20 +359,21 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
 
 /* ---- turns ---- */
 
-/* Of v stages of a device the last goes forward first, since it is nearest to backward; backward the first, since it is
- * nearest to the end. Weight gradients come when nothing else is ready. Lean: new pieces come later still. Even:
- * forward and backward take turns by how near they are; inner: both of the last stage come first. */
+/* Priorities of the v stages of a device. Forward: the last stage first, because it is nearest to backward.
+ * Backward: the first stage first, because it is nearest to the end. Weight gradients run when nothing else is
+ * ready. Lean: new micro-batches are delayed further. Even: forward and backward acts are ranked together by these
+ * distances. Inner: forward and backward of the last stage come first. */
 static const struct rule {
-    uint8_t forward, backward; /* which comes first; equal: neither */
-    bool rising;               /* weight gradients of the first stage before those of the last */
-    bool lean;                 /* the first stage takes a piece, and does its weights, when nothing else is ready */
-    bool inner;                /* backward of the last stage first; weight gradients by piece */
+    uint8_t forward, backward; /* lower first; equal: no preference */
+    bool rising;               /* weight gradients of the first stage precede those of the last */
+    bool lean;  /* the first stage admits a micro-batch, and does its weights, only if nothing else is ready */
+    bool inner; /* backward of the last stage first; weight gradients by micro-batch */
 } rules[NRULE] = {
     [RULE_DEEP] = {.backward = 1},  [RULE_RISING] = {.backward = 1, .rising = true},
     [RULE_BACK] = {.forward = 1},   [RULE_LEAN] = {.backward = 1, .lean = true},
     [RULE_EVEN] = {.rising = true}, [RULE_INNER] = {.inner = true},
 };
-enum { MOST_CHUNKS = 48 }; /* so that turns fit a byte; where there are more, all are alike */
+enum { MOST_CHUNKS = 48 }; /* turns must fit a byte; with more stages all are treated alike */
 
 static int32_t
 first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
@@ -389,9 +390,9 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
     }
 }
 
-/* In rounds the k-th forward act of a device comes before the backward act that is k less what the device holds ahead
- * of it, 2 (p - 1 - lane) + (v - 1) p; backward is followed by its weights. Whatever the rule, what was begun goes on:
- * the stages' clock (rehearse.h) knows acts of a stage as one. */
+/* In rounds, the k-th forward act of a device precedes the backward act with index k less the micro-batches that the
+ * device holds ahead, 2 (p - 1 - lane) + (v - 1) p; weight gradients follow backward. Under every rule a started
+ * stage act runs to completion, because the simulator of stages (rehearse.h) treats it as atomic. */
 struct stage_turn
 stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on)
 {

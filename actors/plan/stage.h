@@ -1,12 +1,12 @@
-/* stage.h - the virtual stages and phases of a program in pieces, and how many pieces lie between two of its moments.
+/* stage.h - virtual stages and phases of a micro-batched program, and the number of micro-batches between two
+ * moments.
  *
- * Pure: of the program alone, whatever devices and processes there are. Any thread; arrays belong to the arena given.
- * Credits are the schedule: a register that a task writes at one moment and another reads at a later one exists as
- * often as pieces are between the two, and one more. With lag L per hop over p stages that is L (p - 1 - s) + 1 from
- * forward to backward on stage s: L = 1 is 1F1B; a split backward has L (p - 1) + 1 from forward to weight gradients,
- * which is ZB-H1 with L = 1, ZB-H2 with L = 2. No lag (0): as many as pieces, GPipe. (Qi et al. 2023 for the tables;
- * the rule is ours.) Where a device has several virtual stages, or the user gives memory, dial.h searches for room and
- * rule. */
+ * Pure: depends on the program alone, not on devices or processes. Any thread; arrays are allocated in the given
+ * arena. Credits are the schedule: a register written at one moment and read later has as many copies as there are
+ * micro-batches in between, plus one. With lag L per hop over p stages that is L (p - 1 - s) + 1 from forward to
+ * backward on stage s; L = 1 is 1F1B. A split backward has L (p - 1) + 1 from forward to weight gradients: ZB-H1
+ * with L = 1, ZB-H2 with L = 2. Lag 0 gives one register per micro-batch: GPipe. (Tables: Qi et al. 2023; the rule
+ * is ours.) If a device has several virtual stages, or the user gives memory, dial.h searches for pools and rule. */
 #ifndef RILLE_PLAN_STAGE_H
 #define RILLE_PLAN_STAGE_H
 
@@ -16,36 +16,36 @@ struct stages {
     int32_t n;                    /* at least 1 */
     int32_t *stage;               /* by node: 0 to n - 1 */
     uint8_t *phase;               /* by node: enum node_phase */
-    bool *late;                   /* by node: its result may come only after the last piece */
-    const struct place **at;      /* by node: where it is */
+    bool *late;                   /* by node: its result may be available only after the last micro-batch */
+    const struct place **at;      /* by node: its placement */
     const struct prog_pool *pool; /* by stage */
-    const struct place **place;   /* by stage: where forward is; NULL: it has none */
-    bool *joint;            /* by stage: nobody wants the gradient of its input, and all backward is for weights */
-    int32_t *chunk, nchunk; /* by stage: how many before it have a device of it; the most of them, and one */
+    const struct place **place;   /* by stage: placement of forward; NULL: no forward nodes */
+    bool *joint; /* by stage: the input's gradient is not needed, so all backward nodes are weight gradients */
+    int32_t *chunk, nchunk; /* by stage: number of earlier stages on its devices; nchunk: maximum, plus one */
 };
-/* E_PLAN: the program has room for other stages than it has. */
+/* Finds stages, phases and pools. E_PLAN: the program gives pools for another number of stages. */
 int stages_find(struct stages *s, const struct program *p, struct arena *a);
-/* Have the placements a device in common? */
+/* Returns true if the placements share a device. */
 bool stages_meet(const struct place *a, const struct place *b);
 
 struct moment {
     int32_t stage;
     uint8_t phase; /* enum node_phase */
 };
-/* Returns how many registers lie between them, 1 to pieces. */
+/* Returns the number of registers between the two moments, 1 to pieces. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
 
-/* When it is a task's turn on its device. Of those that are ready one of the least `first` acts next, of these one of
- * the least piece; where pieces go in rounds through the stages of a device, `lead` is the stage's place in a round. */
+/* Turn of a task on its device. Among ready tasks the least `first` acts next, then the least micro-batch. If
+ * micro-batches take rounds through the stages of a device, `lead` is the stage's place in a round. */
 struct stage_turn {
     uint8_t first;
     int32_t lead;
 };
-/* Returns the turn of a task at this moment. goes_on: the task carries on with what others of its moment began on its
- * device. */
+/* Returns the turn of a task at this moment. goes_on: the task continues work begun on the device by tasks of the
+ * same moment. */
 struct stage_turn stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on);
-/* Gives how many pieces a stage does before the next one's turn, and those of all stages of a device: 1, 1 but for
- * rounds. */
+/* Sets *group to the micro-batches that a stage runs before the next stage's turn, *round to those of all stages of
+ * a device; both are 1 unless the rule is rounds. */
 void stages_round(const struct program *p, const struct stages *s, int32_t *group, int32_t *round);
 
 #endif

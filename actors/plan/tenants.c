@@ -1,11 +1,11 @@
-/* tenants.c - which results have most of a device's registers when these hold most. */
+/* tenants.c - reports the results that occupy most of a device's registers at its peak. */
 #include "actors/plan/account.h"
 
 #include "runtime/str.h"
 
 #include <stdlib.h>
 
-/* A tenant and how long it lives, in tasks of the list. */
+/* A tenant and its lifetime, as indices of tasks. */
 struct lived {
     struct peak_tenant is;
     int32_t first, last;
@@ -19,7 +19,7 @@ last_reader(const struct out_port *o, int32_t task)
     return task;
 }
 
-/* What has several registers is there for several pieces: as long as any. */
+/* Lists the tenants. Results with several registers belong to several micro-batches and count as live throughout. */
 static struct lived *
 list_lived(const struct plan *p, int32_t device, int32_t *n)
 {
@@ -38,7 +38,7 @@ list_lived(const struct plan *p, int32_t device, int32_t *n)
     return list;
 }
 
-/* The task of the list at which most is there. */
+/* Returns the task at which most bytes are live. */
 static int32_t
 find_peak(const struct plan *p, const struct lived *list, int32_t n)
 {

@@ -1,11 +1,11 @@
-/* together.c - chains of a program whose layouts are still to be chosen. */
+/* together.c - chains of a program whose layouts are not chosen yet. */
 #include "actors/plan/together.h"
 
 #include "actors/plan/outline.h"
 #include "actors/plan/rewrite.h"
 #include "runtime/error.h"
 
-/* Is it read by a move that nobody asked for? That reads it as it lies. */
+/* Returns true if a move that the user did not write reads the node; such a move reads the layout as it is. */
 static bool
 any_vanishes(const struct fusion *f, int32_t node)
 {
@@ -27,7 +27,7 @@ together_find(const struct program *p, struct arena *a, struct together *t)
     if (known)
         fuse_nodes(&f);
     else
-        err_clear(); /* compiling tells it */
+        err_clear(); /* compiling reports the error */
     for (int32_t i = 0; i < p->nnode; i++) {
         end[i] = known ? f.group[i] : i;
         inner[i] = known && p->node[i].nout == 1 && !fuse_shown(&f, i, 0);

@@ -1,24 +1,22 @@
-/* token.c - streams of tasks, and what each edge tells its reader: that work was enqueued, an event, or that it is
- * done.
+/* token.c - chooses the streams of tasks, and the synchronisation of each edge: issued, event, or done.
  *
- * Moves have streams of their own, so that bytes travel while kernels compute; what
- * brings values in does not wait behind what takes others out, nor either behind
- * moves among devices that need all of these at the same time. Collectives of a library
- * wait for other devices: nothing that these may wait for is behind them.
+ * Moves have streams of their own, so that bytes travel while kernels compute. Transfers in do not wait behind
+ * transfers out, and neither wait behind moves among devices, which need all of these devices at the same time.
+ * Collectives of a library wait for other devices, so nothing that these devices may wait for is enqueued behind a
+ * collective.
  *
- * On one stream order is enough: the reader is enqueued behind the producer at once,
- * and a register goes back to be written behind its reader. Another stream of the
- * same thread, of that device or another, waits for an event. Everybody else - host
- * code, other threads, other kinds of devices - hears when the work is done. So do an
- * update, and a gate, of those who may refuse data: whether they did is known to the
- * host alone, and only then. And so do all who wait for a collective, but the next
- * one: the stream on which they stood could hold up what its other seats wait for. What
- * a library brings from device to device has streams of its own, one an edge; it begins
- * when all that it waits for is done, but for the other end, and all wait until it is.
+ * On one stream the order suffices: the reader is enqueued behind the producer at once, and the register is
+ * overwritten behind its reader. Another stream of the same thread, of the same device or another, waits for an
+ * event. All other readers (host code, other threads, other kinds of devices) are notified when the work is done.
+ * The same holds for updates and gates behind tasks that may refuse data, because only the host learns whether they
+ * did, and only when the work is done. It also holds for all readers of a collective except the next collective,
+ * because a reader waiting on its stream could block what other ranks wait for. A library's transfers between
+ * devices have one stream per link. They begin when all their inputs are done, except the other end, and their
+ * readers wait until they are done.
  *
- * From stage to stage of a step in pieces edges say done as well: a stage takes what
- * comes to it from both sides in the order in which it comes, and a move that waited
- * for its stage's turn would hold up those behind it on its stream. */
+ * Edges between stages of a step with micro-batches are done edges, too. A stage takes its inputs from both sides in
+ * the order of their arrival, and a move that waited on a stream for its stage's turn would block the moves behind
+ * it. */
 #include "actors/plan/token.h"
 
 #include "runtime/device.h"
@@ -26,7 +24,8 @@
 
 #include <string.h>
 
-/* What a transfer, or a move of what lies aside, fills lies at its own device, or at that of who reads it. */
+/* Returns the role of the stream for a task's work. A transfer, or a move of an offloaded value, has role IN if it
+ * fills its own device's memory, OUT if it fills the reader's. */
 static enum stream_role
 role_of(const struct plan *p, const struct task *t)
 {
@@ -44,7 +43,7 @@ has_streams(const struct plan_device *d)
     return device_kind(d->kind)->stream_new;
 }
 
-/* checks: by node, program_checks. */
+/* Returns the token of an edge. checks: by node, program_checks. */
 static enum token
 token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
 {
@@ -69,7 +68,7 @@ token_choose(struct plan *p)
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
             if (in->token != TOKEN_ISSUED)
-                p->task[in->task].shown = p->task[i].shown = true; /* what is read goes back */
+                p->task[in->task].shown = p->task[i].shown = true; /* reader: to return the register */
         }
     arena_fini(&a);
 }

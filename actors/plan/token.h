@@ -1,14 +1,14 @@
-/* token.h - on which stream of its device each task's work is; what each edge of a plan tells its reader, and when.
+/* token.h - chooses the stream of each task's work, and the synchronisation of each edge.
  *
- * Decided on the thread that makes the plan; read-only from then on. */
+ * Called on the thread that makes the plan; the plan is read-only from then on. */
 #ifndef RILLE_PLAN_TOKEN_H
 #define RILLE_PLAN_TOKEN_H
 
 #include "actors/plan/plan.h"
 
-/* Sets the stream of every task and the token of every in-port of a plan in the making. */
+/* Sets the stream of every task and the token of every in-port of a plan under construction. */
 void token_choose(struct plan *p);
-/* Gives, by plan device, the roles of its tasks: 1 << enum stream_role. Any thread. */
+/* Returns, by plan device, the stream roles of its tasks as bits 1 << enum stream_role. Any thread. */
 void token_roles(const struct plan *p, uint8_t *roles);
 
 #endif

@@ -1,8 +1,7 @@
-/* verify.c - a plan is well-formed: every index in range, every count right, both ends of an edge agree.
+/* verify.c - a plan is well-formed: every index is in range, every count is right, and both ends of an edge agree.
  *
- * A plan comes from our own compiler, and is proved all the same: a compiler's
- * mistake then is an error that names a task and a field, before anything runs,
- * not wrong numbers. All of this is linear in the size of the plan. */
+ * A plan comes from our own compiler, and is proved all the same: a compiler bug then is an error that names a task
+ * and a field before anything runs, not wrong numbers. All checks are linear in the size of the plan. */
 #include "actors/plan/deadlock.h"
 #include "actors/plan/seats.h"
 #include "actors/plan/verify.h"
@@ -17,7 +16,7 @@
 
 enum { ALIGN = 64, MOST_THREADS = 256, MOST_ARGS = 128, MOST_BEYOND = 4 };
 
-/* ---- saying what is wrong ---- */
+/* ---- errors ---- */
 
 int
 proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
@@ -46,7 +45,7 @@ proof_fits(int64_t n, size_t size, const struct arena *a)
     return n >= 0 && (uint64_t)n <= a->used_bytes / size;
 }
 
-/* ---- devices and what lies on them before and after ---- */
+/* ---- devices, leaves and roots ---- */
 
 static int
 by_device(const void *a, const void *b)
@@ -77,7 +76,7 @@ sort_devices(struct devices *s)
     s->n = n;
 }
 
-/* The devices that the program names, sorted, each once. */
+/* Lists the devices that the program names, sorted, each once. */
 static void
 program_devices(const struct program *g, struct devices *s)
 {
@@ -94,8 +93,7 @@ program_devices(const struct program *g, struct devices *s)
     sort_devices(s);
 }
 
-/* Where there are other memories, what host code does not read of a device has a cpu device of this one to go through.
- */
+/* Adds the cpu devices through which channels to other hosts go, for devices whose memory host code cannot read. */
 static void
 add_hosts(const struct mines *m, struct devices *s)
 {
@@ -109,7 +107,7 @@ add_hosts(const struct mines *m, struct devices *s)
     sort_devices(s);
 }
 
-/* The plan lists the memories of all devices; those of its own are left in s. */
+/* Checks the plan's list of hosts against all devices, and leaves in s the devices of its own host. */
 static int
 check_memories(struct proof *v, struct devices *s)
 {
@@ -239,7 +237,8 @@ is_kind(const struct task_kind *k)
     return false;
 }
 
-/* Is what it is part of a move of the plan? Those before it were asked. */
+/* Returns true if the task's move is a move of the plan. The task before it, if of the same move, is already
+ * checked. */
 static bool
 is_move(const struct plan *p, int32_t i)
 {
@@ -249,7 +248,7 @@ is_move(const struct plan *p, int32_t i)
     return known;
 }
 
-/* What an end of an edge needs to be looked at; whose it is is proved later (verify_send.c). */
+/* Checks what other checks of a link's end rely on. verify_send.c proves whose link it is. */
 static int
 check_end(const struct proof *v, int32_t i)
 {
@@ -264,8 +263,8 @@ check_end(const struct proof *v, int32_t i)
     return is_move(p, i) ? 0 : proof_fail(v, i, "is part of no move of the plan");
 }
 
-/* A collective's partners that lie here are there, and in order; what they do together is proved later (verify_run.c,
- * verify_collect.c). */
+/* Checks that the local partners of a collective exist, in order. verify_run.c and verify_collect.c prove what
+ * partners do together. */
 static int
 check_partners(const struct proof *v, int32_t i)
 {
@@ -350,7 +349,8 @@ proof_sum(struct proof *v, int32_t i)
     return v->sums[i];
 }
 
-/* A result that lies in the register of another: of the first task that fills it, of its size, once a run. */
+/* Checks a result stored in another task's register: that of the first task that fills the shard, of equal size. Not
+ * allowed in a plan with micro-batches. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {
@@ -366,7 +366,7 @@ check_alias(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Registers in a root part: one after the other, dense; or the slice that this rank writes. */
+/* Checks registers in a root part: consecutive and dense, or the slice that this rank writes. */
 static int
 check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
 {
@@ -381,7 +381,7 @@ check_in_root(const struct proof *v, int32_t i, const struct out_port *o)
     return proof_same(v, i, "stride in a root", o->where.stride, o->bytes);
 }
 
-/* Each act has a place of its own, or shares one with acts so many before and behind. */
+/* Checks per-act offsets: an act has its own offset, or shares it with the acts nberth before and behind. */
 static int
 check_berths(const struct proof *v, int32_t i, int32_t k)
 {
@@ -423,7 +423,8 @@ check_in_arena(const struct proof *v, int32_t i, int32_t k)
     return 0;
 }
 
-/* Behind the results: one output that says that it acted, and others of credits; none has bytes. */
+/* Checks an output behind the results: it has no bytes, and at most one such output signals the act; the rest carry
+ * credits. */
 static int
 check_beyond(const struct proof *v, int32_t i, int32_t k)
 {
@@ -448,7 +449,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     if (o->every < 1 || t->nact % o->every)
         return proof_fail(v, i, "every is %d of %d acts", (int)o->every, (int)t->nact);
     int32_t most =
-        o->control ? 1 : t->nact / o->every; /* an output of order has one mark, which its readers wait for */
+        o->control ? 1 : t->nact / o->every; /* an output of order has one token, for which its readers wait */
     if (o->nreg < 1 || o->nreg > most) return proof_fail(v, i, "nreg is %d", (int)o->nreg);
     TRY(proof_same(v, i, "once", o->once, o->control || t->nact / o->every <= o->nreg));
     if (o->nfan < 0 || o->nfan > p->nthread) return proof_fail(v, i, "nfan is %d", (int)o->nfan);
@@ -463,7 +464,7 @@ check_out(const struct proof *v, int32_t i, int32_t k)
     }
 }
 
-/* What edges ask of their ends. */
+/* Copies what proofs need to know about the ends of edges. */
 static void
 list_ends(struct proof *v)
 {
@@ -489,7 +490,8 @@ list_ends(struct proof *v)
     }
 }
 
-/* Every in-port of the plan has a reader that names it, and is named once: seen marks it. *n: readers so far. */
+/* Checks that the readers of a fan are in-ports naming the fan. seen: marks in-ports, which must be named once. *n:
+ * readers so far. */
 static int
 check_fan(const struct proof *v, int32_t i, int32_t k, int32_t f, bool *seen, int64_t *n)
 {
@@ -539,7 +541,7 @@ check_edges(struct proof *v)
     return 0;
 }
 
-/* The balance of an edge: what a run puts on it is what a run takes off it. */
+/* Checks the balance of an edge: a run puts as many tokens on it as it takes off. */
 static int
 check_rate(const struct proof *v, int32_t i, int32_t k)
 {

@@ -1,17 +1,14 @@
-/* verify_berth.c - where acts have berths, no two uses that may be live together share bytes.
+/* verify_berth.c - if acts have offsets of their own ("berths"), no two uses that may be live together share bytes.
  *
- * A use is what one act writes, until all who read it have read it. On a device
- * on which any result has berths, the proof goes over each use of each of its
- * results. Going through the list once for each piece is an order in which all
- * could run; in that order the uses of every cut of the arena follow each other,
- * and of each the next one must wait until it has ended, whatever else happens.
+ * A use is the result of one act, until all its readers have read it. On a device with per-act offsets, the proof
+ * covers every use of every result. Traversing the task list once per micro-batch is an order in which everything
+ * could run. In this order the uses of each cut of the arena follow one another; the proof shows that each waits
+ * until the one before it has ended, whatever else happens.
  *
- * What an act waits for: of an edge the producer's act for the same piece; of a
- * register, of which there are n, its readers' acts n pieces before. Searches go
- * back over these steps and note the fewest pieces to each task that they meet. A
- * task that acts once waits for the last act of those it reads, and comes before
- * the first act of those that read it. Edges that count otherwise are left out:
- * that proves less, never too much. */
+ * An act waits, over an edge, for the producer's act for the same micro-batch, and, for one of n registers, for its
+ * readers' acts n micro-batches before. Searches go back over these steps and record the fewest micro-batches to
+ * each task that they meet. A task that acts once waits for the last act of its producers, and comes before the
+ * first act of its readers. Edges with other rates are ignored: that proves less, never too much. */
 #include "actors/plan/deadlock.h"
 #include "actors/plan/verify.h"
 
@@ -25,11 +22,11 @@ enum { ALIGN = 64, NEVER = INT32_MAX / 2 };
 struct use {
     int64_t lo, hi;
     int32_t task, out;
-    int32_t act, piece; /* the act that writes it; when, in the order above */
-    bool again;         /* written for each piece */
+    int32_t act, piece; /* act that writes it; its micro-batch in the order above */
+    bool again;         /* written per micro-batch */
 };
 
-/* All who read use `from` must have ended before act `act` of a task begins. */
+/* Claim: all readers of use `from` have ended before act `act` of a task begins. */
 struct claim {
     int32_t task, act;
     int32_t from;
@@ -37,15 +34,15 @@ struct claim {
 
 struct berth_proof {
     struct proof *v;
-    bool *late;                 /* by task: it acts once, behind some that act for each piece */
-    int32_t *first_waits, *lag; /* by task: its steps back; the fewest pieces, NEVER */
+    bool *late;                 /* by task: acts once, behind tasks that act per micro-batch */
+    int32_t *first_waits, *lag; /* by task: its first step back; fewest micro-batches back, NEVER: not met */
     struct step {
         int32_t task, lag;
     } * waits;
     int32_t *queue;
     bool *queued;
-    int32_t *met, nmet;       /* tasks that have a lag from the search at hand */
-    int32_t *wanted, nwanted; /* by task: the lag that claims want of it at most, NEVER; so many have more yet */
+    int32_t *met, nmet;       /* tasks with a lag from the current search */
+    int32_t *wanted, nwanted; /* by task: largest lag that proves its claims, NEVER: no claim; tasks not there yet */
     struct use *use;
     int32_t nuse;
     struct claim *claim;
@@ -60,8 +57,8 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Does the reader's act wait for the same act of the producer, or, of one of them once, for all, or the first? out: the
- * number of the out-port. */
+/* Returns true if the edge counts: the reader's act waits for the producer's act of the same micro-batch, for its
+ * only act, or, if the reader acts once, for all its acts. out: number of the out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -72,7 +69,7 @@ counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t 
     return v->nact[reader] == 1 && (v->nreg[out] ? v->made[out] == 1 : in->need == pieces);
 }
 
-/* Does the act that takes the register again wait for this reader's act of that piece? */
+/* Returns true if the act reusing a register waits for this reader's act on the register. */
 static bool
 gives_back(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -113,7 +110,7 @@ list_steps(struct berth_proof *b)
     }
 }
 
-/* The lag of a task becomes less: is it what claims want? */
+/* Lowers the lag of a task, and nwanted if the claims are then proved. */
 static void
 note_lag(struct berth_proof *b, int32_t task, int32_t lag)
 {
@@ -122,8 +119,8 @@ note_lag(struct berth_proof *b, int32_t task, int32_t lag)
     b->lag[task] = lag;
 }
 
-/* The fewest pieces to every task from which this one is met, or to so many that claims have what they want: each way
- * back proves what it says, also where a shorter one has not been gone yet. */
+/* Searches back from `task` for the fewest micro-batches to every task that it waits for, until all claims are
+ * proved. Every path proves its lag, even if a shorter path has not been found yet. */
 static void
 go_back(struct berth_proof *b, int32_t task)
 {
@@ -165,8 +162,8 @@ not_proved(const struct berth_proof *b, const struct claim *c, int32_t reader)
     return status;
 }
 
-/* By how many pieces at most the claim's task may lag behind a reader whose last act that reads the use has ended;
- * negative: that proves nothing. */
+/* Returns the largest lag of the claim's task behind a reader whose last act on the use is then proved to have
+ * ended; negative: none. */
 static int32_t
 lag_wanted(const struct berth_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
@@ -214,7 +211,7 @@ has_ended(struct berth_proof *b, const struct claim *c, int32_t reader, const st
     return b->lag[reader] <= lag_wanted(b, c, reader, in) ? 0 : not_proved(b, c, reader);
 }
 
-/* Claims of one task, each of which is there once. */
+/* Checks the claims of one task, in which no claim occurs twice. */
 static int
 check_claims_of(struct berth_proof *b, const struct claim *c, int32_t n)
 {
@@ -284,14 +281,14 @@ add_uses(struct berth_proof *b, int32_t task, int32_t out)
     }
 }
 
-/* Results in arenas, device by device. */
+/* Results stored in arenas, grouped by device. */
 struct lying {
     int32_t task, out;
 };
 struct lyings {
     struct lying *of;
     int32_t *first; /* by device */
-    int64_t *nuse;  /* by device, at most */
+    int64_t *nuse;  /* by device: upper bound of the number of uses */
 };
 
 static bool
@@ -336,7 +333,7 @@ by_order(const void *x, const void *y)
     return a->task != b->task ? (a->task > b->task) - (a->task < b->task) : a->out - b->out;
 }
 
-/* The next to have a cut follows the one that had it last. */
+/* Claims that the next owner of a cut follows its last owner. */
 static void
 follow(struct berth_proof *b, int32_t was, int32_t now)
 {

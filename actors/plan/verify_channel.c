@@ -1,24 +1,23 @@
-/* verify_channel.c - parts that are proved each by itself run to their end together.
+/* verify_channel.c - partitions that are proved separately run to their end together.
  *
- * There is an order in which all parts run that nothing holds up; and since acting never takes away what another waits
- * for (verify_run.c), if one order reaches the end, every order does. It is this: in round k, for each piece, go
- * through the parts' lists of tasks, put together so that every SEND stands before its RECV, and let each task act that
- * has an act in this round. Nothing waits, because
+ * There is an order of the acts of all partitions in which nothing waits. If one order reaches the end, every order
+ * does, because an act never takes what another actor waits for (verify_run.c). To get this order, merge the task
+ * lists of all partitions with every SEND before its RECV. In round k, for each micro-batch, traverse the merged
+ * list; each task with an act in this round acts. Nothing waits, because
  *
- *   - edges point forward in the lists, so what an act reads was made earlier in its round, or in a round before it;
- *   - a register, and a credit of a channel, that was filled in a round was given back in that round;
- *   - a RECV finds what its SEND sent earlier in the round;
- *   - a SEND of a library finds that its RECV is ready: that waits for nothing but tasks before its hop, and for
- *     registers that were given back in the round before. Nothing of the hop comes before what is before it in any
- *     part, since channels of hops stand in one order;
- *   - the tasks of a collective stand side by side, those of all parts, and act together.
+ *   - edges point forward in the lists, so the input of an act was made earlier in its round, or in a round before it;
+ *   - a register, and a credit of a channel, filled in a round was returned in that round;
+ *   - a RECV finds the bytes that its SEND sent earlier in the round;
+ *   - a SEND of a library finds its RECV ready: the RECV waits only for tasks before its hop, and for registers
+ * returned in the round before. Channels of hops have one order in all partitions, so tasks before a hop in any
+ * partition need nothing of the hop;
+ *   - the tasks of a collective, of all partitions, are adjacent and act together.
  *
- * Shown here of one part, in time that does not depend on how many others there are: its channels stand in its list in
- * the order of a key that follows from a channel's name, in which every SEND comes before its RECV, and so do the hops
- * that are collectives of a library, so that the lists of all parts can be put together; and each act has a round, one
- * in which all that it reads was made, which at a channel is the round that both ends say (channel.late), and at a seat
- * the one that all seats say (plan_move.late). That all say the same is compared when parts are connected
- * (channels_match, seats_match); that two ends carry the same bytes, too. */
+ * The proof covers a single partition, in time independent of the number of partitions. The lists can be merged,
+ * because channels and library collectives are listed in the order of a key. The key follows from a channel's name
+ * and puts every SEND before its RECV. Each act has a round in which all its input exists: at a channel the round
+ * stated by both ends (channel.late), at a collective the round stated by all ranks (plan_move.late). Connecting
+ * partitions compares these statements, and the contents of channels (channels_match, seats_match). */
 #include "actors/plan/gates.h"
 #include "actors/plan/seats.h"
 #include "actors/plan/verify.h"
@@ -27,10 +26,11 @@
 
 #include <string.h>
 
-/* ---- the lists can be put together ---- */
+/* ---- the lists can be merged ---- */
 
-/* Turns within a hop are those of cross_turn(), which the proof of each end works out. Gates go up a tree of memories
- * and down again (guard.c): those below send up before those above, and hear after them. */
+/* Compares the places of two channels in the list. Turns within a hop are those of cross_turn(), which the proof of
+ * each end derives. Gates go up a tree of hosts and down again (guard.c): lower hosts send up before higher hosts
+ * do, and receive after them. */
 static int
 compare_keys(const struct channel *a, const struct channel *b)
 {
@@ -51,7 +51,7 @@ channel_fail(const struct channel *c, const char *what)
     return status;
 }
 
-/* The key by which a task of a collective stands: that of a channel of its hop, of which there is none. */
+/* Returns the key of a collective's task: the key of a channel of its hop, which has no channels. */
 static struct channel
 key_of(const struct plan_move *m)
 {
@@ -78,7 +78,7 @@ check_order(const struct proof *v)
     return 0;
 }
 
-/* ---- what a channel says of itself ---- */
+/* ---- what a channel states ---- */
 
 static int
 check_channel(const struct proof *v, int32_t k)
@@ -107,7 +107,7 @@ same_end(const struct channel *a, const struct channel *b)
            a->turn == b->turn && a->late == b->late && a->bytes == 0;
 }
 
-/* The ends of the gate before a node: all that there should be, and no others. *c: the first channel of this step. */
+/* Proves that the gate before a node has exactly these ends. *c: first channel of the step. */
 static int
 check_gate(const struct plan *p, int32_t node, const struct channel *end, int n, int32_t *c)
 {
@@ -122,7 +122,7 @@ check_gate(const struct plan *p, int32_t node, const struct channel *end, int n,
     return found == n ? 0 : fail(E_PLAN, "plan: the gate before node %d has %d ends, not %d", (int)node, (int)found, n);
 }
 
-/* That they hold up what they should is shown with the updates (verify_memory.c). */
+/* Proves the ends of all gates. verify_memory.c proves that gates hold back the updates. */
 static int
 check_gates(struct proof *v)
 {
@@ -130,7 +130,7 @@ check_gates(struct proof *v)
     const bool *gate = gates_find(p->program, &v->tmp);
     int32_t me = 0, c = 0;
     while (me < p->nmemory && p->memories[me] != p->memory) me++;
-    if (me == p->nmemory) return 0; /* the program has nothing here */
+    if (me == p->nmemory) return 0; /* no device of the program is on this host */
     for (int32_t i = 0; i < p->program->nnode; i++) {
         struct channel end[GATE_ENDS];
         int n = gate[i] ? gate_ends(i, p->memories, p->nmemory, me, p->pieces, end) : 0;
@@ -142,7 +142,7 @@ check_gates(struct proof *v)
 
 /* ---- rounds ---- */
 
-/* The round of a channel's end is the one that its channel says. */
+/* Proves that an end acts in the round stated by its channel. */
 static int
 check_round(const struct proof *v, const struct channel *c)
 {
@@ -154,7 +154,7 @@ check_round(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* The other end sends when this one is ready: so it is, in each round, when its hop begins. */
+/* Proves that a direct RECV is ready when its hop begins, in each round; the SEND waits for it. */
 static int
 check_ready(const struct proof *v, const struct channel *c)
 {
@@ -168,7 +168,8 @@ check_ready(const struct proof *v, const struct channel *c)
     return 0;
 }
 
-/* Of a seat whose partners are in other parts too: so is that of its collective, and it acts where it stands. */
+/* Proves, for a rank of a collective with partners in other partitions, that the task acts in the round stated by
+ * the collective, and at its place in the list. */
 static int
 check_seat(const struct proof *v, int32_t i)
 {
@@ -186,7 +187,7 @@ prove_channels(struct proof *v)
     if (!proof_fits(p->nchannel, sizeof *p->channel, &p->arena))
         return fail(E_PLAN, "plan: nchannel is %d", (int)p->nchannel);
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_channel(v, c));
-    if (p->nchannel == 0 && p->nmemory == 1) return 0; /* alone: verify_run.c says all */
+    if (p->nchannel == 0 && p->nmemory == 1) return 0; /* single partition: verify_run.c suffices */
     TRY(check_order(v));
     TRY(check_gates(v));
     for (int32_t c = 0; c < p->nchannel; c++) TRY(check_round(v, &p->channel[c]));

@@ -1,12 +1,12 @@
-/* verify_collect.c - collectives of a library give what the program says, and no two devices wait for each other in
+/* verify_collect.c - library collectives produce what the program says, and no two devices wait for each other in
  * them.
  *
- * The tasks of such a move follow one another, one at each position. Where blocks
- * lie, and what packs and unpacks them, is worked out again from the layouts
- * (boxing/collective.h); that the library does what its verb says is not proved here. On each device every collective
- * comes behind the one before it in the list by an edge, so that streams have the order of the list; verify_run.c plays
- * partners as one, so that orders which cross find no end. Of positions in other memories their parts prove the same:
- * verify_channel.c has the order of all, and that they take part is compared (seats.h). */
+ * The tasks of a library collective are consecutive, one per position. Locations of blocks, and the packing and
+ * unpacking copies, are derived again from the layouts (boxing/collective.h). The result of the library's verb is
+ * trusted. On each device an edge orders every collective behind the one before it in the list, so streams have the
+ * order of the list. verify_run.c simulates partners as one, so crossing orders do not finish. The partitions of
+ * other hosts prove the same of their positions: verify_channel.c proves the common order, and seats.h compares the
+ * participants. */
 #include "actors/plan/seats.h"
 #include "actors/plan/verify_value.h"
 
@@ -54,7 +54,8 @@ check_seat(struct values *s, int32_t task)
     return 0;
 }
 
-/* The copy between block i, dense behind those before it, and its window in the part, which begins at lo. */
+/* Proves the copy between block i, dense behind the blocks before it, and its window in the shard `part`. came: a
+ * received block. */
 static int
 check_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i, const struct seat_copy *copy)
 {
@@ -78,7 +79,7 @@ check_copy(struct values *s, int32_t task, bool came, const struct view *part, i
     return 0;
 }
 
-/* What is packed and unpacked lies by itself, in memory of the device. */
+/* Proves that packed or unpacked blocks have a result of their own, in device memory and without readers. */
 static int
 check_room(struct values *s, int32_t task, int32_t k, int32_t nblock)
 {
@@ -106,7 +107,7 @@ check_copies(struct values *s, int32_t task, const struct view *part)
     return own->nunpack ? check_room(s, task, seat_nresult(own) - 1, own->nunpack) : 0;
 }
 
-/* An edge from the device's last one; there is none before the first. */
+/* Proves an edge from the device's previous collective, if there was one. */
 static int
 check_order(struct values *s, int32_t task)
 {

@@ -1,10 +1,9 @@
-/* verify_kernel.c - a task's kernel computes what the program says: the operator with its attributes, the types, the
- * wiring of a chain; scratch is as large as it needs; credits and phases are those of the schedule.
+/* verify_kernel.c - a task's kernel computes what the program says: operator, attributes, types, and wiring of a
+ * chain. Scratch is large enough; credits and phases follow the schedule.
  *
- * A kernel is asked what it was made for (exec_made), and that is compared with
- * the program's nodes. That it computes this is what kernels/ and its tests
- * promise. Tasks that are alike share a kernel, if it does not run twice at the same time; for ranks of one node it is
- * looked at once. */
+ * The proof asks a kernel what it was made for (exec_made) and compares the answer with the program's nodes.
+ * kernels/ and its tests guarantee that the kernel computes this. Equal tasks share a kernel if it cannot run twice
+ * at the same time; a kernel shared by the ranks of a node is checked once. */
 #include "actors/plan/stage.h"
 #include "actors/plan/verify_value.h"
 
@@ -22,7 +21,7 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Is it what a rank holds elements of this type in? l NULL: of a number. */
+/* Returns true if `held` is the type in which a rank stores elements of type t. l NULL: a number. */
 static bool
 is_held(const struct type *held, const struct type *t, const struct layout *l)
 {
@@ -74,7 +73,7 @@ check_step(const struct values *s, int32_t task, int32_t i, const struct fuse_st
     return proof_same(s->v, task, "the result of a step of its kernel", step->out, out);
 }
 
-/* Which operands differ from piece to piece: positions in messages follow from it. */
+/* Proves which operands differ between micro-batches; positions in messages depend on that. */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {
@@ -109,7 +108,7 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    int32_t runner, node; /* who runs it; of the task for which it was looked at last */
+    int32_t runner, node; /* thread or device that runs the kernel; node of the task last checked */
     const struct plan_chain *chain;
 };
 
@@ -136,7 +135,7 @@ value_kernel(struct values *s, int32_t task)
     if ((int64_t)exec_scratch(t->exec) > d->scratch_bytes)
         return proof_fail(s->v, task, "its kernel wants %lld bytes of scratch, the device has %lld",
                           (long long)exec_scratch(t->exec), (long long)d->scratch_bytes);
-    /* What a kernel keeps is for one run at a time: of its thread; where work waits on streams, of its device. */
+    /* A kernel's internal state serves one run at a time: per thread, or with streams per device. */
     int32_t runner = device_kind(d->kind)->stream_new ? p->nthread + t->device : t->thread;
     struct proved *k = proved_of(s, t->exec, runner);
     if (k->runner != runner) return proof_fail(s->v, task, "its kernel may run elsewhere at the same time");
@@ -155,8 +154,8 @@ moment_of(const struct task *t)
     return (struct moment){.stage = t->stage, .phase = t->phase};
 }
 
-/* What a reader asks: as many registers as pieces lie between, two at least where data goes from stage to stage on
- * another device and is not brought aside or back. */
+/* Returns the number of registers that the readers need: the micro-batches in between, and at least two if data goes
+ * to another stage on another device, unless it is offloaded or fetched. */
 static int32_t
 asked(const struct proof *v, const struct stages *st, const struct task *from, const struct out_port *o)
 {
@@ -172,8 +171,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* A task is of its node's phase, but for what is brought aside or again: that of who does; one that computes the node,
- * of its stage. */
+/* Proves phase and stage. The phase is that of the task's node, or of the node whose move offloads or re-fetches the
+ * value; a task that computes a node has the node's stage. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
@@ -185,7 +184,8 @@ check_moment(const struct proof *v, const struct stages *st, int32_t task)
     return t->stage < 0 || t->stage >= st->n ? proof_fail(v, task, "stage is %d of %d", (int)t->stage, (int)st->n) : 0;
 }
 
-/* As many registers as are asked for, or one in each room of its stage (arena.c), which are more. */
+/* Proves that nreg is the requested count. A per-micro-batch result in a stage pool may have more: one per slot
+ * (arena.c). */
 static int
 check_registers(const struct proof *v, int32_t task, int32_t k, int32_t want)
 {
@@ -195,7 +195,7 @@ check_registers(const struct proof *v, int32_t task, int32_t k, int32_t want)
     return proof_same(v, task, "nreg", nreg, want);
 }
 
-/* Whose turn it is: as the rule has it. */
+/* Proves that turns and rounds follow the schedule's rule. */
 static int
 check_turns(struct proof *v, const struct stages *st)
 {

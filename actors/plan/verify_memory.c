@@ -1,19 +1,16 @@
-/* verify_memory.c - no two live registers share bytes, and what is written over was read by all who read it.
+/* verify_memory.c - no two live registers share bytes, and a value is overwritten only after all its readers.
  *
- * Per device the arena is cut where registers begin and end. Going through the
- * tasks in order, each cut knows who had it last; the next one to have it must
- * be written after that one's readers are done. Order is what edges say, however
- * many in a row. A path of edges that ends in a task with one act means that all
- * acts of where it begins are over: an edge into a task that acts once waits for
- * all of them. Between tasks that act once a piece it speaks of one piece.
+ * The arena of a device is cut at every start and end of a register. The proof goes through the tasks in order and
+ * keeps the last owner of each cut; the next owner must be written after the readers of the last owner are done.
+ * Order is given by edges, any number in a row. An edge into a task that acts once waits for all acts of the
+ * producer. So after a path of edges to a task with one act, all acts of the path's first task are over. Between
+ * tasks that act per micro-batch a path orders the acts of one micro-batch.
  *
- * Registers that are written once a piece are written again. So where two of
- * them have a cut, both have as many and the same ones meet, slot by slot; and
- * in the next period the first of a cut follows the last: its writer has an
- * output with no more registers than that, whose reader comes after - or is -
- * each reader of the last. What is made once a batch and read for each piece is
- * needed to the end, and a sum over the pieces is written from the beginning:
- * neither meets anything that is written once a piece. */
+ * Registers that are written per micro-batch are written again. So if two of them share a cut, both results have
+ * equally many registers, and the same slots meet. In the next period the first owner of a cut follows the last: the
+ * first owner's task must have an output with no more registers, whose reader comes after (or is) each reader of the
+ * last owner. A result made once per batch and read per micro-batch is needed to the end, and a sum over
+ * micro-batches is written from the beginning: neither may share bytes with a result written per micro-batch. */
 #include "actors/plan/deadlock.h"
 #include "actors/plan/verify_value.h"
 
@@ -26,18 +23,18 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    int32_t *row, *seat;            /* by task: a row of tasks each of which reads the one before; where in it */
-    int32_t *seen, stamp, *queue;   /* by task; of a search, or a list */
-    int32_t *asked, *last, *met;    /* by row: the search that asks for it, for which seat; how far it was met */
-    int32_t *next_writer;           /* by task: the next that writes the same register, -1 */
-    int32_t *user, nuser, capacity; /* all who use a register */
-    int32_t nlast;                  /* so many of them are the last to: the others come before one of these */
+    int32_t *row, *seat; /* by task: its row (a chain of tasks, each reading the one before), and its index there */
+    int32_t *seen, stamp, *queue; /* by task: scratch arrays of searches and lists */
+    int32_t *asked, *last, *met;  /* by row: last search that asks for the row; last index asked for; last index met */
+    int32_t *next_writer;         /* by task: next task that writes the same register, -1: none */
+    int32_t *user, nuser, capacity; /* tasks that use a register */
+    int32_t nlast;                  /* the first nlast users suffice: every other user comes before one of the first */
 };
 
 /* ---- order ---- */
 
-/* Rows are as long as they come: a task sits behind the one it reads that is furthest from a beginning, if nobody does
- * yet who has further to go. */
+/* Decomposes the task graph into long chains (rows). A task is followed by its reader with the longest path ahead; a
+ * reader that follows several inputs joins the longest row. */
 static void
 find_rows(struct memory *m)
 {
@@ -71,9 +68,9 @@ find_rows(struct memory *m)
     }
 }
 
-/* Goes back from task b, the nearest first, until of each row that has any of the n tasks the last of them is met, or
- * one behind it: met when it is seen, before its inputs, which may be as many as ranks, are looked at. Returns the
- * first of them that does not come before b; -1: all do. */
+/* Searches back from task b, breadth first, until every row of the n tasks is met at its last such task or behind
+ * it. A task is met when it is seen, before its inputs, of which there may be as many as ranks, are scanned. Returns
+ * the first of the n tasks that does not come before b; -1: all do. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -119,12 +116,12 @@ before(struct memory *m, int32_t a, int32_t b)
 struct block {
     int64_t lo, hi;
     int32_t task, out, slot, nreg;
-    bool repeats; /* it is written once a piece: again and again */
-    bool shared;  /* others write it, too */
-    bool once;    /* no register of it is filled twice */
+    bool repeats; /* written per micro-batch, so again and again */
+    bool shared;  /* also written by others */
+    bool once;    /* no register is filled twice */
 };
 
-/* The registers that a device holds, in task order. */
+/* Lists the registers stored in a device's arena, in task order. */
 static int32_t
 blocks_of(const struct memory *m, const int32_t *task, int32_t n, struct block *block)
 {
@@ -167,7 +164,7 @@ shared(const struct memory *m, const struct block *a, const struct block *b, int
     return status;
 }
 
-/* Results that lie in one register: each names the next (task) that does. */
+/* Links results that are stored in one register: each task points to the next writer. */
 static void
 list_writers(struct memory *m)
 {
@@ -184,7 +181,7 @@ list_writers(struct memory *m)
     }
 }
 
-/* Each once: who reads what several wrote together reads of each of them. */
+/* Adds a user once, because a reader of a shared block reads the results of several writers. */
 static void
 add_user(struct memory *m, int32_t task)
 {
@@ -194,7 +191,7 @@ add_user(struct memory *m, int32_t task)
     m->user[m->nuser++] = task;
 }
 
-/* Returns whether there are any. */
+/* Adds the readers of a result. Returns false if the result has no readers. */
 static bool
 add_readers(struct memory *m, int32_t task, int32_t out)
 {
@@ -204,15 +201,15 @@ add_readers(struct memory *m, int32_t task, int32_t out)
     return v->first_reader[o] < v->first_reader[o + 1];
 }
 
-/* The next who writes the block, -1. */
+/* Returns the next task that writes the block; -1: none. */
 static int32_t
 writer_after(const struct memory *m, const struct block *a, int32_t writer)
 {
     return a->shared ? m->next_writer[writer] : -1;
 }
 
-/* Who writes or reads the block. Writers come before who reads what they wrote: those that somebody reads are listed
- * last. */
+/* Lists the tasks that write or read the block. A writer comes before its readers, so writers with readers are
+ * listed last, behind nlast. */
 static void
 list_users(struct memory *m, const struct block *a)
 {
@@ -224,15 +221,15 @@ list_users(struct memory *m, const struct block *a)
     for (int32_t w = a->task; w >= 0; w = writer_after(m, a, w)) add_user(m, w);
 }
 
-/* Two blocks that are both written for each piece: register for register. */
+/* Returns true if two blocks that are written per micro-batch always meet at the same slot. */
 static bool
 in_step(const struct block *a, const struct block *b)
 {
     return a->nreg == b->nreg && a->slot == b->slot;
 }
 
-/* b is written when nobody needs a any more: everybody who writes it comes after all who use that, and what is over
- * then is all that they do with it. */
+/* Checks that b is written after the last use of a: every writer of b comes after all users of a, and none of these
+ * users acts again. */
 static int
 check_heir(struct memory *m, const struct block *a, const struct block *b)
 {
@@ -250,7 +247,7 @@ check_heir(struct memory *m, const struct block *a, const struct block *b)
     return 0;
 }
 
-/* Does the task's act for the piece that takes the same register next wait for `reader`? */
+/* Returns true if the task's act that reuses the register, for a later micro-batch, waits for `reader`. */
 static bool
 waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
 {
@@ -269,13 +266,13 @@ waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
     return false;
 }
 
-/* In the next period the first of a cut is written when nobody needs the last any more. */
+/* Checks that in the next period the first owner of a cut is written after the last use of its last owner. */
 static int
 check_return(struct memory *m, const struct block *last, const struct block *first)
 {
     int32_t nreg = first->nreg;
     if (last->task == first->task && last->out == first->out) return 0;
-    if (last->once && in_step(last, first)) return 0; /* there is no next period */
+    if (last->once && in_step(last, first)) return 0; /* no next period */
     if (!in_step(last, first) || !waits_for(m, first->task, nreg, last->task))
         return shared(m, last, first, last->task);
     int64_t at = m->v->first_out[last->task] + last->out;
@@ -284,11 +281,11 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
     return 0;
 }
 
-/* Who has each cut. */
+/* Owners of each cut. */
 struct cuts {
     int64_t *at;
     int32_t n;
-    int32_t *owner, *first, *last; /* the one now; of those that come again the first and the last; -1 */
+    int32_t *owner, *first, *last; /* present block; of blocks written per micro-batch the first, the last; -1 */
 };
 
 static void
@@ -373,14 +370,15 @@ reads_leaf(const struct task *t, int32_t leaf)
     return false;
 }
 
-/* Operand k of a member of the task's group, or of its node, as an argument of the task. */
+/* Returns operand k of a node (a member of the task's group, or the task's node) as an argument of the task. */
 static int32_t
 argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
 {
     return t->chain ? value_chain_source(t->chain, 0, &p->program->node[node], k).index : k;
 }
 
-/* Does the operator say that it may write result k over what it reads there? */
+/* Returns true if the operator may write result k over leaf part `leaf`, and no other member of the group reads this
+ * part. */
 static bool
 writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t leaf)
 {
@@ -400,8 +398,8 @@ writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t l
     return true;
 }
 
-/* A root part that is written over a leaf part: element by element, by an operator that says that it may, where no
- * other member of its group reads that, or by a move that reads nothing of it. */
+/* Checks a root part that is written over a leaf part. The writer is an element-wise in-place operator, with no
+ * other member of its group reading the leaf, or a move that reads nothing of the leaf. */
 static int
 check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 {
@@ -445,7 +443,7 @@ check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
     return status;
 }
 
-/* Is it written over by the one who writes over this part, as a slice of one buffer? */
+/* Returns true if two leaf parts are replicas of one block, so share a buffer if replicas of the leaf do. */
 static bool
 lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
 {
@@ -453,8 +451,8 @@ lie_together(const struct plan *p, const struct plan_part *a, const struct plan_
     return a->index == b->index && layout_origin(l, a->pos) == layout_origin(l, b->pos);
 }
 
-/* Everybody else who reads what an update writes over has read it. Where replicas are one buffer that is what each of
- * them writes, but for those who write: they read no more of it than their own slices. */
+/* Checks that all other readers of an overwritten value come before the update. If replicas share one buffer, a
+ * reader must come before the writers of all slices; a writer itself reads no more than its own slice. */
 static int
 check_readers(struct memory *m, const int32_t *writer, const bool *shared)
 {
@@ -473,13 +471,13 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Bad input must not leave half an update: tasks that may refuse it are done before any update begins. Of the tasks
- * that check, in order, how many at least are done when a task begins: as many as of one that it follows, and those
- * after them that it follows itself. What a gate hears from another memory stands for the checks there; and what a gate
- * tells another memory is told after all of these. */
+/* Bad input must not leave half an update: tasks that may refuse their data are done before any update begins.
+ * Checking tasks are numbered in list order. A task begins after at least done[task] of these, counted from the
+ * first: as many as any of its inputs, plus those right behind that the task follows itself. A gate that receives
+ * from another host stands for the host's checks. A sending gate waits for all checks here. */
 struct checks {
-    int32_t *task, n;     /* those that check, in order */
-    int32_t *done, *mark; /* by task; by number of a check: the last task found to follow it */
+    int32_t *task, n;     /* checking tasks, in order */
+    int32_t *done, *mark; /* by task: see above; by check: last task found to follow it */
 };
 
 static void
@@ -488,7 +486,7 @@ count_checks(const struct proof *v, struct checks *c, int32_t i)
     for (int64_t k = v->first_in[i]; k < v->first_in[i + 1]; k++) {
         int32_t a = v->from[k], at = c->done[a];
         c->done[i] = MAX(c->done[i], at);
-        /* A check knows its own number by those before it. */
+        /* Finds the number of `a` if it is a check. */
         int32_t lo = 0, hi = c->n;
         while (lo < hi) {
             int32_t mid = lo + (hi - lo) / 2;
@@ -521,7 +519,7 @@ check_updates(struct memory *m)
     const struct plan *p = m->v->plan;
     struct arena *a = &m->v->tmp;
     int32_t *writer = ARENA_ARRAY(a, int32_t, p->nleaf_part + 1);
-    bool *shared = ARENA_ARRAY(a, bool, p->program->nleaf + 1); /* replicas of the leaf are one buffer */
+    bool *shared = ARENA_ARRAY(a, bool, p->program->nleaf + 1); /* by leaf: replicas share one buffer */
     struct checks c = {.task = ARENA_ARRAY(a, int32_t, p->ntask + 1),
                        .done = ARENA_ARRAY(a, int32_t, p->ntask + 1),
                        .mark = ARENA_ARRAY(a, int32_t, p->ntask + 1)};

@@ -1,12 +1,10 @@
-/* verify_move.c - the tasks of a move do what box_plan() says, on the value that is meant.
+/* verify_move.c - the tasks of a move do what box_plan() says, on the right value.
  *
- * The tasks of one move follow one another, first those that fill stages, then
- * one for each part of the destination. Every step's windows are worked out
- * again: a window that is equal lies inside its source or destination, because
- * its slice does. */
+ * The tasks of a move are consecutive: first those that fill stages, then one per destination shard. The windows of
+ * every step are derived again; an equal window is inside its source or destination, because its slice is. */
 #include "actors/plan/verify_value.h"
 
-/* Which value a move moves: a view says so itself, another is what the first argument holds. */
+/* Finds the value that a move moves: the result of a view node, else the content of the first argument. */
 static int
 moved_value(struct values *s, int32_t task, const struct plan_move *b, struct ref *r)
 {
@@ -22,7 +20,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* a stage of this move, or what came from elsewhere */
+                continue; /* a stage of this move, or received data */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -30,7 +28,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
     return 0;
 }
 
-/* Moves come in the order of their steps, operands and hops, so that no two have one name. */
+/* Proves that moves come in the order of steps, operands and hops, so no two moves have the same name. */
 static int
 check_name(const struct values *s, int32_t task, const struct plan_move *b)
 {
@@ -46,7 +44,7 @@ check_name(const struct values *s, int32_t task, const struct plan_move *b)
     return 0;
 }
 
-/* The first task of the next move. */
+/* Begins the next move, at its first task. */
 int
 value_begin_move(struct values *s, int32_t task)
 {
@@ -61,7 +59,7 @@ value_begin_move(struct values *s, int32_t task)
     TRY(check_name(s, task, b));
     TRY(cross_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
-    /* Where all that is read lies elsewhere, the other parts prove that it is what is said. */
+    /* If everything that is read is on other hosts, the partitions there prove the value. */
     if (s->box_ref.kind == REF_NONE && !cross_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
@@ -176,7 +174,7 @@ check_moves(struct values *s, int32_t task, const struct box_work *w)
     return proof_same(s->v, task, "received", t->move.received, bytes);
 }
 
-/* The task is part of a move of this value: its node, and how often it acts. */
+/* Proves that the task belongs to a move of this value: its node and its rate. */
 int
 value_moves(struct values *s, int32_t task)
 {
@@ -186,11 +184,12 @@ value_moves(struct values *s, int32_t task)
     const struct prog_node *anew = task_brings(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
     if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
-    /* What is gathered again for each piece may move on as often: it is the same each time. */
+    /* A value gathered again per micro-batch may be moved on as often, because it never changes. */
     return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 
-/* A part is filled where it lies, but for what comes back from aside: who has it there fills it. */
+/* Proves that a shard is filled by its own device, or, if fetched from offload, by the device of the offloaded
+ * value. */
 static int
 check_place(struct values *s, int32_t task, const struct box_work *w)
 {

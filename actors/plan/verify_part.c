@@ -1,13 +1,13 @@
-/* verify_part.c - where part of a value is found: in which register or leaf, from which byte on, with which strides.
+/* verify_part.c - finds a shard of a value: the register or leaf, the first byte, and the strides.
  *
- * Moves are transparent: the same value in another layout. A view operator is
- * found in what its operand is found in, and its record is asked how it lies
- * there. A layout that has the same elements on the same device is as good. */
+ * Moves are transparent, because a moved value is the same value in another layout. The result of a view operator is
+ * found where its operand is found; the operator's record gives the strides. A layout with the same elements on the
+ * same device is equivalent. */
 #include "actors/plan/verify_value.h"
 
-/* ---- where a part is found ---- */
+/* ---- finding a shard ---- */
 
-/* A part by itself: dense, knowing its place in the whole. */
+/* Returns the view of a dense shard, with its position in the global tensor. */
 struct view
 value_part(const struct layout *l, const struct type *t, int pos)
 {
@@ -25,7 +25,8 @@ value_part(const struct layout *l, const struct type *t, int pos)
     return v;
 }
 
-/* The window of a part (it begins at lo) that holds slice; *skip elements from the part's start. */
+/* Returns the window of a shard (which begins at lo) that contains slice; *skip: elements from the start of the
+ * shard. */
 struct view
 value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip)
 {
@@ -44,7 +45,7 @@ node_of(const struct proof *v, struct ref r)
     return r.kind == REF_NODE ? &v->plan->program->node[r.index] : NULL;
 }
 
-/* The value itself, however often it was moved. */
+/* Returns the value that r is, before all moves. */
 struct ref
 value_unmoved(const struct proof *v, struct ref r)
 {
@@ -53,7 +54,8 @@ value_unmoved(const struct proof *v, struct ref r)
     return r;
 }
 
-/* The mesh position of layout `in` that has the same bytes as position pos of l on the same device; -1. */
+/* Returns the mesh position of layout `in` that has the same bytes as position pos of l, on the same device; -1:
+ * none. */
 static int
 position_in(const struct layout *in, const struct layout *l, int pos, const struct type *t)
 {
@@ -70,7 +72,7 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     return same || empty ? at : -1;
 }
 
-/* The same for the result of a view operator: its record says how it lies in its operand. */
+/* Finds the result of a view operator: the operator's record says where it is in the operand. */
 bool
 value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
                 int64_t *skip)
@@ -87,7 +89,7 @@ value_find_view(const struct proof *v, const struct content *c, const struct pro
     return true;
 }
 
-/* How part pos of value r in layout l lies in a register or leaf that holds c: view, and elements to skip. */
+/* Finds shard pos of value r in layout l in a register or leaf with content c: its view, and the elements to skip. */
 bool
 value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
            struct view *view, int64_t *skip)
@@ -96,7 +98,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     r = value_unmoved(v, r);
     const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
-    /* A move of a value without elements reads nothing, so that its register holds whatever has its type. */
+    /* A move of an empty value reads nothing, so its register holds any empty value of its type. */
     bool nothing = c->ref.kind == REF_NONE;
     bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
@@ -111,12 +113,12 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
         int at = position_in(n->layout[0], l, pos, t);
         if (at < 0 || !value_find_view(v, c, n, at, view, skip)) return false;
     }
-    /* Where there is nothing, it has the shape that l gives it. */
+    /* An empty shard has the shape that l gives it. */
     if (view_numel(view) == 0) *view = value_part(l, t, pos);
     return true;
 }
 
-/* What argument a of a task holds. */
+/* Finds the content of argument a of a task. */
 int
 value_content(const struct values *s, int32_t task, int32_t a, struct content *c)
 {
@@ -149,7 +151,7 @@ static int
 check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
 {
     if (!c->layout || !layout_has_partial(c->layout)) return 0;
-    const void *maker = c->box ? (const void *)c->box : s; /* anything but NULL: a kernel makes a value once */
+    const void *maker = c->box ? (const void *)c->box : s; /* any pointer but NULL: a kernel makes a value once */
     if (!*version) *version = maker;
     return *version == maker ? 0 : proof_fail(s->v, task, "argument %d is an addend of another sum", (int)a);
 }

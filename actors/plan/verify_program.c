@@ -1,8 +1,7 @@
 /* verify_program.c - the program of a plan is legal: operands exist, types follow from them, signatures are allowed.
  *
- * Types are computed again from the operators' rules and compared; the layouts
- * of every call are asked for again as a signature. Nothing that was remembered
- * from building the program is used. */
+ * Types are computed again from the operators' rules and compared; the layouts of every call are checked again as a
+ * signature. The proof uses no data recorded while the program was built. */
 #include "actors/plan/verify.h"
 
 #include "runtime/error.h"
@@ -56,7 +55,7 @@ check_leaves(const struct program *g)
 
 /* ---- operands ---- */
 
-/* Names something that exists; of nodes, one of the first n. */
+/* Returns true if r names something that exists; a node must be among the first n. */
 static bool
 ref_sound(const struct program *g, struct ref r, int32_t n)
 {
@@ -75,7 +74,7 @@ is_tensor(struct ref r)
     return r.kind == REF_NODE || r.kind == REF_LEAF;
 }
 
-/* How many operands a call of op has: at least, at most. */
+/* Returns the least and the most operands of a call of op. */
 static void
 operand_range(const struct op *op, int *least, int *most)
 {
@@ -87,7 +86,7 @@ operand_range(const struct op *op, int *least, int *most)
     }
 }
 
-/* It has an operator, and operands that exist. Of all nodes before more is asked of any. */
+/* Checks that a node has an operator and existing operands. Runs for all nodes before the other checks. */
 static int
 check_refs(const struct program *g, int32_t i)
 {
@@ -121,7 +120,7 @@ check_operands(const struct program *g, int32_t i)
     return 0;
 }
 
-/* "none|tanh": 2 */
+/* Returns the number of words in a list: 2 for "none|tanh". */
 static int
 words_of(const char *text)
 {
@@ -130,7 +129,7 @@ words_of(const char *text)
     return n;
 }
 
-/* Attributes lie where infer() and view() may trust them. */
+/* Checks that an attribute is in the range assumed by infer() and view(). */
 static int
 check_attr(const struct program *g, int32_t i, int k)
 {
@@ -170,18 +169,18 @@ same_types(const struct program *g, int32_t i, const struct type *out)
     return 0;
 }
 
-/* A call that was derived. What follows from a call does not change, so that one which is the same operand for operand
- * - operator, types, attributes, layouts - is as legal, and has results of the same types. */
+/* A call that was derived. The outcome depends on nothing but the call, so a call with equal operator, types,
+ * attributes and layouts is also legal, and has results of the same types. */
 struct derived {
     struct call call;
-    uint32_t wide; /* bits: results that are halves, which a sum over pieces adds up, are f32 */
+    uint32_t wide; /* bits: half-type results that are f32 because a sum over micro-batches adds them */
     struct type in[MOST_OPERANDS], out[OP_OUT];
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
 };
 struct derivations {
     struct proof *v;
     struct arena scratch;
-    struct derived *lately[64]; /* by operator, layout of the first result, and what is wide */
+    struct derived *lately[64]; /* cache, by operator, layout of the first result, and whether any is wide */
 };
 
 static bool
@@ -249,10 +248,10 @@ check_call(struct derivations *s, int32_t i)
     return node_fail(g, i, "%s", text);
 }
 
-/* ---- what is computed again ---- */
+/* ---- recomputation ---- */
 
-/* What r is the same as: of moves what they move, of what computes a node again, or shows what was brought again, the
- * value of that node. Bytes may come from anybody, and lead round in a circle. */
+/* Returns the original of r, before moves, recomputations and fetches. The search is bounded because untrusted bytes
+ * may contain a cycle. */
 static struct ref
 first_made(const struct program *g, struct ref r)
 {
@@ -269,7 +268,7 @@ first_made(const struct program *g, struct ref r)
     return r;
 }
 
-/* The same call on the same values: so no bit differs. */
+/* Checks that a recomputation makes the same call on the same values, so the results are equal bit for bit. */
 static int
 check_recomputed(const struct program *g, int32_t i)
 {
@@ -299,11 +298,11 @@ check_node(struct derivations *s, int32_t i)
     for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
     if (n->op->flags & OP_MOVE) {
         struct type t = ref_type(g, n->in[0]);
-        /* A sum of pieces that are halves is f32. */
+        /* A sum of half values over micro-batches is f32. */
         if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
         return is_tensor(n->in[0]) ? same_types(g, i, &t) : node_fail(g, i, "moves no tensor");
     }
-    /* A source is given its shape, and any layout fits what it makes. */
+    /* A source gets its shape from the program, and any layout fits its result. */
     return n->op->flags & OP_SOURCE ? 0 : check_call(s, i);
 }
 
@@ -323,8 +322,8 @@ check_root(const struct program *g, int32_t k)
     return 0;
 }
 
-/* In parts (verify_channel.c, rounds), what is computed for each piece waits for no sum over the pieces. One memory may
- * have the registers for it. */
+/* Checks that no node computed per micro-batch depends on a sum over micro-batches. Plans of several hosts run by
+ * rounds (verify_channel.c) and require this; a single host may have the registers for it. */
 static int
 check_late(const struct program *g, bool *late)
 {
@@ -359,6 +358,6 @@ prove_program(struct proof *v)
     arena_fini(&s.scratch);
     for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_root(g, k);
-    if (status || v->plan->nmemory < 2) return status; /* 0: bytes that were read, no plan yet */
+    if (status || v->plan->nmemory < 2) return status; /* 0: a program read from bytes, not planned yet */
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }

@@ -1,29 +1,23 @@
-/* verify_run.c - the plan runs to its end: by its rounds, or by one greedy run of tokens, without bytes.
+/* verify_run.c - the plan runs to its end: proved by rounds, or by a greedy simulation of tokens, without bytes.
  *
- * An actor acts when every in-port has its tokens and every result a free
- * register; that is all that can hold it up, and acting never takes away what
- * another one waits for (a token has one reader, a register one writer). So if
- * one order of events reaches the end, every order does, and one decides.
- * Tasks of a collective act together, since the work of each waits for all.
- * At the end every register must have been given back: the next run starts as
- * this one did.
+ * An actor acts when every in-port has its tokens and every result a free register. Nothing else blocks an actor,
+ * and an act never takes a token or register for which another actor waits (a token has one reader, a register one
+ * writer). So if one order of events reaches the end, every order does, and testing one order suffices. Tasks of a
+ * collective act together, because the work of each waits for all. At the end every register must have been
+ * returned, so that the next run starts like this one.
  *
- * One such order is that of rounds: go through the list once for each piece, and
- * let each task act that has an act in this round. A task that acts for each
- * piece has one in every round; one that acts once, in the first round, or in the
- * last, if what it reads is known only then: it is late. Nothing waits in it where
- * no task that acts for each piece reads what is late. For edges point forward in
- * the list, and as many tokens go in as come out (verify.c). So between two tasks
- * that act for each piece one token goes in each round, or the reader would be
- * late; what acts once and early gives the one token that its reader keeps to
- * the end, or takes; and a late one has all that comes in n rounds. No register is
- * filled twice in a round, and one that is filled for each piece is given back in
- * its round, since all who read it act in it. The last act takes the last token
- * and gives the last register back. That is one look at each edge, however many
- * the pieces; other plans, and those of which it is not true, take the run.
+ * An order that suffices is by rounds: traverse the task list once per micro-batch, and let each task with an act in
+ * this round act. A task that acts per micro-batch has an act in every round. A task that acts once does so in the
+ * first round, or in the last if its input is known only then: it is late. No task waits in this order if no task
+ * that acts per micro-batch reads a late one. The reason: edges point forward in the list, and as many tokens go in
+ * as come out (verify.c). So an edge between two tasks that act per micro-batch carries one token per round, or the
+ * reader would be late. An early task with one act produces the one token that its reader keeps to the end, or
+ * takes. A late task finds all tokens of n rounds. No register is filled twice in a round, and a register filled per
+ * micro-batch is returned in its round, because all its readers act in this round. The last act takes the last token
+ * and returns the last register. The time of this proof is linear in the edges, whatever the number of
+ * micro-batches. Plans that fail it are simulated.
  *
- * Persistence of such nets: Commoner et al. 1971; one run deciding for rates:
- * Ghamarian et al. 2006. */
+ * Persistence of such nets: Commoner et al. 1971; one run deciding for rates: Ghamarian et al. 2006. */
 #include "actors/plan/deadlock.h"
 #include "actors/plan/seats.h"
 #include "actors/plan/verify.h"
@@ -32,7 +26,7 @@
 
 /* ---- rounds ---- */
 
-/* What an edge brings to the first act of its reader is known only in the last round. */
+/* Returns true if the tokens for the reader's first act are complete only in the last round. */
 static bool
 comes_late(const struct proof *v, const struct in_port *in)
 {
@@ -57,7 +51,7 @@ find_rounds(struct proof *v)
     }
 }
 
-/* Of its partners here the first from a seat on, up or down. */
+/* Returns the first local partner in seats `seat`, seat + step, ... (step: 1 or -1). */
 static int32_t
 first_partner(const struct plan *p, int32_t task, int32_t seat, int32_t step)
 {
@@ -93,13 +87,13 @@ runs_by_rounds(struct proof *v)
 
 /* ---- tokens ---- */
 
-/* What an actor's ports hold now; flat, by port number. */
+/* State of the simulated ports; flat arrays by port number. */
 struct tokens {
     struct proof *v;
-    int32_t *token, *used, *give; /* by in-port: tokens, acts on the present register, registers given back */
-    int32_t *write, **left;       /* by out-port: the next register, and by register how many still read it */
-    int32_t *begun;               /* by task */
-    int32_t *queue, nqueue;       /* tasks to look at again */
+    int32_t *token, *used, *give; /* by in-port: tokens; acts on the current register; next register to return */
+    int32_t *write, **left;       /* by out-port: next register to fill; by register: number of readers holding it */
+    int32_t *begun;               /* by task: acts begun */
+    int32_t *queue, nqueue;       /* stack of tasks to examine again */
     bool *queued;
 };
 
@@ -185,8 +179,8 @@ act(struct tokens *s, int32_t task)
         if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish(s, task, k);
 }
 
-/* Those with which a task acts: partner i of n, itself among them; -1: one of another part, which acts when it is asked
- * to (verify_channel.c). */
+/* npartner returns how many tasks act together with a task, itself included; partner returns number i of these. -1:
+ * a partner in another partition, which acts when asked to (verify_channel.c). */
 static int32_t
 npartner(const struct task *t)
 {
@@ -200,7 +194,8 @@ partner(const struct tokens *s, int32_t task, int32_t i)
     return t->kind->flags & KIND_COLLECTS ? seats_partner(s->v->plan, task, i) : task;
 }
 
-/* They all act, or none can: what partners fill is there when all have begun, not before. */
+/* Lets all local partners act. Returns false if a partner cannot act: results are ready when all partners have
+ * begun, not before. */
 static bool
 act_together(struct tokens *s, int32_t task)
 {
@@ -258,7 +253,7 @@ check_finished(const struct tokens *s)
     return 0;
 }
 
-/* The run left everything as it found it. */
+/* Checks that the run left the task's ports as it found them. */
 static int
 check_rest(const struct tokens *s, int32_t task)
 {
@@ -277,7 +272,7 @@ proof_run_greedily(struct proof *v)
 {
     struct tokens s;
     tokens_init(&s, v);
-    /* The last tasks are at the bottom: what comes first in the plan is taken first. */
+    /* Pushes in reverse order, so that the first tasks of the plan are popped first. */
     for (int32_t i = v->plan->ntask - 1; i >= 0; i--) look_at(&s, i);
     while (s.nqueue > 0) {
         int32_t task = s.queue[--s.nqueue];

@@ -1,9 +1,8 @@
-/* verify_send.c - what is sent is the window that its channel stands for, and what is received is taken for nothing
- * else.
+/* verify_send.c - a SEND sends the window that its channel names, and received data is used as this window only.
  *
- * Which channels a move has, and in which order their tasks stand, follows from its layouts and the map (cross.h); the
- * windows are worked out again; and so is which a library carries, between which devices. What a channel brings is what
- * the part at its other end proves to send: both say the same number for it (channel.what), or are not connected. */
+ * The channels of a move, and the order of their tasks, follow from the layouts and the map (cross.h). The windows
+ * are derived again, and so are the channels that a library carries, and their devices. The partition at the other
+ * end proves the content that it sends; both ends state the same digest (channel.what), or are not connected. */
 #include "actors/plan/verify_value.h"
 
 #include "runtime/communicator.h"
@@ -65,7 +64,7 @@ value_end_move(const struct values *s, int32_t task)
 
 /* ---- channels ---- */
 
-/* The task's channel is this one, seen from here. */
+/* Proves that the task's channel is x, as seen from this end. */
 static int
 check_channel(struct values *s, int32_t task, const struct cross_channel *x, bool sends)
 {
@@ -89,7 +88,7 @@ check_channel(struct values *s, int32_t task, const struct cross_channel *x, boo
                       (int64_t)cross_what(s->cross, s->box_ref, x));
 }
 
-/* The window of slice i of what a channel carries: so many bytes from the start of what argument 0 reads. */
+/* Finds the window of slice i of a channel in argument 0. *bytes: offset in the register or leaf. */
 static int
 find_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, struct view *view, int64_t *bytes)
 {
@@ -113,7 +112,7 @@ find_window(struct values *s, int32_t task, const struct cross_channel *x, int32
     return 0;
 }
 
-/* Of slice i the window `got` lies so many bytes from the start of argument 0. */
+/* Proves that `got`, at `bytes` from the start of argument 0, is the window of slice i. */
 static int
 check_window(struct values *s, int32_t task, const struct cross_channel *x, int32_t i, const struct view *got,
              int64_t bytes)
@@ -126,7 +125,7 @@ check_window(struct values *s, int32_t task, const struct cross_channel *x, int3
     return proof_same(s->v, task, "skip of what it sends", t->arg[0].skip + bytes, skip);
 }
 
-/* The next task of a move. */
+/* Begins a move at its first task. */
 static int
 begin_task(struct values *s, int32_t task)
 {
@@ -135,7 +134,7 @@ begin_task(struct values *s, int32_t task)
     return first ? value_begin_move(s, task) : 0;
 }
 
-/* It is its turn; which of those. */
+/* Begins a task and proves its turn; *which: index within the turn. */
 static int
 begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 {
@@ -147,17 +146,17 @@ begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 
 /* ---- through host memory ----
  *
- * Where host code does not read a device's bytes, a channel's end is two tasks that follow one another: a transfer to
- * a cpu device and the SEND, or the RECV and a transfer from there. The second of them has the turn; what the first
- * gives holds nothing for anybody else. */
+ * If host code cannot read a device's memory, the end of a channel is two consecutive tasks: a transfer to a cpu
+ * device and the SEND, or the RECV and a transfer from the cpu device. The second task has the turn; no other task
+ * uses the result of the first. */
 
-/* A device by what it is. */
+/* A device: kind and rank. */
 struct end {
     int kind;
     int32_t rank;
 };
 
-/* Where host code finds what lies at a device, and whether that is elsewhere. */
+/* Finds the device whose memory host code uses for data of device `at`; *elsewhere: not `at` itself. */
 static int
 find_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
@@ -166,7 +165,7 @@ find_host(const struct values *s, int32_t task, struct end at, struct end *host,
     return host->rank >= 0 ? 0 : proof_fail(s->v, task, "no host memory is there to send from");
 }
 
-/* The first of the two tasks: the turn is still to come. */
+/* Proves the first of the two tasks; the turn is left to the second. */
 static int
 hold_turn(struct values *s, int32_t task)
 {
@@ -180,7 +179,7 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* The second of them, if it is one: it reads what the task before it gave, from its start. */
+/* Proves the second of the two tasks, if it is one: it reads the result of the task before it, from the start. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
@@ -194,7 +193,7 @@ take_turn(struct values *s, int32_t task, bool second)
     return proof_same(s->v, task, "skip of an argument", t->arg[0].skip, 0);
 }
 
-/* All that a channel carries, one element behind the other. */
+/* Returns true if the view is a dense row of all elements that a channel carries. */
 static bool
 is_row(const struct values *s, const struct cross_channel *x, const struct view *view)
 {
@@ -240,7 +239,7 @@ value_send(struct values *s, int32_t task)
     return value_end_move(s, task);
 }
 
-/* Result 0 of the task has room for what a channel carries. */
+/* Proves that result 0 of the task has as many bytes as the channel carries. */
 static int
 check_room(const struct values *s, int32_t task, const struct cross_channel *x)
 {
@@ -248,7 +247,7 @@ check_room(const struct values *s, int32_t task, const struct cross_channel *x)
                       x->numel * (int64_t)dtype_bytes(cross_dtype(s->cross, x)));
 }
 
-/* The register holds what came by a channel. */
+/* Records that the result holds the data of incoming channel `which`. */
 static int
 has_come(struct values *s, int32_t task, int32_t which)
 {
@@ -278,7 +277,7 @@ value_recv(struct values *s, int32_t task)
 
 /* ---- by a library ---- */
 
-/* The seat of an end: on the edge between these devices. */
+/* Proves that the task is at its end of the link between these devices. */
 static int
 check_seat(const struct values *s, int32_t task, const struct cross_channel *x)
 {
@@ -291,7 +290,7 @@ check_seat(const struct values *s, int32_t task, const struct cross_channel *x)
     return proof_same(s->v, task, "elements that are carried", own->numel, x->numel);
 }
 
-/* Slice i is packed behind those before it. */
+/* Proves that slice i is packed behind the slices before it. */
 static int
 check_packed(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
 {
@@ -308,7 +307,7 @@ check_packed(struct values *s, int32_t task, const struct cross_channel *x, int3
     return check_window(s, task, x, i, copy->from, copy->from_skip);
 }
 
-/* What is sent from where it lies is one window without gaps. */
+/* Proves that data sent in place is a single window without gaps. */
 static int
 check_unpacked(struct values *s, int32_t task, const struct cross_channel *x)
 {
@@ -366,7 +365,7 @@ value_direct_recv(struct values *s, int32_t task)
 
 /* ---- from one space to another ---- */
 
-/* A step copies one window, of argument 0, to this place. */
+/* Proves that a step copies one window of argument 0 to this destination. */
 static int
 check_copy(const struct values *s, int32_t task, const struct box_move *m, const struct view *dst, int64_t skip)
 {
@@ -378,7 +377,7 @@ check_copy(const struct values *s, int32_t task, const struct box_move *m, const
     return proof_same(s->v, task, "skip of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
 }
 
-/* Step i takes slice i, and puts it behind those before it. */
+/* Proves that step i copies slice i behind the slices before it. */
 static int
 check_carried(struct values *s, int32_t task, const struct cross_channel *x, int32_t i)
 {
@@ -391,7 +390,7 @@ check_carried(struct values *s, int32_t task, const struct cross_channel *x, int
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
 }
 
-/* The task carries between these two, by the stream of the one that reaches both. */
+/* Proves that the task carries between these two devices, on the device whose stream can access both. */
 static int
 check_ends(const struct values *s, int32_t task, const struct cross_channel *x, struct end from, struct end to)
 {
@@ -418,7 +417,7 @@ check_slices(struct values *s, int32_t task, const struct cross_channel *x, stru
     return 0;
 }
 
-/* What goes out goes halfway, to where host code reads it. */
+/* Proves a transfer of outgoing data to host memory. */
 static int
 value_lift(struct values *s, int32_t task, const struct cross_channel *x)
 {
@@ -430,7 +429,7 @@ value_lift(struct values *s, int32_t task, const struct cross_channel *x)
     return hold_turn(s, task);
 }
 
-/* What came halfway goes on to its reader. */
+/* Proves a transfer of received data from host memory to the reader. */
 static int
 value_land(struct values *s, int32_t task, const struct cross_channel *x, int32_t which)
 {
@@ -467,7 +466,7 @@ value_transfer(struct values *s, int32_t task)
     return has_come(s, task, which);
 }
 
-/* ---- what is received is read ---- */
+/* ---- reading received data ---- */
 
 int
 value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,

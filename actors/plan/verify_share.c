@@ -1,7 +1,7 @@
-/* verify_share.c - a part that several ranks fill together is filled whole, each slice once, with what the move says.
+/* verify_share.c - a shard that several ranks fill together is complete: each slice is filled once, as the move
+ * says.
  *
- * The tasks of a shared move stand together: for each group of parts that are
- * alike its FILLs, then a JOIN for each of the parts. */
+ * The tasks of a shared move are adjacent: for each group of equal shards its FILLs, then a JOIN per shard. */
 #include "actors/plan/verify_value.h"
 
 #include "runtime/error.h"
@@ -16,7 +16,7 @@ within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* Does the step say how this slice comes about: from parts of the source, all of them that it takes? */
+/* Returns true if the box step computes this slice in the same way, from source shards only (no stages). */
 static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
@@ -25,7 +25,7 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
     return s->verb == m->verb && s->reduce == m->reduce && s->nsource == m->nfrom && within(m->slice, s->slice, ndim);
 }
 
-/* Such a step, of those that fill the task's part or its device's stage. */
+/* Returns such a step, from the work of the task's shard or of its device's stage; NULL: none. */
 static const struct box_step *
 step_for(const struct values *s, int32_t task, const struct box_move *m)
 {
@@ -82,7 +82,7 @@ local_bytes(const struct plan_move *b, int32_t pos)
     return type_bytes(&t);
 }
 
-/* What all tasks of a shared move have in common. */
+/* Proves what all tasks of a shared move have in common. */
 static int
 check_shared(struct values *s, int32_t task)
 {
@@ -113,7 +113,7 @@ value_fill(struct values *s, int32_t task)
     return 0;
 }
 
-/* Does this task fill slices of a part of the move? */
+/* Returns true if the task fills slices of a destination shard of the move. */
 static bool
 fills(const struct task *t, const struct plan_move *b)
 {
@@ -129,7 +129,8 @@ by_begin(const void *a, const void *b)
     return 0;
 }
 
-/* Sorted by where they begin, boxes that meet are near each other along the first dimension that they are cut in. */
+/* Returns true if any two slices overlap. Sorted by their start, overlapping boxes are close along the first
+ * dimension in which the starts differ. */
 static bool
 any_meet(const struct box **slice, int32_t n, int ndim)
 {
@@ -143,7 +144,7 @@ any_meet(const struct box **slice, int32_t n, int ndim)
     return false;
 }
 
-/* The slices of all that the task joins: they cover its part, none twice. */
+/* Proves that the joined slices cover the task's shard, each once. */
 static int
 check_cover(struct values *s, int32_t task)
 {
@@ -176,7 +177,8 @@ check_cover(struct values *s, int32_t task)
     return any_meet(slice, n, b->type.ndim) ? proof_fail(s->v, task, "a slice is filled twice") : 0;
 }
 
-/* What a task joins are tasks that fill its part, each once; how many, and how many elements its own device fills. */
+/* Proves that the inputs of a JOIN are the tasks that fill its shard, each once. *n: number of these tasks; *own:
+ * elements filled by the JOIN's own device. */
 static int
 check_fills(struct values *s, int32_t task, int32_t *n, int64_t *own)
 {
@@ -212,7 +214,7 @@ value_join(struct values *s, int32_t task)
     TRY(value_at(s, task, b->to));
     if (t->out[0].where.kind != IN_TASK) return proof_fail(s->v, task, "joins nothing");
     TRY(check_fills(s, task, &n, &own));
-    /* All who join one part join the same tasks: all that fill it. */
+    /* All JOINs of a shared shard join the same tasks: every FILL of the shard. */
     TRY(proof_same(s->v, task, "the part that it joins", t->out[0].where.index, s->filled));
     TRY(proof_same(s->v, task, "tasks that fill its part", n, s->nfill));
     if (s->joined != s->filled) TRY(check_cover(s, task));

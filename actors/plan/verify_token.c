@@ -1,11 +1,10 @@
-/* verify_token.c - every edge keeps its promise: the producer's work is done before the reader's begins, and a register
- * is written again after its readers' work.
+/* verify_token.c - every edge keeps its promise: the producer's work is done before the reader's work begins, and a
+ * register is overwritten after its readers' work.
  *
- * All other proofs take an edge for "happens before"; this one shows that of each edge, whatever the streams. Order on
- * a stream is all that keeps two tasks apart that no edge orders: those of one device that use its scratch memory. On
- * streams nobody stands behind a collective but the next one: all else passes, so that its seats all come to be.
- * Behind what a library brings from device to device nobody does, and that waits on its stream for nothing but the
- * other end. */
+ * The other proofs treat an edge as "happens before"; here this order is proved for each edge, whatever the streams.
+ * Only the order on a stream separates tasks of a device that share its scratch memory without an edge between them.
+ * No task on a stream is behind a collective except the next collective, so that all ranks reach theirs. No task is
+ * behind a library's send or receive, which waits on its stream for the other end only. */
 #include "actors/plan/verify.h"
 
 #include "runtime/device.h"
@@ -57,7 +56,7 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     return 0;
 }
 
-/* Those who are told early are the first of their fan. */
+/* Proves that readers notified early are the first of their fan. */
 static int
 check_fan(const struct proof *v, int32_t task, const struct fan *fan)
 {

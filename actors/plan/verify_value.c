@@ -1,10 +1,9 @@
 /* verify_value.c - every task reads and writes the bytes that the program means.
  *
- * Goes through the tasks in order and notes for each result what it holds: part
- * `pos` of a program value in a layout. What a task must read follows from the
- * program; that it is there, under the offset and strides that the task uses, is
- * what is shown. So a plan that passes computes its program, whatever made it;
- * the kernels themselves and box_plan() are trusted. */
+ * Goes through the tasks in order and records the content of each result: shard `pos` of a program value in a
+ * layout. The program says which value a task must read; the proof shows that this value is stored at the offset and
+ * strides that the task uses. So a plan that passes computes its program, whatever produced the plan. The kernels
+ * and box_plan() are trusted. */
 #include "actors/plan/verify_value.h"
 
 #include "runtime/device.h"
@@ -18,14 +17,14 @@ next_of(const struct values *s, int32_t task, const struct mine *mine, int32_t k
     return proof_same(s->v, task, "pos", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
 }
 
-/* Positions here of a node come one after the other, each once. */
+/* Proves that the local positions of a node come in order, each once. */
 static int
 next_position(const struct values *s, int32_t task, int32_t node)
 {
     return next_of(s, task, mine_of(&s->v->mines, s->v->plan->program->node[node].layout[0]->place), s->done[node]++);
 }
 
-/* Must its kernel know which part of the whole it computes? */
+/* Returns true if the kernel must know which block of the global tensor it computes. */
 static bool
 depends_on_place(const struct values *s, int32_t task)
 {
@@ -36,7 +35,8 @@ depends_on_place(const struct values *s, int32_t task)
     return !t->chain && op_is_placed(g->node[t->node].op);
 }
 
-/* Operand (or then result) i of the task's kernel was said to lie like this, and to be this part of the whole. */
+/* Returns true if the kernel was prepared for this view of operand i (results follow operands) and, if placed, for
+ * this block of the global tensor. */
 static bool
 made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {
@@ -47,8 +47,8 @@ made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
     return same;
 }
 
-/* A view of a part, *skip elements from its start, is that of the slice which the task writes, or computes with, where
- * replicas share its node's work. */
+/* If replicas share the work of the task's node, narrows the view of a shard to the slice that the task computes.
+ * *skip: elements from the start of the shard. */
 static void
 take_slice(const struct values *s, int32_t task, const struct layout *l, const struct type *type, struct view *view,
            int64_t *skip)
@@ -60,7 +60,8 @@ take_slice(const struct values *s, int32_t task, const struct layout *l, const s
     *skip += more;
 }
 
-/* The task's arguments are these operands, in these layouts. Of partial values all positions read one version. */
+/* Proves that the task's arguments are these operands in these layouts. All positions must read the same version of
+ * a partial value. */
 static int
 check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *in, const struct layout *const *want)
 {
@@ -85,7 +86,7 @@ check_arguments(struct values *s, int32_t task, int32_t nin, const struct ref *i
     return 0;
 }
 
-/* Has made the sizes of v, and no gaps, whatever the order in which its dimensions lie? */
+/* Returns true if `made` has the sizes of v and no gaps, whatever the memory order of its dimensions. */
 static bool
 is_turned(const struct view *made, const struct view *v)
 {
@@ -103,7 +104,7 @@ is_turned(const struct view *made, const struct view *v)
     return true;
 }
 
-/* Result number `out` of the task is result k of a node. */
+/* Proves that result `out` of the task is result k of the node. */
 static int
 check_result(struct values *s, int32_t task, int32_t out, int32_t node, int32_t k)
 {
@@ -149,7 +150,8 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     return (struct fuse_arg){false, -1};
 }
 
-/* Member i, which is not element-wise, leads its chain: none before it does, and it reads none of them. */
+/* Returns true if member i, which is not element-wise, leads its chain: the members before are element-wise, and not
+ * its operands. */
 static bool
 leads(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -160,7 +162,8 @@ leads(const struct values *s, const struct plan_chain *c, int32_t i, const struc
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
-/* Member i ends a chain of two, whose first leads it: it may write over that one's result, and reads it there alone. */
+/* Returns true if member i ends a chain of two that has a lead: it may overwrite the lead's result, which is its
+ * operand 0 only. */
 static bool
 follows(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -174,7 +177,7 @@ follows(const struct values *s, const struct plan_chain *c, int32_t i, const str
     return n->want[0] == first->layout[0];
 }
 
-/* A member is an element-wise node of the chain's shape and layout, or leads or ends the chain. */
+/* Returns true if a member is an element-wise node of the chain's shape and layout, or leads or ends the chain. */
 static bool
 belongs(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n,
         const struct prog_node *last)
@@ -183,7 +186,8 @@ belongs(const struct values *s, const struct plan_chain *c, int32_t i, const str
     return (one || leads(s, c, i, n)) && n->layout[0] == last->layout[0] && shape_equal(&n->type[0], &last->type[0]);
 }
 
-/* In a group all are of one operator, show their results, and read none of each other; a chain is otherwise. */
+/* Returns true for a group: one operator, all results live-out, and no reads between members. Otherwise it is a
+ * chain. */
 static bool
 is_group(const struct values *s, const struct plan_chain *c)
 {
@@ -198,8 +202,8 @@ is_group(const struct values *s, const struct plan_chain *c)
     return true;
 }
 
-/* A member of a group is an update, or element-wise, as its last is: attributes, numbers, devices. What they may write
- * over is another proof's (verify_memory.c). */
+/* Returns true if a member of a group is an update or element-wise and matches the last member: attributes, numbers,
+ * dtypes, devices. verify_memory.c proves what members overwrite. */
 static bool
 is_grouped(const struct values *s, const struct prog_node *n, const struct prog_node *last)
 {
@@ -241,8 +245,8 @@ check_member(struct values *s, int32_t task, int32_t i, bool grouped)
     return 0;
 }
 
-/* Results of members, in their order; of one that shows any, all, but that of several results only updates must show
- * the first. */
+/* Returns true if live-out k is in order: by member, with all results of a member. A member that is no update may
+ * omit result 0. */
 static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
@@ -298,7 +302,7 @@ value_compute(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* The kernel adds to a sum that has the layout and the dtype of what is summed. */
+/* Proves a kernel that adds to a sum of the same layout and dtype as the addends. */
 int
 value_sum(struct values *s, int32_t task)
 {
@@ -319,7 +323,8 @@ value_sum(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* A task that reads part pos of value r as it is: an accumulation, a copy. whole: the type of the result. */
+/* Proves a task that reads shard pos of value r unchanged: an accumulation or a copy. whole: global type of the
+ * result. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
              struct ref result, const void **version)
@@ -338,7 +343,7 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     return 0;
 }
 
-/* Sums come in the order of the nodes that ask for them; a task's own node is that of what is summed. */
+/* Proves an accumulation. Sums come in the order of the nodes that request them; the task's own node is the addend. */
 int
 value_accumulate(struct values *s, int32_t task)
 {
@@ -355,7 +360,7 @@ value_accumulate(struct values *s, int32_t task)
                         &s->node_version[s->sum]);
 }
 
-/* Does the task's argument hold what its root is? */
+/* Returns true if the task's argument holds the value of its root. */
 static bool
 copies_root(const struct values *s, int32_t task)
 {
@@ -370,7 +375,7 @@ copies_root(const struct values *s, int32_t task)
            value_find(s->v, &c, root->ref, ref_layout(p->program, root->ref), t->pos, &view, &skip);
 }
 
-/* A dense copy that stands for a view which no strides show: its elements are the result's, in the same order. */
+/* Proves a dense copy made for a view that strides cannot express: the same elements in the same order. */
 static int
 check_view_copy(struct values *s, int32_t task)
 {
@@ -410,7 +415,8 @@ value_copy(struct values *s, int32_t task)
 
 /* ---- what outlives the run ---- */
 
-/* A result that is written into a root part is that part of the root's value, whole and dense, or this rank's slice. */
+/* Proves that a result in a root part is the root's value there, complete and dense, or this rank's slice of the
+ * value. */
 static int
 check_root(struct values *s, int32_t task, int32_t k)
 {
@@ -437,7 +443,7 @@ check_root(struct values *s, int32_t task, int32_t k)
     return proof_same(s->v, task, "bytes of a slice of a root", o->bytes, view_bytes(&view));
 }
 
-/* What a task reads lies in the space of its device, unless it carries it to another. */
+/* Proves that a task reads its device's memory space only, unless it is a transfer. */
 static int
 check_spaces(const struct values *s, int32_t task)
 {

@@ -1,11 +1,11 @@
-/* zero.c - updates on slices. */
+/* zero.c - slices updates over replicas. */
 #include "actors/plan/zero.h"
 
 #include "actors/plan/rewrite.h"
 
 #include <string.h>
 
-/* l with every axis of the set on which it is whole cutting dimension 0, after those that cut already. */
+/* Sets *out to l with the replicated axes of the set splitting dimension 0, after the axes that split already. */
 static int
 sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
 {
@@ -26,8 +26,8 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-/* The axes over which a gradient is still to be summed: there replicas cost a reduction anyhow, and slices no more. All
- * of them where no gradient says. */
+/* Returns the axes over which a gradient is still to be reduced: replicas cost a reduction there anyway, and slices
+ * cost no more. Returns all axes if no gradient decides. */
 static uint32_t
 axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_leaf)
 {
@@ -70,7 +70,7 @@ slice_update(struct program *p, struct atlas *at, int32_t i, int level, const in
     return 0;
 }
 
-/* New versions go back to where their variables lie. */
+/* Converts new versions back to the layouts of their variables. */
 static void
 bring_back(struct program *p, const int32_t *root_leaf)
 {

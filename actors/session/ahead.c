@@ -1,8 +1,8 @@
-/* ahead.c - a source that works ahead.
+/* ahead.c - a data source that reads ahead on a thread of its own.
  *
- * Two counters are all that its thread and the session's share while it works: `filled`, which the source raises, and
- * `taken`, which the session raises when it is done with a register. To send it elsewhere the session halts it first:
- * while it rests everything is the session's. */
+ * While the source works, the two threads share only two counters: the source raises `filled`, and the session
+ * raises `taken` when it is done with a register. To send the source elsewhere, the session halts it first; a
+ * resting source belongs to the session. */
 #include "actors/session/ahead.h"
 
 #include "runtime/arena.h"
@@ -20,7 +20,7 @@ struct reg {
     void *data;
     size_t bytes;
     int status; /* of the fill */
-    char *why;  /* its error's text, or NULL */
+    char *why;  /* error text of the fill; NULL: none */
 };
 
 enum order { WORK, REST, END };
@@ -29,14 +29,14 @@ struct ahead {
     struct ahead_source source;
     struct reg reg[AHEAD_DEPTH];
     pthread_t thread;
-    bool begun, held; /* held: the register at `taken` is in the caller's hands */
+    bool begun, held; /* held: the caller owns the register at `taken` */
     _Atomic int order;
     _Atomic bool rests;
     _Atomic int64_t filled, taken;
-    struct waker session, worker; /* who of the two sleeps */
-    struct batch_at next;         /* the source's while it works */
-    struct batch_at expected;     /* the session's: of the register at `taken` */
-    int64_t nread;                /* of counts below: batches before the last time it was halted */
+    struct waker session, worker; /* sleeping session or source */
+    struct batch_at next;         /* next batch to read; owned by the working source */
+    struct batch_at expected;     /* the session's: batch in the register at `taken` */
+    int64_t nread;                /* batches read before the last halt; part of the counts */
     int64_t ntaken, nwait;
     double wait;
     _Atomic int64_t nfull;
@@ -66,7 +66,7 @@ has_work(const struct ahead *a)
     return a->order == WORK && a->filled - a->taken < AHEAD_DEPTH;
 }
 
-/* Until there is a credit, or another order than the one it follows. */
+/* Waits for a credit or a new order. */
 static void
 wait_for_credit(struct ahead *a)
 {
@@ -99,7 +99,7 @@ work(void *arg)
     return NULL;
 }
 
-/* ---- the session's ---- */
+/* ---- the session's thread ---- */
 
 struct ahead *
 ahead_new(const struct ahead_source *source)
@@ -155,7 +155,7 @@ wait_until(struct ahead *a, bool (*there)(const struct ahead *a))
     }
 }
 
-/* From a place on, whatever it was at. */
+/* Restarts the source at a position, whatever the source is doing. */
 static int
 go_to(struct ahead *a, const struct batch_at *at)
 {

@@ -1,26 +1,27 @@
-/* alternatives.c - the candidates of a planned step's nodes, in the order of their regrets, each list made once. */
+/* alternatives.c - lists the candidates of a planned step's nodes by regret, each distinct list once. */
 #include "actors/session/alternatives.h"
 
 #include <string.h>
 
-struct sent { /* by a move that a candidate would need; 0: by none */
+struct sent { /* bytes of a move that a candidate would need; 0: none */
     struct type type;
     const struct layout *from, *to;
     int64_t bytes;
 };
-struct ranked { /* candidates in the order of their regrets */
+struct ranked { /* candidates by regret */
     int32_t choice, n;
     const int64_t *low, *high;
     struct rille_explain_candidate *candidates;
     struct ranked *next;
 };
-struct told { /* the candidates of a node whose operands lie so, without what depends on the choice */
+struct told { /* candidates of a node, for given operand types and layouts, without the facts that depend on the choice
+               */
     const struct assign_candidate *of;
     int nin;
-    struct type *type; /* of operands, and how they lie */
+    struct type *type; /* types and layouts of operands */
     const struct layout **has;
     struct rille_explain_candidate *row;
-    struct ranked *ranked; /* of the nodes so far */
+    struct ranked *ranked; /* rankings of the nodes so far */
 };
 
 void
@@ -49,7 +50,7 @@ alternatives_texts(struct alternatives *t, int n, const struct layout *const *l,
     return out;
 }
 
-/* Layers repeat each other, and so do candidates: each move is reckoned once. */
+/* Returns the bytes of a move, computed once per move, because layers and candidates repeat. */
 static int64_t
 bytes_sent(struct alternatives *t, const struct type *type, const struct layout *from, const struct layout *to)
 {
@@ -83,8 +84,7 @@ is_told(const struct told *x, const struct told *y)
     return true;
 }
 
-/* Layers repeat each other: nodes that have one list of candidates, and operands that lie alike, share what it tells.
- */
+/* Returns the shared list of nodes with the same candidates and equal operands, because layers repeat. */
 static struct told *
 told_of(struct alternatives *t, const struct prog_node *n, const struct assign_candidate *c, int32_t count)
 {
@@ -118,7 +118,7 @@ is_better(const struct rille_explain_candidate *x, const struct rille_explain_ca
     return x->regret != y->regret ? x->regret < y->regret : x->regret_high < y->regret_high;
 }
 
-/* The chosen one in front, then by regret. */
+/* Ranks the candidates: the chosen one first, then by regret. */
 static void
 rank_candidates(struct alternatives *t, const struct told *x, int32_t count, struct ranked *r)
 {
@@ -138,8 +138,6 @@ rank_candidates(struct alternatives *t, const struct told *x, int32_t count, str
     }
 }
 
-/* A planned step: the candidates that the planner had. Nodes for which they are the same, regrets too, share the array.
- */
 void
 alternatives_tell(struct alternatives *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op)
 {

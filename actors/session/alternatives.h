@@ -1,7 +1,7 @@
-/* alternatives.h - what explain() tells of the candidates that a planner had.
+/* alternatives.h - the planner's candidates, for explain().
  *
- * Layers of a model are alike: a list that nodes have in common is made once, and stands in the record of each of them.
- * It belongs to who explains a step, and to that thread; what it makes lies in the arena of the record. */
+ * Layers of a model are alike: nodes with equal lists share one array. The caller of explain() owns the struct and
+ * uses it on one thread; results are allocated in the arena of the explain record. */
 #ifndef RILLE_SESSION_ALTERNATIVES_H
 #define RILLE_SESSION_ALTERNATIVES_H
 
@@ -14,18 +14,18 @@ struct alternatives {
     const struct program *p;
     const struct assigned *planned; /* NULL: the step was not planned */
     struct arena *a;
-    struct hash_table sent, told; /* what moves send; candidates without what depends on the choice */
+    struct hash_table sent, told; /* bytes by move; facts by list of candidates (without the choice) */
     struct arena tmp;
-    struct hash_table counted; /* of box_bytes_known, in tmp */
+    struct hash_table counted; /* known results of box_bytes_known, in tmp */
 };
 
 void alternatives_begin(struct alternatives *t, struct rille_session *s, const struct program *p,
                         const struct assigned *planned, struct arena *a);
-void alternatives_end(struct alternatives *t); /* what was made stays */
-/* Fills candidates and ncandidate: the chosen one in front, then by regret. Nodes for which all that is the same,
- * regrets too, have one array. node: the prog_node's in the net of the plan, one that has candidates. */
+void alternatives_end(struct alternatives *t); /* keeps the results */
+/* Fills candidates and ncandidate: the chosen candidate first, then the others by regret. Nodes with equal
+ * candidates and regrets share one array. node: net node of the prog_node; must have candidates. */
 void alternatives_tell(struct alternatives *t, int32_t node, const struct prog_node *n, struct rille_explain_op *op);
-/* Layouts as text, without those of numbers and absent operands; *count: how many, if it is wanted. */
+/* Returns layouts as text, without those of numbers and absent operands; *count (may be NULL): their number. */
 const char **alternatives_texts(struct alternatives *t, int n, const struct layout *const *l, int *count);
 
 #endif

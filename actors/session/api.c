@@ -1,4 +1,4 @@
-/* api.c - the public face: operators by their records, calls, gradients, updates. */
+/* api.c - public functions: operators by name, calls, gradients, updates. */
 #include "actors/session/session.h"
 #include "actors/session/face.h"
 
@@ -159,7 +159,7 @@ attr_value(const struct op *op, const struct attr_def *d, const struct rille_att
     return 0;
 }
 
-/* Nothing is said of attributes without the operands they are for. */
+/* Without operands, attributes are not checked. */
 static int
 attributes(const struct op *op, int n, const struct rille_attr *given, int nin, struct val *const *in, struct attr *out)
 {
@@ -193,7 +193,7 @@ live_value(struct rille_session *s, struct rille_live *live)
     struct number n = {.kind = NUM_FIXED};
     if (tracing(s)) {
         n = (struct number){.kind = NUM_LIVE, .live = live};
-        live->nref++; /* the number's, until the graph lets it go */
+        live->nref++; /* held by the number until the graph frees it */
     } else if (live->fn(live->arg, &n.f)) {
         return NULL;
     }
@@ -226,7 +226,8 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
 }
 
-/* Seed and ordinal of a random operator. In a trace the ordinal is that of the call within it. */
+/* Returns the number for a random operator's seed or ordinal. In a trace, the ordinal counts from the begin of the
+ * trace. */
 static struct val *
 hidden_number(struct rille_session *s, enum number_kind kind)
 {
@@ -261,7 +262,8 @@ operands(struct rille_session *s, const struct op *op, int n, const struct rille
     return 0;
 }
 
-/* What autocast makes of an operand: products take f32 in its 16 bits, sums and powers take 16 bits as f32. */
+/* Returns the dtype that autocast gives an operand: f32 to the 16-bit dtype for products, 16 bits to f32 for sums
+ * and powers. */
 static enum dtype
 autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
 {
@@ -269,7 +271,8 @@ autocast_dtype(const struct rille_session *s, const struct op *op, enum dtype d)
     return op->flags & OP_WIDE && dtype_is_half(d) ? DT_F32 : d;
 }
 
-/* A cast is a node before the operator's, so that a move that follows moves what was cast; a strategy is not its. */
+/* Casts an operand for autocast. The cast is a node before the operator's, so a following move moves cast values.
+ * The call's strategy does not apply to the cast. */
 static int
 autocast(struct rille_session *s, const struct op *op, int nin, struct val **in)
 {
@@ -310,9 +313,9 @@ rille_allow_tf32(struct rille_session *s, bool on)
     return was;
 }
 
-enum { OPERANDS = 256 }; /* of a list: what joins one does so in parts */
+enum { OPERANDS = 256 }; /* limit for a list operand; longer lists are joined in parts */
 
-/* in has room for OPERANDS. */
+/* Collects operands; `in` has room for OPERANDS. */
 static int
 call(struct rille_session *s, const struct op *op, int nargs, const struct rille_arg *args, int nattrs,
      const struct rille_attr *attrs, struct val **in, int *nin, struct val **res)
@@ -362,7 +365,8 @@ rille_call(struct rille_session *s, const struct rille_op *rop, int nargs, const
     return build_settle(s, status);
 }
 
-/* What stays of a wider class in a narrower one would be cut: 1.5 in an integer, 2 in a bool. */
+/* Rejects an in-place result whose dtype class is wider than the target's, because values would be cut: 1.5 in an
+ * integer, 2 in a bool. */
 static int
 call_into(struct rille_session *s, struct rille_tensor *leaf, const struct op *op, int nargs,
           const struct rille_arg *args, int nattrs, const struct rille_attr *attrs, struct rille_tensor **out)
@@ -590,7 +594,7 @@ rille_update(struct rille_session *s, const struct rille_op *rop, int nargs, con
     return build_settle(s, status);
 }
 
-/* The versions before the updates: what a failed step leaves. */
+/* Restores the versions before the updates after a failed step. */
 static void
 undo_updates(struct rille_session *s)
 {
@@ -604,8 +608,8 @@ forget_updates(struct rille_session *s)
     s->nupdate = s->nwatch = 0;
 }
 
-/* While a step runs, its updates may write over the versions before them; those that no update reads any more must keep
- * their bytes. */
+/* Lets the updates of a step overwrite the versions before them. A version that no update reads any more keeps its
+ * bytes. */
 static void
 lend_updates(struct rille_session *s)
 {
@@ -623,8 +627,8 @@ take_back_updates(struct rille_session *s)
         if (s->update[i].lent) val_keep(s->update[i].before);
 }
 
-/* A gradient that the data made impossible, a label out of range, fails whoever asks for it, and so would what the next
- * batch adds to it. */
+/* Drops gradients that invalid data (a label out of range) made impossible. Otherwise every reader would fail, and
+ * so would the sum with the next batch's gradient. */
 static void
 drop_failed_grads(struct rille_session *s)
 {

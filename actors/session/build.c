@@ -1,9 +1,8 @@
-/* build.c - adding a node: what the result is, and where it lies.
+/* build.c - adds a node: derives the types and layouts of its results.
  *
- * Types come from the dimension rule, the layout from the cheapest signature.
- * Both are pure functions of operator, attributes, types and layouts, so they
- * are remembered: a training loop that is traced again and again derives
- * nothing. A composite operator builds itself from others. */
+ * Types come from the dimension rule, layouts from the cheapest signature. Both are pure functions of operator,
+ * attributes, types and layouts, and are remembered, so a training loop that is traced again derives nothing. A
+ * composite operator builds itself from others. */
 #include "actors/session/inside.h"
 #include "actors/session/rounds.h"
 
@@ -23,7 +22,7 @@ struct derived {
     size_t nkey;
     unsigned char *key;
     int32_t nin, nout;
-    int64_t bytes; /* that the operands move */
+    int64_t bytes; /* bytes moved for the operands */
     struct type type[OP_OUT];
     const struct layout *layout[OP_OUT];
     const struct layout **want; /* nin */
@@ -33,7 +32,7 @@ struct derived {
 
 struct key {
     size_t n;
-    bool full; /* too long to be remembered */
+    bool full; /* too long for the memo */
     unsigned char byte[KEY_MAX];
 };
 
@@ -62,7 +61,7 @@ key_attr(struct key *k, const struct op *op, const struct attr *attr)
     }
 }
 
-/* The first operand that is the same value as operand i. */
+/* Returns the first operand that is the same value as operand i. */
 static uint8_t
 same_as(struct val *const *in, int i)
 {
@@ -115,7 +114,8 @@ memo_free(struct memo *m)
     hash_free(&m->calls);
 }
 
-/* Programs that never repeat a derivation (growing shapes) must not grow the memo for ever. */
+/* Entry limit; the memo is then cleared. Programs without repeated derivations (growing shapes) would otherwise fill
+ * memory. */
 enum { MEMO_MOST = 1 << 16 };
 
 static void
@@ -135,7 +135,7 @@ memo_put(struct memo *m, const struct key *k, uint64_t hash, const struct derive
 
 /* ---- calls ---- */
 
-/* A call on values, with space for what it points to. */
+/* A call on values, with space for its arrays. */
 struct called {
     struct call call;
     struct type type[IN_MAX];
@@ -191,7 +191,7 @@ axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, i
     return 0;
 }
 
-/* Negative axes become positive; out of range is an error. */
+/* Makes negative axes positive. E_ATTR: out of range. */
 static int
 attr_axes(const struct op *op, struct attr *attr, struct val *first)
 {
@@ -207,7 +207,7 @@ attr_axes(const struct op *op, struct attr *attr, struct val *first)
         }
         bool scalar = def->kind == ATTR_INTS && ndim == 0;
         for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
-        if (scalar) attr[i].n = 0; /* a scalar is a line of one: all of its dimensions */
+        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional: all dimensions */
         for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
             TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
             for (int j = 0; j < k; j++)
@@ -228,7 +228,7 @@ price_move(void *arg, const struct type *t, const struct layout *from, const str
     return from == to ? 0 : box_bytes(t, from, to);
 }
 
-/* The placement that all tensor operands share. */
+/* Returns the placement that all tensor operands share. */
 static int
 common_place(const struct call *c, const struct place **out)
 {
@@ -251,7 +251,7 @@ common_place(const struct call *c, const struct place **out)
     return 0;
 }
 
-/* The best signature that cuts the operands as the user wants. */
+/* Finds the cheapest signature that splits the operands as the user's strategy says. */
 static int
 choose_as_asked(struct rille_session *s, const struct sig_question *q, struct sig_candidate *best)
 {
@@ -298,8 +298,8 @@ any_needs_grad(int nin, struct val *const *in)
     return false;
 }
 
-/* What is computed again for the backward pass is so stage by stage: what comes to other devices is kept, and a region
- * begins there. */
+/* Returns the region of a new node. A region ends where a value moves to another placement: the moved value is kept,
+ * and a new region begins, so recomputation runs stage by stage. */
 static int32_t
 region_of(struct rille_session *s, const struct op *op, struct val *const *in, const struct node_made *d)
 {
@@ -341,7 +341,7 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
 {
     struct val *moved[IN_MAX];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
-    struct strategy *strategy = build_take_strategy(s); /* no view that is made again below a move is cut so */
+    struct strategy *strategy = build_take_strategy(s); /* the strategy does not apply to views remade below a move */
     int status = 0;
     s->spelled = hash_number(s->spelled, (uintptr_t)op);
     for (int i = 0; i < d->nin && !status; i++) {
@@ -352,7 +352,7 @@ add_derived(struct rille_session *s, const struct op *op, struct val *const *in,
     return status ? status : build_add(s, op, moved, attr, &made, out);
 }
 
-/* Values just made are held until the outermost call is over, so that nothing goes while it may still be taken. */
+/* Holds a new value until the outermost call ends, because the value may still be used. */
 struct val *
 build_fresh(struct rille_session *s, struct val *v)
 {
@@ -385,7 +385,7 @@ add_source(struct rille_session *s, const struct op *op, int nin, struct val *co
     return build_add(s, op, in, attr, &made, out);
 }
 
-/* What is derived of a call: remembered, or made in `made`. */
+/* Returns the derivation of a call: remembered, or made in `made`. */
 static int
 derived_of(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            struct derived *made, const struct derived **out)
@@ -407,7 +407,7 @@ derived_of(struct rille_session *s, const struct op *op, int nin, struct val *co
     return 0;
 }
 
-/* Lets a record write the call with other operators. */
+/* Lets the operator's record write the call with other operators. */
 static int
 compose(struct rille_session *s, int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
         const struct call *c, struct val *const *in, struct val **out)
@@ -422,7 +422,7 @@ compose(struct rille_session *s, int (*write)(struct build *, const struct call 
     return status;
 }
 
-/* Operands lie as the strategy cuts them, each where that takes the least to come to. */
+/* Gives operands the layouts that the strategy's splits require, each the cheapest to reach. */
 static int
 lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct called *c)
 {
@@ -440,7 +440,7 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
 static int add_primitive(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
                          const struct attr *attr, struct val **out);
 
-/* What gives an operand as it is looks at it, cut as that is asked to be. */
+/* If a call returns its operand, adds a reshape to the same shape, so that the strategy has a node. */
 static int
 look_as_asked(struct rille_session *s, const struct op *op, struct val **out)
 {
@@ -459,7 +459,7 @@ look_as_asked(struct rille_session *s, const struct op *op, struct val **out)
     return status;
 }
 
-/* So where the call has a strategy: it is written as if its operands lay so, and what it is made of is cut alike. */
+/* Composes a call with a strategy: as if its operands had the requested layouts. Operators inside are split alike. */
 static int
 compose_as_asked(struct rille_session *s,
                  int (*write)(struct build *, const struct call *, struct val *const *, struct val **),
@@ -475,13 +475,14 @@ compose_as_asked(struct rille_session *s,
     for (int i = 0; i < c->call.nin && !status; i++)
         if (out[0] && out[0] == in[i]) status = look_as_asked(s, c->call.op, out);
     s->inside = outer;
-    free(s->strategy); /* of an operator that failed */
+    free(s->strategy); /* left by a failed operator */
     s->strategy = strategy;
     if (!status && out[0]) free(build_take_strategy(s));
     return status;
 }
 
-/* The call as its record writes it with other operators; out[0] stays NULL where it is one. */
+/* Writes the call with other operators, as the operator's record says; out[0] stays NULL if the call stays a single
+ * operator. */
 static int
 write_with(struct rille_session *s,
            int (*write)(struct build *, const struct call *, struct val *const *, struct val **), const struct op *op,
@@ -492,8 +493,8 @@ write_with(struct rille_session *s,
     return s->strategy ? compose_as_asked(s, write, &c, in, out) : compose(s, write, &c.call, in, out);
 }
 
-/* The call in parts, where these move fewer bytes than it does in one piece; else out[0] stays NULL, and what was
- * written is let go. */
+/* Adds the call in parts if that moves fewer bytes than in one piece; else out[0] stays NULL and the nodes are
+ * dropped. */
 static int
 add_split_form(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                int64_t bytes, struct val **out)
@@ -519,22 +520,22 @@ add_one(struct rille_session *s, const struct op *op, int nin, struct val *const
     struct derived made = {.want = want};
     const struct derived *d;
     int status = derived_of(s, op, nin, in, attr, &made, &d);
-    if (status == E_SBP && s->strategy && op->split_form) { /* it may cut an axis that stays whole in one piece */
+    if (status == E_SBP && s->strategy && op->split_form) { /* parts may split an axis that one piece cannot */
         TRY(write_with(s, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derived_of(s, op, nin, in, attr, &made, &d); /* which tells why not */
+        status = derived_of(s, op, nin, in, attr, &made, &d); /* for the error */
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !s->strategy && !rounds_whole(s)) {
         TRY(add_split_form(s, op, nin, in, attr, d->bytes, out));
         if (out[0]) return 0;
-        TRY(derived_of(s, op, nin, in, attr, &made, &d)); /* the parts may have driven it out of the memo */
+        TRY(derived_of(s, op, nin, in, attr, &made, &d)); /* the parts may have evicted it from the memo */
     }
     s->moved += d->bytes;
     return add_derived(s, op, in, attr, d, out);
 }
 
-/* An operator of which a call with a strategy is made. */
+/* Adds an operator inside a call that has a strategy. */
 static int
 add_inside(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            struct val **out)
@@ -559,10 +560,10 @@ add_primitive(struct rille_session *s, const struct op *op, int nin, struct val 
     return (inside ? add_inside : add_one)(s, op, nin, in, attr, out);
 }
 
-/* What the call gives, when that is there already and no strategy asks for a call of its own. Outside of a trace only x
- * itself: what came before may be let go. Where x was moved to be looked at, the way back is another look at what was
- * moved. A value through which a gradient may be asked does not stand for one through which none is, nor for another of
- * which it may be asked. */
+/* Returns a value that already is the result of the call; NULL: none. Never with a strategy, which asks for a node
+ * of its own. Outside a trace, only an operand itself qualifies, because older values may be freed. After a move, a
+ * view back counts only in the layout of the moved value. A value with a gradient does not replace a value without,
+ * nor another value with a gradient. */
 static struct val *
 folded(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -647,8 +648,8 @@ build_cast(struct rille_session *s, struct val *v, enum dtype d, struct val **ou
     return 0;
 }
 
-/* Does v only show all of what its node, not computed yet, looks at? Not where a gradient passes one of the two alone,
- * and in a trace not what was there before: that stays as it was, while the trace follows the variable. */
+/* Returns true if v is a pending view of all elements of its operand. False if only one of the two needs a gradient,
+ * or for values older than a trace: those stay as they were, while the trace follows the variable. */
 static bool
 shows_all(const struct rille_session *s, const struct val *v)
 {
@@ -659,7 +660,7 @@ shows_all(const struct rille_session *s, const struct val *v)
     return type_numel(&v->type) == type_numel(&n->in[0]->type);
 }
 
-/* What v shows all of, by n views, outermost first. */
+/* Returns the value below the views of all elements of v, at most DEEP; view: n views, outermost first. */
 enum { DEEP = 8 };
 static struct val *
 shown_below(const struct rille_session *s, struct val *v, const struct node **view, int *n)
@@ -668,7 +669,7 @@ shown_below(const struct rille_session *s, struct val *v, const struct node **vi
     return v;
 }
 
-/* The same views, of x instead of what v showed. */
+/* Applies the same n views to x instead. */
 static int
 show_above(struct rille_session *s, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)
@@ -729,7 +730,7 @@ build_to_global(struct rille_session *s, struct val *v, const struct layout *l, 
     return build_call(s, op_find("to_global"), 1, &v, NULL, &source, out);
 }
 
-/* ---- what kernels build with ---- */
+/* ---- the builder of kernels ---- */
 
 static struct val *
 builder_add(struct build *base, const struct op *op, int nin, struct val *const *in, const struct attr *attr,

@@ -1,8 +1,8 @@
-/* cache.c - plans that were made before, found by the canonical bytes of their program.
+/* cache.c - the plan cache: finds plans by the canonical bytes of their program.
  *
- * Hashed, then compared byte by byte. They take MOST_BYTES at most (about: what
- * oneDNN keeps is estimated); the one that was used longest ago goes first, the
- * last one made stays whatever it takes. */
+ * Keys are hashed, then compared byte by byte. All plans together hold at most MOST_BYTES (approximately, because
+ * oneDNN's memory is estimated). The least recently used plan is dropped first; the newest plan stays whatever its
+ * size. */
 #include "actors/session/session.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ cached_free(struct cached *e)
     free(e);
 }
 
-/* Out of the list by use. */
+/* Removes a plan from the list by use. */
 static void
 unlist(struct cache *c, struct cached *e)
 {

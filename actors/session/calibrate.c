@@ -1,7 +1,7 @@
-/* calibrate.c - what moves and computing cost here, measured: a value goes back and forth between two layouts in one
- * compiled step, so that only moves are timed; and two devices compute at once.
+/* calibrate.c - measures what moves and computing cost on this machine.
  *
- * A client of rille.h: it sees what a user sees. */
+ * A value moves back and forth between two layouts in one compiled step, so that only moves are timed; two devices
+ * compute at once. Uses rille.h only, and measures what a user sees. */
 #include "actors/session/session.h"
 #include "actors/session/face.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A value that goes back and forth between two layouts, n times, in one compiled step. */
+/* A value that moves n times between two layouts in one compiled step. */
 struct shuttle {
     const struct rille_layout *at[2];
     int64_t shape[2];
@@ -59,7 +59,7 @@ trace_shuttle(struct rille_session *s, const struct shuttle *m, struct rille_ten
 
 enum { LAYERS = 2, RESULTS = 2 * LAYERS + 1 };
 
-/* The best of some runs: whatever else the machine does only adds. */
+/* Returns the shortest of several runs, because disturbances only add time. */
 static int
 best_run(struct rille_graph *g, int n, struct rille_tensor *const *x, double *ns)
 {
@@ -89,7 +89,7 @@ time_shuttle(struct rille_session *s, const struct shuttle *m, double *ns)
     return status;
 }
 
-/* One move, without what a run costs whatever is in it. */
+/* Returns the time of one move without the fixed cost of a run. */
 static int
 time_move(struct rille_session *s, struct shuttle m, int moves, double *ns)
 {
@@ -102,7 +102,7 @@ time_move(struct rille_session *s, struct shuttle m, int moves, double *ns)
     return 0;
 }
 
-/* A small all-to-all over n devices: a hop and n - 1 messages. */
+/* Times a small all-to-all over n devices: a hop and n - 1 messages. */
 static int
 time_small(struct rille_session *s, int n, double *ns)
 {
@@ -112,9 +112,9 @@ time_small(struct rille_session *s, int n, double *ns)
     return time_move(s, m, 64, ns);
 }
 
-enum { ROWS = 4096, COLUMNS = 2048 }; /* 32 MiB of f32: more than caches hold */
+enum { ROWS = 4096, COLUMNS = 2048 }; /* 32 MiB of f32: larger than caches */
 
-/* Parts of two devices change places: each receives all of its part. */
+/* Times an exchange of shards between two devices. A device receives its complete shard. */
 static int
 time_copy(struct rille_session *s, double *ns)
 {
@@ -124,7 +124,7 @@ time_copy(struct rille_session *s, double *ns)
     return time_move(s, m, 4, ns);
 }
 
-/* Each of two devices adds half of both addends. */
+/* Times a reduction over two devices. Each device adds half of the two addends. */
 static int
 time_sum(struct rille_session *s, double *ns)
 {
@@ -134,7 +134,7 @@ time_sum(struct rille_session *s, double *ns)
     return time_shuttle(s, &m, ns);
 }
 
-/* op(a, b), by each device its part; out: a new graph. */
+/* Traces op(a, b) on shards; returns a new graph. */
 static int
 trace_op(struct rille_session *s, const char *op, struct rille_tensor *const x[2], struct rille_graph **g)
 {
@@ -151,7 +151,7 @@ trace_op(struct rille_session *s, const char *op, struct rille_tensor *const x[2
     return status;
 }
 
-/* An operator on two squares of n rows: two devices do half of it at once. */
+/* Times an operator on two n x n matrices, split over two devices. */
 static int
 time_op(struct rille_session *s, const char *op, int64_t n, const char *const sbp[2], double *ns)
 {
@@ -188,7 +188,7 @@ turned(struct rille_session *s, struct rille_tensor *a, struct rille_tensor **ou
     return rille_call(s, rille_op_find("transpose"), 1, &arg, 2, at, out);
 }
 
-/* What a layer multiplies: y = x w, and as if y were a gradient, y w' and x' y. */
+/* Adds the products of a layer: y = x w and, with y as the gradient, y w' and x' y. */
 static int
 trace_layer(struct rille_session *s, struct rille_tensor *x, struct rille_tensor *w, struct rille_tensor **y,
             struct rille_tensor *back[2])
@@ -223,8 +223,8 @@ trace_layers(struct rille_session *s, struct rille_tensor *const x[1 + LAYERS], 
     return status;
 }
 
-/* Products as a training step has them: of all three forms, one after the other, of numbers that are not alike, which
- * take longer than one product whose operands lie in a cache since it was done last. */
+/* Times products as in a training step: all three forms in turn, on random numbers. They take longer than a repeated
+ * product with operands in a cache. */
 static int
 time_products(struct rille_session *s, int64_t n, double *ns)
 {
@@ -245,7 +245,8 @@ time_products(struct rille_session *s, int64_t n, double *ns)
     return status;
 }
 
-/* Products of layers; a sum of values that lie in a cache, as activations and gradients of a step may. */
+/* Measures the rates: products of layers, and a sum of values in a cache, as activations and gradients of a step may
+ * be. */
 static int
 time_rates(struct rille_session *s, struct rille_cost *out)
 {
@@ -275,7 +276,7 @@ rille_calibrate(struct rille_session *s, struct rille_cost *out)
     out->alpha_ns = MAX(1, (four - two) / 2);
     out->hop_ns = MAX(0, two - out->alpha_ns);
     out->beta_ns_per_byte = MAX(0, copy - two) / (bytes / 2);
-    out->copy_ns_per_byte = out->beta_ns_per_byte; /* in one process both are the same loop */
+    out->copy_ns_per_byte = out->beta_ns_per_byte; /* the same loop in a single process */
     out->gamma_ns_per_byte = MAX(0, sum - two - out->beta_ns_per_byte * bytes / 2) / bytes;
     return 0;
 }

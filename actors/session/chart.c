@@ -1,9 +1,9 @@
-/* chart.c - the schedule of a compiled step as data for a picture: planned, on a virtual clock, and as it was measured.
+/* chart.c - the schedule of a compiled step as data for a picture: planned (simulated) and measured.
  *
- * On several hosts it is of the plan's parts joined, and of what was heard of each (sight.h).
+ * With several hosts, the plan is the joined plan partitions, and the acts are the reports of each host (sight.h).
  *
- * Acts of one device that follow each other, of one stage, piece and kind of work, are one span. What they cost on the
- * virtual clock is given, or the mean of what was measured, or reckoned. */
+ * Consecutive acts of one device with equal stage, micro-batch and kind of work form a span. Costs in the simulation
+ * are given by the caller, or the means of measured times, or estimated. */
 #include "actors/plan/account.h"
 #include "actors/plan/floor.h"
 #include "actors/session/compiled.h"
@@ -32,7 +32,7 @@ is_once(const struct plan *p, int32_t task)
     return p->task[task].nact < p->pieces || p->task[task].phase == PHASE_BATCH;
 }
 
-/* By which its costs are told: what a device does once a batch is no piece's. */
+/* Returns the kind of cost of a task. Work once per batch counts as UPDATE, because it belongs to no micro-batch. */
 static enum work
 cost_of(const struct plan *p, int32_t task)
 {
@@ -52,7 +52,7 @@ struct charting {
 
 /* ---- costs ---- */
 
-/* Number of the tasks that share what is given for one device, stage and kind of work. */
+/* Returns the index of the task's group: tasks of a device, stage and kind of work share one given cost. */
 static int32_t
 group_of(const struct charting *x, int32_t task)
 {
@@ -60,7 +60,7 @@ group_of(const struct charting *x, int32_t task)
     return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)cost_of(x->p, task);
 }
 
-/* What was given for a group. Where nobody wants the gradient of the input all backward is for weights. */
+/* Returns the given cost of a group, ns. If the input needs no gradient, all of backward counts as weight gradient. */
 static double
 given_for(const struct rille_chart_costs *given, const double *weight, int32_t group)
 {
@@ -70,7 +70,8 @@ given_for(const struct rille_chart_costs *given, const double *weight, int32_t g
     return 1e9 * (of[work] + (joint ? given->backward : 0));
 }
 
-/* Each group takes what was given for it, dealt as its tasks were reckoned; the last of them takes what is left. */
+/* Distributes each group's given cost over the tasks of the group, in proportion to estimated costs. Rounding
+ * carries over, so that the sum is exact. */
 static void
 given_costs(struct charting *x, const struct rille_chart_costs *given)
 {
@@ -89,8 +90,8 @@ given_costs(struct charting *x, const struct rille_chart_costs *given)
     }
 }
 
-/* The mean over devices and their stages of what a piece takes, over moves of what one does, in seconds. A stage whose
- * backward is all for weights says nothing of either kind of gradient. */
+/* Computes mean costs per micro-batch over devices and stages, and the mean per move, in seconds. Skips a stage
+ * whose backward is all weight gradient, because the split into both kinds is unknown there. */
 static void
 mean_costs(struct charting *x)
 {
@@ -118,7 +119,7 @@ mean_costs(struct charting *x)
 
 /* ---- spans ---- */
 
-struct placed { /* an act and where it is drawn */
+struct placed { /* an act and the device that it is drawn on */
     int32_t device;
     struct act_time act;
 };
@@ -170,7 +171,7 @@ find_spans(struct charting *x, const struct act_time *act, int64_t nact, const s
     free(sorted);
 }
 
-/* ---- stalls, in words ---- */
+/* ---- stalls, as text ---- */
 
 static void
 print_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
@@ -226,9 +227,9 @@ tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run 
     str_free(&s);
 }
 
-/* ---- the whole ---- */
+/* ---- the chart ---- */
 
-/* The share of that time in which devices that compute do nothing. */
+/* Returns the idle share of the computing devices during `time`. */
 static double
 idle_share(const struct charting *x, const double *busy, double time)
 {
@@ -251,7 +252,7 @@ tell_run(struct charting *x, const struct act_time *act, int64_t nact, struct ri
     tell_stalls(x, &o, r);
 }
 
-/* Devices that do more than move values; where there are none, all. */
+/* Finds the devices that do more than move values; if no device does, takes all. */
 static void
 find_computing(struct charting *x)
 {
@@ -285,7 +286,7 @@ tell_devices(struct charting *x)
                                                    .arena = x->p->device[d].arena_bytes};
 }
 
-/* What the schedule holds. */
+/* Fills in the memory of the schedule. */
 static void
 tell_dial(struct charting *x)
 {
@@ -298,7 +299,7 @@ tell_dial(struct charting *x)
     c->again = d.again;
 }
 
-/* No schedule has devices less idle that do what they do in this run. */
+/* Sets the lower bound of the idle share: no schedule of the same work has less. */
 static void
 tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
 {
@@ -351,7 +352,7 @@ dial_costs_of(const struct rille_chart_costs *k, struct dial_costs *out)
     return 0;
 }
 
-/* The plan and the acts of all hosts that are shown. */
+/* Gets the joined plan and the acts of all shown hosts. */
 static int
 gather(struct charting *x)
 {

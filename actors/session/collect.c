@@ -1,9 +1,8 @@
-/* collect.c - from the values that are wanted to a program: what must be computed, in which order.
+/* collect.c - makes a program from requested values: the nodes to compute, in order.
  *
- * The walk visits what has no bytes yet. What has bytes is a leaf of the
- * program; numbers are bound when it starts. The key of the plan cache is
- * written straight from the walk, so that a known program costs no more than
- * this; only an unknown one is copied out of the graph. */
+ * The walk visits values without bytes. A value with bytes is a leaf of the program; numbers are bound when the
+ * program starts. The key of the plan cache is written directly from the walk, so a known program costs no more than
+ * the walk; only a new one is copied out of the graph. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -18,7 +17,7 @@ struct frame {
     int32_t next;
 };
 
-/* Did the run that wrote it fail after it had returned (open_run.c)? */
+/* Returns true if the run that wrote the store failed after its return (open_run.c). */
 static bool
 store_failed(const struct store *s)
 {
@@ -53,7 +52,7 @@ unknown(const struct val *v)
                 NREMEMBERED);
 }
 
-/* A leaf, a number: entered once. */
+/* Enters a leaf or a number, once. */
 static void
 enter_leaf(struct collection *c, struct val *v)
 {
@@ -65,8 +64,8 @@ enter_leaf(struct collection *c, struct val *v)
     (*list)[(*n)++] = v;
 }
 
-/* Where this walk ends: at what has bytes; in a trace at whatever was not made in it; to explain, at variables and at
- * what is not remembered. */
+/* Returns true if the walk ends at this value. COLLECT_RUN: the value has bytes. COLLECT_TRACE: the value was made
+ * outside this trace. COLLECT_EXPLAIN: a variable, or a discarded node's result. */
 static bool
 is_leaf(const struct val *v, enum collect_mode mode)
 {
@@ -95,7 +94,7 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     return -1; /* to be entered */
 }
 
-/* Depth first, operands before their node; an own stack, since programs may be long. */
+/* Walks depth first, operands before their node, with an explicit stack, because programs may be deep. */
 static int
 walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t mark, enum collect_mode mode)
 {
@@ -108,7 +107,7 @@ walk(struct rille_session *s, struct collection *c, struct val *root, uint64_t m
         struct frame *f = &c->stack[depth - 1];
         if (f->next == f->node->nin) {
             GROW(c->node, c->nnode + 1, c->node_capacity);
-            for (int k = 0; k < f->node->nout; k++) /* a result that is there, and read as a leaf, stays one */
+            for (int k = 0; k < f->node->nout; k++) /* results with bytes that are read as leaves keep their index */
                 if (f->node->out[k]->mark != mark || !is_leaf(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
             c->node[c->nnode++] = f->node;
@@ -133,7 +132,7 @@ add_root(struct collection *c, struct val *v)
     c->root[c->nroot++] = v;
 }
 
-/* ---- the order of what is computed ---- */
+/* ---- the order of nodes ---- */
 
 static bool
 any_recomputed(const struct collection *c)
@@ -150,8 +149,8 @@ by_serial(const void *a, const void *b)
     return (x->serial > y->serial) - (x->serial < y->serial);
 }
 
-/* Where something is computed again, nodes come in the order in which they were made: a walk comes to the gradient of
- * a weight when its update is due, and what that reads would be kept until then. */
+/* Sorts nodes by creation if something is recomputed. The walk would reach the gradient of a weight only at its
+ * update, and would keep the operands of that gradient until then. */
 static void
 as_made(struct collection *c)
 {
@@ -160,7 +159,7 @@ as_made(struct collection *c)
     for (int32_t i = 0; i < c->nnode; i++) c->node[i]->index = i;
 }
 
-/* Updates, and what depends on them, go last: then all that reads the old versions comes before. */
+/* Moves updates and their dependents to the end, so that all readers of old versions come first. */
 static void
 updates_last(struct collection *c)
 {
@@ -189,23 +188,24 @@ updates_last(struct collection *c)
     free(tail);
 }
 
-/* Does a node of this walk make the value? */
+/* Returns true if a node of this walk makes the value. */
 static bool
 is_made(const struct val *x)
 {
     return x && !x->is_number && x->index < 0;
 }
 
-/* Does n fold a value of this walk to little? */
+/* Returns true if n reduces a value of this walk to a small one. */
 static bool
 folds_to_little(const struct node *n)
 {
-    enum { LITTLE = 16 }; /* of so many elements one */
+    enum { LITTLE = 16 }; /* size ratio */
     const struct val *x = n->op->folds != RED_NONE && n->nin == 1 ? n->in[0] : NULL;
     return is_made(x) && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
 }
 
-/* hosted[i]: the first node that comes after node i, next[j] the one after that; -1: none. */
+/* Emits node i, then the nodes hosted by it. hosted[i]: first node to follow node i, next[j]: the one after j; -1:
+ * none. */
 static void
 emit(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next, struct node **order, int32_t *n)
 {
@@ -213,8 +213,8 @@ emit(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next
     for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit(c, j, hosted, next, order, n);
 }
 
-/* Folds come after what they read, and the element-wise operators that follow it: a walk comes to the gradient of a
- * bias when that is due, after many others, and what it sums up has left the caches. It is little: it may lie there. */
+/* Moves reductions right behind their operand's node and the element-wise nodes that follow it. The walk reaches the
+ * gradient of a bias late, when its operand has left the caches. The result is small and can stay in memory. */
 static void
 folds_early(struct collection *c)
 {
@@ -240,13 +240,13 @@ folds_early(struct collection *c)
     free(moves);
 }
 
-/* Who reads a value last, and who before that, where it is read twice; -1: nobody, or (kept) it outlives the walk. */
+/* The last reader of a value, and the reader before; -1: none. kept: the value outlives the walk. */
 struct readers {
     int32_t last, before;
     bool kept;
 };
 
-/* By node and output. The caller frees it. */
+/* Finds the readers, by node and output. The caller frees the array. */
 static struct readers *
 find_readers(const struct collection *c)
 {
@@ -264,8 +264,9 @@ find_readers(const struct collection *c)
     return list;
 }
 
-/* The node after i that is computed beside it (struct eltwise), if nobody else after i reads their operand; -1: there
- * is none. Where kernels are compiled none is looked for: libraries there know a derivative by what comes before it. */
+/* Returns the node after i that can be computed beside node i (struct eltwise), if no other node after i reads the
+ * common operand; -1: none. Never on devices that compile kernels: libraries there recognise a derivative by the
+ * node before it. */
 static int32_t
 beside(const struct collection *c, const struct readers *readers, int32_t i)
 {
@@ -278,8 +279,8 @@ beside(const struct collection *c, const struct readers *readers, int32_t i)
     return other->op == n->op->eltwise.beside && op_attr_same(n->op, n->attr, other->attr) ? r->last : -1;
 }
 
-/* They come right before what they are computed beside, in its phase: their operand, which was kept for them, lets its
- * memory go to their result. */
+/* Moves such nodes right before the node that they are computed beside, and into its phase. Then the result can
+ * reuse the memory of their operand, which was kept only for them. */
 static void
 besides_early(struct collection *c)
 {
@@ -305,8 +306,8 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* A variable's present version that is computed on the way is a root, and so is a result with a handle that was
- * computed before and not kept: they would be computed again and again else. */
+/* Adds as roots the present versions of variables that are computed on the way, and results with handles that were
+ * computed before and not kept. Both would be recomputed in every run. */
 static void
 add_variables(struct collection *c)
 {
@@ -318,7 +319,7 @@ add_variables(struct collection *c)
         }
 }
 
-/* What gradients will read must outlive the run: it is a root too. */
+/* Adds as roots the values that gradients will read, because those values must outlive the run. */
 static void
 add_saved(struct collection *c, uint64_t mark)
 {
@@ -397,7 +398,7 @@ put_type(struct str *k, const struct type *t, const struct layout *l)
     put(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
-/* As a number: a struct has bytes between its members that are anything. */
+/* Packs the ref into a number, because padding bytes of a struct are undefined. */
 static void
 put_ref(struct str *k, const struct val *v)
 {
@@ -429,8 +430,8 @@ put_node(struct str *k, const struct node *n)
     for (int o = 0; o < n->nout; o++) put_type(k, &n->out[o]->type, n->out[o]->layout);
 }
 
-/* The leaf that root v (a result of an in-place operator) may be written over, -1. One that may refuse its data writes
- * over nothing: what was there stays then. */
+/* Returns the leaf that root v (a result of an in-place operator) may overwrite; -1: none. Operators that may reject
+ * their data never overwrite: then the old version must survive. */
 static int32_t
 overwritten_leaf(const struct val *v)
 {
@@ -488,7 +489,7 @@ copy_node(struct arena *a, const struct node *n, struct prog_node *p)
     if (p->line.file) p->line.file = arena_strdup(a, p->line.file);
 }
 
-/* The value that r moves, or computes again. */
+/* Returns the original of r, below moves and recomputation. */
 static struct ref
 made_first(const struct program *p, struct ref r)
 {
@@ -504,7 +505,8 @@ made_first(const struct program *p, struct ref r)
     return r;
 }
 
-/* Does node i read what node `of` reads? Not where one of them reads what an earlier run has left. */
+/* Returns true if nodes i and `of` read the same originals. Fails if one of them reads a leaf left by an earlier
+ * run. */
 static bool
 reads_alike(const struct program *p, int32_t i, int32_t of)
 {
@@ -517,7 +519,8 @@ reads_alike(const struct program *p, int32_t i, int32_t of)
     return alike;
 }
 
-/* What each node computes again; itself where that is not computed here, or of other operands. */
+/* Links each node to the node that it recomputes, or to itself: the original is not in the program or reads other
+ * operands. */
 static void
 link_recomputed(const struct collection *c, struct program *p)
 {
@@ -538,7 +541,7 @@ link_recomputed(const struct collection *c, struct program *p)
     arena_fini(&tmp);
 }
 
-/* How often the nodes of the walk read a value: results at node * OP_OUT + out, leaves after those. */
+/* Counts the reads of each value by nodes of the walk: results at node * OP_OUT + out, then leaves. */
 int32_t *
 collection_uses(struct collection *c)
 {
@@ -550,18 +553,18 @@ collection_uses(struct collection *c)
             const struct val *v = c->node[i]->in[k];
             if (v && !v->is_number) c->use[collection_slot(c, v)]++;
         }
-    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* as it was, for collection_unfinished */
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* copy for collection_unfinished */
     return c->use;
 }
 
-/* Is a result, which the walk reads so often, wanted outside of the run, and does the run not keep it? */
+/* Returns true if a result with `uses` reads in the walk is also needed elsewhere, and the run does not keep it. */
 static bool
 is_wanted(const struct collection *c, const struct val *v, int32_t uses)
 {
     return !v->store && v->mark != c->root_mark && v->keep > uses;
 }
 
-/* Results that stay for their own sake, not for that of a reader that stays. */
+/* Marks results that are needed for their own sake, not only by an unfinished reader. */
 static void
 keep_next_time(const struct collection *c, int32_t i)
 {
@@ -581,9 +584,9 @@ still_wanted(const struct collection *c, int32_t i)
     return false;
 }
 
-/* A node is done after the run unless somebody still wants a result that was not kept: then it stays, to be computed
- * once more, and so do those that it reads. What it reads is not free to be written over, nor what a gradient will
- * read; such reads are taken out of `use`. */
+/* Finds unfinished nodes: a result that the run does not keep is still needed, so the node stays to be computed
+ * again, with the nodes it reads. Operands of such nodes, and values that gradients will read, must not be
+ * overwritten: those reads are subtracted from `use`. */
 void
 collection_unfinished(struct collection *c)
 {

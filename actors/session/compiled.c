@@ -1,7 +1,7 @@
-/* compiled.c - calling a compiled step: bytes in, run, versions out.
+/* compiled.c - calls a compiled step: binds bytes, runs, and takes new versions.
  *
- * A variable's new version takes the bytes of the old one when its handle alone
- * needs them; then nothing is allocated and nothing is rebound. */
+ * A variable's new version overwrites the old one if only the variable's handle needs the old bytes; then nothing is
+ * allocated or rebound. */
 #include "actors/session/compiled.h"
 #include "actors/plan/assign.h"
 #include "actors/session/face.h"
@@ -51,7 +51,7 @@ rille_graph_results(const struct rille_graph *g)
     return g->nout;
 }
 
-/* ---- calling it ---- */
+/* ---- calls ---- */
 
 static struct val *
 origin_value(const struct origin *o, struct rille_tensor *const *in)
@@ -64,7 +64,7 @@ origin_value(const struct origin *o, struct rille_tensor *const *in)
     }
 }
 
-/* Does an argument lie as the step reads it, or may it be laid so? */
+/* Returns true if argument i has the layout that the step reads, or may be converted to it. */
 static bool
 lies(const struct rille_graph *g, int i, const struct rille_tensor *t)
 {
@@ -108,7 +108,7 @@ compute_leaves(struct rille_graph *g, struct rille_tensor *const *in)
     return status;
 }
 
-/* What an outcome takes the place of: the version before it of a variable or its gradient; NULL. */
+/* Returns the value that an outcome replaces: the old version of a variable or of its gradient; NULL: none. */
 static struct val *
 replaced(const struct outcome *o)
 {
@@ -116,7 +116,7 @@ replaced(const struct outcome *o)
     return o->kind == TO_GRADIENT && o->t->grad ? o->t->grad->val : NULL;
 }
 
-/* Who waits for variables as they are is computed first. */
+/* Computes pending readers of the variables before the step replaces them. */
 static int
 release_replaced(struct rille_graph *g)
 {
@@ -127,7 +127,7 @@ release_replaced(struct rille_graph *g)
     return status;
 }
 
-/* Is the leaf what the outcome takes the place of? */
+/* Returns true if the outcome replaces the leaf. */
 static bool
 replaces(const struct outcome *o, const struct origin *leaf)
 {
@@ -136,8 +136,8 @@ replaces(const struct outcome *o, const struct origin *leaf)
            (o->kind == TO_GRADIENT && leaf->kind == FROM_GRADIENT);
 }
 
-/* The bytes of a variable, or of its gradient, may be written over when its handle alone needs them and no argument is
- * the same. Who holds a gradient beside its variable goes on seeing what it was. */
+/* Returns true if the outcome may overwrite the bytes of the leaf: only the variable's handle needs them, and no
+ * argument is the same value. A gradient with another holder is not overwritten. */
 static bool
 donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int nin, struct rille_tensor *const *in)
 {
@@ -149,7 +149,7 @@ donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int 
     return v->keep == 1 && v->store->nref == 1;
 }
 
-/* The call did not happen: the first n live numbers, which were asked for it, are told. */
+/* Undoes the first n live numbers that were asked, because the call did not happen. */
 static void
 undo_numbers(struct rille_graph *g, int32_t n)
 {
@@ -157,8 +157,8 @@ undo_numbers(struct rille_graph *g, int32_t n)
         if (g->live[i]->undo) g->live[i]->undo(g->live[i]->arg);
 }
 
-/* Each live number is asked once a call, however many operators read it, before anything of the call is bound: its
- * function may run and assign what it likes but this step itself. */
+/* Asks each live number once per call, however many operators read it. This happens before the call binds anything,
+ * because a number's function may run and assign anything, except this step. */
 static int
 ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
@@ -177,7 +177,7 @@ ask_numbers(struct rille_graph *g, int nin, struct rille_tensor *const *in)
     return status;
 }
 
-/* Arguments whose pieces are not one after the other in memory. */
+/* Sorts arguments whose micro-batches are not contiguous. */
 static int
 sort_arguments(struct rille_graph *g, struct rille_tensor *const *in)
 {
@@ -195,7 +195,7 @@ sort_arguments(struct rille_graph *g, struct rille_tensor *const *in)
     return 0;
 }
 
-/* Results whose pieces are joined: their rows back in their own order. */
+/* Restores the row order of results that are joined from micro-batches. */
 static int
 sort_results(struct rille_graph *g)
 {
@@ -247,7 +247,8 @@ root_value(struct rille_graph *g, int32_t k)
     return graph_leaf(g->s->graph, &t, ref_layout(p, p->root[k].ref), g->runner->root[k]);
 }
 
-/* The variable's new version; when it was written in place and nobody else looks at it, the version stays the same. */
+/* Gives the variable its new version. The version stays the same object if it was overwritten in place and nothing
+ * else holds it. */
 static void
 take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
 {
@@ -277,7 +278,7 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
     for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
 }
 
-/* Of a step on meta devices: what it would give, without values. */
+/* Returns the results of a step on meta devices: types and layouts without values. */
 static int
 meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
 {
@@ -292,7 +293,7 @@ meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
     return 0;
 }
 
-/* Variables, and gradients, that a failed run had begun to write over. */
+/* Marks variables and gradients that a failed run had begun to overwrite. */
 static void
 mark_half_written(struct rille_graph *g)
 {
@@ -306,7 +307,7 @@ mark_half_written(struct rille_graph *g)
     free(began);
 }
 
-/* Lays arguments that are "auto" where the planner placed them. */
+/* Converts "auto" arguments to the layouts that the planner chose. */
 static int
 place_arguments(const struct rille_graph *g, struct rille_tensor *const *in)
 {

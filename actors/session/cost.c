@@ -1,11 +1,9 @@
-/* cost.c - what moves and computing cost on this machine: built in, or read from a file that calibrate.c's
- * measurements were written to.
+/* cost.c - costs of moves and computing on this machine: built in, or read from a file of rille_calibrate() results.
  *
- * Those of moves only choose among ways that send the same bytes, those of
- * computing among layouts that a planner may give, so built-in ones are good
- * enough to start with; nothing is measured unless asked. The
- * built-in ones were measured by rille_calibrate() on two cores of an AMD EPYC
- * (Zen 5). A file has a name and a number a line. */
+ * Costs of moves only choose among paths with equal bytes, and rates only among layouts that a planner may choose.
+ * So the built-in costs are good enough to start with, and nothing is measured unless the user asks. The built-in
+ * costs were measured by rille_calibrate() on two cores of an AMD EPYC (Zen 5). A file has a name and a number per
+ * line. */
 #include "actors/session/session.h"
 #include "actors/session/face.h"
 
@@ -25,7 +23,7 @@ static const struct box_cost built_in = {
     .gamma_ns_per_byte = 0.03,
     .copy_ns_per_byte = 0.06,
     .hop_ns = 600,
-    .wire_ns = 40e3, /* half a round trip over tcp (bench/cluster), and what acts */
+    .wire_ns = 40e3, /* half a round trip over TCP with its acts (bench/cluster) */
     .wire_ns_per_byte = 0.2,
     .staging_bytes = 256 << 20,
 };
@@ -36,8 +34,8 @@ static const struct compute_rates built_in_rates = {FLOPS_PER_NS, BYTES_PER_NS, 
 
 static const struct {
     const char *name;
-    size_t at;          /* of a double in struct rille_cost */
-    double least, most; /* what is beyond is no machine: a second a message or a hop, a kilobyte a second */
+    size_t at;          /* offset of a double in struct rille_cost */
+    double least, most; /* plausible range, up to 1 s per message or hop and 1 kB/s */
 } parameter[] = {
     {"alpha_ns", offsetof(struct rille_cost, alpha_ns), 0, 1e9},
     {"beta_ns_per_byte", offsetof(struct rille_cost, beta_ns_per_byte), 0, 1e6},
@@ -85,7 +83,8 @@ used(const struct rille_cost *c)
                              .staging_bytes = (int64_t)c->staging_bytes};
 }
 
-/* The next word of a line, as much as there is room for; false at the line's end, which it leaves. */
+/* Reads the next word of a line, at most room - 1 characters. Returns false at the end of the line, which stays
+ * unread. */
 static bool
 next_word(FILE *f, char *out, size_t room)
 {
@@ -99,7 +98,7 @@ next_word(FILE *f, char *out, size_t room)
     return n > 0;
 }
 
-/* Fails with what is wrong, and with the stranger's text. */
+/* Fails with what is wrong and the offending text. */
 static int
 refuse(const char *where, const char *what, const char *text)
 {
@@ -110,7 +109,7 @@ refuse(const char *where, const char *what, const char *text)
     return status;
 }
 
-/* seen: a bit for each parameter that a line before this one gave. */
+/* Parses one parameter. seen: a bit for each parameter given on an earlier line. */
 static int
 take(const char *where, const char *name, const char *number, struct rille_cost *c, unsigned *seen)
 {
@@ -130,7 +129,7 @@ take(const char *where, const char *name, const char *number, struct rille_cost 
     return 0;
 }
 
-/* A name and a number; a comment, and nothing, as long as they like. */
+/* Reads a line: a name and a number, a comment, or nothing. Comments may have any length. */
 static int
 read_line(FILE *f, const char *where, struct rille_cost *c, unsigned *seen)
 {

@@ -1,8 +1,7 @@
-/* explain.c - what was derived and what it costs: each operator with its candidates, each move with its bound.
+/* explain.c - explains a program: operators with candidates, moves with costs and lower bounds.
  *
- * Works on a program: of the values asked for, computed or not, or of a traced
- * graph. The candidates are derived once more, with the same pure functions
- * that chose. */
+ * The program is that of requested values, computed or not, or of a traced graph. Candidates are derived again by
+ * the same pure functions that chose. */
 #include "actors/session/session.h"
 #include "actors/cluster/controller.h"
 #include "actors/plan/legs.h"
@@ -19,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct way { /* of a move that was told */
+struct way { /* an explained move */
     struct type type;
     const struct layout *from, *to;
     const struct rille_explain_boxing *found;
@@ -30,15 +29,15 @@ struct teller {
     struct rille_explain *e;
     struct arena *a;
     struct str text;
-    /* moves already told: (value, target layout) */
+    /* explained moves: (value, target layout) */
     struct ref *moved;
     const struct layout **moved_to;
     struct hash_table ways;
     struct alternatives alternatives;
-    struct assigned *planned; /* of a planned step, or NULL */
-    bool *called;             /* by call: its ways were told */
+    struct assigned *planned; /* of a planned step; else NULL */
+    bool *called;             /* by call: call costs were explained */
     struct meet meet;
-    struct mines mines; /* on several hosts */
+    struct mines mines; /* with several hosts */
 };
 
 static void
@@ -73,8 +72,8 @@ same_ref(struct ref a, struct ref b)
     return a.kind == b.kind && a.index == b.index && a.out == b.out;
 }
 
-/* What the node has comes first: where a view looks at what was moved for its readers, that is not the cheapest of its
- * own. */
+/* Puts the node's own candidate first. It need not be the cheapest: a view may read a value that was moved for its
+ * readers. */
 static void
 chosen_first(const struct prog_node *n, struct sig_choice *all)
 {
@@ -135,7 +134,7 @@ tell_candidates(struct teller *t, const struct prog_node *n, struct rille_explai
     return 0;
 }
 
-/* Dimension d of what a rank holds at most: parts are balanced. */
+/* Returns the largest size of dimension d on a rank, for balanced shards. */
 static int64_t
 largest_part(const struct layout *l, const struct type *type, int d)
 {
@@ -160,7 +159,7 @@ tell_results(struct teller *t, const struct prog_node *n, struct rille_explain_o
     }
 }
 
-/* At the first operator of a call: how else it could have been made. */
+/* Explains the other form of a call, at the call's first operator. */
 static void
 tell_call(struct teller *t, const struct prog_node *n, struct rille_explain_op *op)
 {
@@ -195,7 +194,7 @@ tell_op(struct teller *t, const struct prog_node *n)
 
 /* ---- moves ---- */
 
-/* Do all these devices lie in this space? */
+/* Returns true if all devices are in the memory space. */
 static bool
 lies_in(int32_t space, const struct place *p)
 {
@@ -211,9 +210,9 @@ one_space(const struct place *from, const struct place *to)
     return lies_in(space, from) && lies_in(space, to);
 }
 
-/* Meshes that one does not have may be large: of more than SPELT ranks the steps are left out, of more than WALKED what
- * each receives, too, which takes going through all of them. Ways over many axes are many: each that is not of the few
- * counts as twice the ranks. */
+/* Limits for large hypothetical meshes: above SPELT ranks the steps of a move are left out; above WALKED ranks also
+ * the bytes per rank, which would need a walk over all ranks. Each long mesh axis beyond BOX_FEW_AXES counts as
+ * twice the ranks, because paths over many axes are many. */
 enum { SPELT = 8, WALKED = 64 };
 
 static int32_t
@@ -229,7 +228,7 @@ is_larger(const struct rille_explain_boxing *x, int n)
     return to->kind == DEV_META && MAX(looked_at(from), looked_at(to)) > n;
 }
 
-/* Ranks that follow each other and receive the same are one line. */
+/* Prints one line for consecutive ranks that receive the same bytes. */
 static void
 print_received(struct str *s, const struct rille_explain_boxing *b)
 {
@@ -293,7 +292,7 @@ kept(struct teller *t, struct str *s)
     return out;
 }
 
-/* As a run has it: between hosts a sum may be handed on. */
+/* Makes the plan of a hop as in a run: between hosts, a reduction may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -308,7 +307,7 @@ plan_hop(struct teller *t, const struct type *type, const struct layout *from, c
     return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
 
-/* Carries the hops out on paper: what each rank of both ends receives, and the steps as text. */
+/* Finds the bytes that each rank at both ends receives over all hops, and the steps as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
 {
@@ -355,7 +354,7 @@ path_of(struct teller *t, const struct box_candidate *c)
     return p;
 }
 
-/* All of a move's bytes count at the axis whose links it waits for. */
+/* Adds the bytes of a move. All count at the mesh axis whose links bound its time. */
 static void
 count_bytes(struct teller *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {
@@ -364,7 +363,7 @@ count_bytes(struct teller *t, const struct layout *from, const struct layout *to
     t->e->axis_bytes[MAX(0, assign_axis(from, to, t->planned->links))] += bytes;
 }
 
-/* Too large to go through rank by rank: what the closed form says, which is the least there is. */
+/* Explains a move over too many ranks by the closed form, which is the least possible. */
 static void
 tell_priced(const struct type *type, const struct layout *from, const struct layout *to, struct rille_explain_boxing *x,
             struct str *text)
@@ -392,7 +391,7 @@ find_ways(struct teller *t, const struct type *type, const struct layout *from, 
     return 0;
 }
 
-/* Layers of a model are alike: what was found of a move is so of all of this type between these layouts. */
+/* Explains a move once per type and pair of layouts, because layers of a model are alike. */
 static int
 tell_ways(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
           struct rille_explain_boxing *x, struct str *text)
@@ -443,7 +442,7 @@ tell_move(struct teller *t, const struct type *type, const struct layout *from, 
     return 0;
 }
 
-/* A value that only changes its name on the way (to_global to the layout it has) is the value before. */
+/* Skips moves to the same layout (to_global to the present layout), and returns the value before. */
 static struct ref
 source_of(const struct program *p, struct ref r)
 {
@@ -477,7 +476,8 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return kept(t, &s);
 }
 
-/* How often a step makes a value, and so moves it; what node n brings again it moves as often as it acts. */
+/* Returns how often a step makes and moves a value. If node n fetches the value again, the move runs at each act of
+ * n. */
 static int64_t
 times_of(const struct program *p, const struct prog_node *n, struct ref r)
 {
@@ -486,7 +486,7 @@ times_of(const struct program *p, const struct prog_node *n, struct ref r)
     return piece ? p->pieces : 1;
 }
 
-/* Of a move that was told last. */
+/* Adds the conflict of hints, if any, at the move explained last. */
 static void
 tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
              const struct layout *from, const struct layout *to)
@@ -525,7 +525,7 @@ tell_moves(struct teller *t, const struct prog_node *n)
 
 /* ---- as text ---- */
 
-/* Of "propagate": what was moved because two hints met. */
+/* Prints, for "propagate", the moves between layouts of different hints. */
 static void
 print_meetings(struct teller *t)
 {
@@ -546,7 +546,7 @@ print_meetings(struct teller *t)
         str_add(&t->text, "no hints meet\n");
 }
 
-/* Of a planned step: how many regrets are no more than two bounds. */
+/* Prints how many regrets are known only as an interval. */
 static void
 print_open(struct teller *t)
 {
@@ -573,7 +573,7 @@ print_all(struct teller *t)
         str_addf(s, "  over axis %d: %lld bytes\n", a, (long long)t->e->axis_bytes[a]);
 }
 
-/* What the planner says of the whole. */
+/* Adds the planner's summary. */
 static void
 tell_plan(struct teller *t)
 {
@@ -597,7 +597,7 @@ tell_plan(struct teller *t)
              (long long)t->e->peak, (long long)t->e->scratch);
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 static struct rille_explain *
 explain_new(struct arena **a)

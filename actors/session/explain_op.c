@@ -1,4 +1,4 @@
-/* explain_op.c - an operator of explain() as text: layouts, line, what a rank has of its results, candidates. */
+/* explain_op.c - prints an operator of explain(): layouts, line, shards of results, candidates. */
 #include "actors/session/session.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* face.c - the questions at the public edge. */
+/* face.c - checks of arguments of public functions. */
 #include "actors/session/face.h"
 
 #include "actors/session/compiled.h"

@@ -1,9 +1,9 @@
-/* file.c - tensors from files and to files: each shard is filled from its own bytes, a file from its tensors' shards.
+/* file.c - loads tensors from files and saves tensors to files: each shard reads its own bytes, a file collects the
+ * shards.
  *
- * What a save writes are stores, held from the call on. A store that is held is
- * never written over, so a save in the background needs no copy: the next step
- * takes other buffers. Its thread reads those bytes, calls the writers of
- * runtime/file and touches nothing else of the session. */
+ * A save holds the stores that it writes, from the call on. Held stores are never overwritten, so a save in the
+ * background needs no copy; the next step uses other buffers. The saving thread reads those bytes, calls the writers
+ * of runtime/file, and touches nothing else of the session. */
 #include "actors/session/face.h"
 #include "actors/session/shards.h"
 #include "boxing/box.h"
@@ -87,7 +87,7 @@ rille_file_text(const struct rille_file *f, int i, const char **key, const char 
     return true;
 }
 
-/* The bytes of mesh position pos, into host memory. */
+/* Reads the shard at mesh position pos into host memory. */
 static int
 read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *read, void *arg, void *data)
 {
@@ -110,7 +110,8 @@ read_bytes(const struct type *t, const struct layout *l, int pos, leaf_reader *r
     return status;
 }
 
-/* The same, where they belong. Those that another position has too are read there and copied. */
+/* Reads the shard at mesh position pos into its buffer. A replica is copied from the first position with the same
+ * shard. */
 static int
 read_part(const struct type *t, const struct layout *l, struct store *store, int pos, leaf_reader *read, void *arg)
 {
@@ -146,11 +147,11 @@ struct wanted { /* a window of an entry of a file, as a dtype */
     struct tensors *tensors;
     int32_t entry;
     enum dtype dtype;
-    int skip;          /* so many first axes are none of the tensor's */
-    struct box window; /* of the entry */
+    int skip;          /* number of leading axes to drop */
+    struct box window; /* in the entry's coordinates */
 };
 
-/* b: of the tensor. */
+/* Reads box b of the tensor. */
 static int
 read_wanted(void *arg, const struct box *b, void *out)
 {
@@ -163,7 +164,7 @@ read_wanted(void *arg, const struct box *b, void *out)
     return entry_read(w->tensors, w->entry, &at, w->dtype, out);
 }
 
-/* The box and the type of a window; from: NULL: all of the entry. */
+/* Sets the box and the type of a window; from NULL: the complete entry. */
 static int
 window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
 {
@@ -184,7 +185,7 @@ window_read(const struct entry *e, const int64_t *from, const int64_t *to, struc
     return 0;
 }
 
-/* Has it bytes, all of which are the value's? */
+/* Returns true if the layout's devices have bytes, and no shard is partial. */
 static bool
 is_plain(const struct layout *l)
 {
@@ -251,12 +252,12 @@ rille_load_npy(struct rille_session *s, const char *path, const struct rille_lay
     return status;
 }
 
-/* Why nothing new can have this name, as errno says it; 0: it can. */
+/* Returns the errno that explains why no new file or folder can have this name; 0: it can. */
 static int
 refuses_name(const char *path, bool folder)
 {
     struct stat st;
-    if (!lstat(path, &st)) return ENOENT; /* a link to nothing */
+    if (!lstat(path, &st)) return ENOENT; /* a dangling link */
     if (errno != ENOENT) return errno;
     if (!folder && path[0] && path[strlen(path) - 1] == '/') return EISDIR;
     char *copy = must_copy(path, strlen(path) + 1);
@@ -297,7 +298,7 @@ rille_verify(const char *path)
 
 /* ---- what is saved ---- */
 
-/* Any box of it, dense, from the shards that it meets. Called on the saving thread. */
+/* Reads a box of a saved value, densely, from the overlapping shards. Saving thread. */
 static int
 saved_read(void *arg, const struct box *b, void *out)
 {
@@ -334,7 +335,7 @@ saved_read(void *arg, const struct box *b, void *out)
     return 0;
 }
 
-/* The values of n tensors, computed in one run; partial sums are made whole first. */
+/* Computes the values of n tensors in one run, with partial sums reduced. */
 static int
 take_values(struct rille_session *s, int n, const char *const *name, struct rille_tensor *const *t, struct saved *out)
 {
@@ -351,7 +352,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
             status = rille_tensor_to_global(t[i], (const struct rille_layout *)summed, &whole[i]);
     }
     if (!status) status = rille_eval(s, n, whole);
-    if (!status) status = session_settle(s); /* who writes may be another thread */
+    if (!status) status = session_settle(s); /* another thread may write */
     for (int i = 0; i < n && whole[i]; i++) {
         struct val *v = whole[i]->val;
         if (!status) {
@@ -379,7 +380,7 @@ struct rille_saving {
     bool background;
     pthread_t thread;
     int status;
-    char *why; /* of the failure: errors belong to the thread that had them */
+    char *why; /* text of the failure, because errors are per thread */
 };
 
 static int

@@ -1,10 +1,10 @@
-/* fit.c - plans are made until one fits, and of several that do the fastest is kept.
+/* fit.c - makes plans until one fits, and keeps the fastest that fits.
  *
- * What a plan holds beside activations - leaves, scratch, gradients, what is on its way - is known when it has been
- * made: what it holds too much, the next one's activations have less. With recompute = "auto" plans are
- * made with no, a quarter, half, three quarters and all of each stage computed again, and with as much of each as it
- * must in shares of memory; then one stage and another keeps more. Shares do not depend on the memory that there is:
- * who has more tries what others try who have less, and is as fast. */
+ * The memory of a plan beside activations (leaves, scratch, gradients, values in flight) is known only when the plan
+ * has been made. If a plan holds too much, the next one gets that much less for activations. With recompute =
+ * "auto", plans first recompute 0, 25, 50, 75 and 100 % of each stage, then as much of each stage as must be for a
+ * series of memory budgets; at last, single stages keep more. The budgets do not depend on the memory limit, so a
+ * larger limit tries all plans of a smaller limit, and is no slower. */
 #include "actors/session/fit.h"
 
 #include "actors/plan/account.h"
@@ -22,23 +22,23 @@ struct fitter {
     struct rille_graph *g;
     const struct rille_graph_options *o;
     const struct fit_source *from;
-    int64_t limit;                  /* bytes a device; 0: none */
-    int64_t base;                   /* what 1F1B holds when all is kept, once that is known */
-    int64_t allowed;                /* what activations might take in the last plan; 0: not said */
-    int64_t least;                  /* what would be held, where that is too much at the least; 0: it is not */
-    const struct dial_costs *costs; /* NULL: reckoned */
-    int64_t reckoned;               /* the limit of a planner, which counts less than a plan holds */
+    int64_t limit;                  /* bytes per device; 0: none */
+    int64_t base;                   /* bytes of 1F1B without recomputation; 0: not known yet */
+    int64_t allowed;                /* limit of activations in the last plan, bytes; 0: none */
+    int64_t least;                  /* least bytes of a plan or schedule found; 0: not known */
+    const struct dial_costs *costs; /* NULL: estimated */
+    int64_t reckoned;               /* memory limit given to the planner, which counts less than a plan holds */
     bool quick;                     /* as solve.h has it */
-    struct assign_least possible;   /* what it could do with, where that was too little; 0: it was not */
-    struct program *planned; /* as a planner laid it out: once, however many plans are made of it; NULL: none did */
+    struct assign_least possible;   /* least bytes known to the planner, if the limit was too low; 0: it was not */
+    struct program *planned;        /* laid out by the planner; all plans are made from it; NULL: not so */
     struct arena tmp;
-    bool searched;  /* for its schedule */
-    int32_t nstage; /* of which each has a part that is computed again; 0: none has */
+    bool searched;  /* the schedule is searched */
+    int32_t nstage; /* number of stages with a recomputed part each; 0: none */
 };
 
 /* ---- one plan ---- */
 
-/* As the dial knows it: a name, or numbers. */
+/* Returns the schedule as the search knows it: a name, or "memory" for numbers. */
 static const char *
 schedule_of(const struct fitter *f)
 {
@@ -58,7 +58,8 @@ lay_out(struct fitter *f, struct program *p)
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
-/* Plans of layouts name nodes, which keep their order then. */
+/* Returns a new program with layouts. With auto_parallel, no pass may reorder nodes, because the planner's result
+ * refers to nodes by index. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -74,11 +75,11 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
     return p;
 }
 
-/* How a schedule is searched for. */
+/* Constraints of a schedule search. */
 struct search {
-    int64_t most; /* bytes of activations that a device may hold; 0: any */
-    bool least;   /* what holds least */
-    bool narrow;  /* with as few results on their way from stage to stage as there can be */
+    int64_t most; /* most bytes of activations per device; 0: any */
+    bool least;   /* find the least memory */
+    bool narrow;  /* with the fewest results in flight between stages */
 };
 
 static int
@@ -135,8 +136,8 @@ activations(struct fitter *f, const struct program *p)
     return dial_read(p, f->costs, &d) ? d.bytes : 0;
 }
 
-/* Of a step: on the clock of the plan's own tasks, for that of its stages knows nothing of what is computed together.
- */
+/* Returns the time of a step, by simulating the plan's own tasks: the pipeline simulator of stages does not know
+ * which tasks are fused. */
 static double
 time_of(struct fitter *f, const struct plan *p)
 {
@@ -152,7 +153,7 @@ time_of(struct fitter *f, const struct plan *p)
     return time;
 }
 
-/* Of two plans the faster; frees the other. */
+/* Keeps the faster of two plans and frees the other. */
 static void
 keep_faster(struct fitter *f, struct plan **best, struct plan *p)
 {
@@ -164,8 +165,8 @@ keep_faster(struct fitter *f, struct plan **best, struct plan *p)
         *best = p;
 }
 
-/* The plan that holds least; E_MEMORY: that is too much. Results that are on their way are no activations, and are few
- * only where there is no room for more. */
+/* Makes the plan of least memory; E_MEMORY: too much. Results in flight are no activations; they are limited only if
+ * there is no memory for more. */
 static int
 plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 {
@@ -184,8 +185,8 @@ plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 
 enum { TRIES = 8 };
 
-/* A schedule that is searched for, within the limit: activations have what lies halfway between the most that was
- * little enough and the least that was too much. */
+/* Searches a schedule within the memory limit by bisection: the next limit of activations is halfway between the
+ * largest that fitted and the smallest that did not fit. */
 static int
 search_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
@@ -195,7 +196,7 @@ search_within(struct fitter *f, const int32_t *parts, struct plan **out)
     for (int i = 0; i < TRIES && bad - good > 1; i++) {
         struct plan *p;
         status = plan_once(f, parts, (struct search){.most = most}, &p);
-        if (status && i == 0) return status; /* whatever the limit */
+        if (status && i == 0) return status; /* fails at any limit */
         if (status) break;
         int64_t held = activations(f, p->program), over = measure_held(p, NULL) - f->limit;
         *(over > 0 ? &bad : &good) = MAX(1, over > 0 ? held : most);
@@ -203,7 +204,7 @@ search_within(struct fitter *f, const int32_t *parts, struct plan **out)
             plan_free(&p);
         else
             keep_faster(f, out, p);
-        if (bad == INT64_MAX) break; /* it has all that it wants */
+        if (bad == INT64_MAX) break; /* a higher limit would change nothing */
         most = good ? good + (bad - good) / 2 : MAX(1, held - over);
     }
     if (*out) {
@@ -213,15 +214,16 @@ search_within(struct fitter *f, const int32_t *parts, struct plan **out)
     return !status || status == E_MEMORY ? plan_least(f, parts, out) : status;
 }
 
-/* Shares of what 1F1B holds when all is kept, ever a quarter more than the one before: what is tried at them does not
- * depend on how much there is, and so whoever has more tries all that others try who have less. */
+/* Returns the next memory budget to try: from a quarter of 1F1B's bytes without recomputation, growing by 25 %. The
+ * sequence does not depend on the limit, so a larger limit tries a superset of the plans. */
 static int64_t
 next_share(const struct fitter *f, int64_t share)
 {
     return share ? share + MAX(1, share / 4) : MAX(1, f->base / 4);
 }
 
-/* A schedule that does with less may be the faster on the clock of all tasks. */
+/* Tries lower limits of activations, because a schedule with less memory may be faster in the simulation of all
+ * tasks. */
 static int
 search_below(struct fitter *f, const int32_t *parts, struct plan **best)
 {
@@ -241,7 +243,7 @@ search_below(struct fitter *f, const int32_t *parts, struct plan **best)
     return 0;
 }
 
-/* Is what its name says any schedule that is fast? */
+/* Returns true if the schedule's name leaves the choice open: any fast schedule. */
 static bool
 is_any(const struct fitter *f)
 {
@@ -249,8 +251,8 @@ is_any(const struct fitter *f)
     return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
 }
 
-/* A plan with layouts that take no more than that, as the planner counts, and a schedule that it searches for; none if
- * that holds too much. *held: what it holds, or would. */
+/* Makes a plan with layouts of at most `reckoned` bytes as the planner counts them, and a searched schedule. *out
+ * stays NULL if the plan holds too much. *held: bytes held, or at least needed. */
 static int
 lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
 {
@@ -260,7 +262,7 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     *held = INT64_MAX;
     program_free(&f->planned);
     int status = f->searched ? search_within(f, NULL, out) : plan_once(f, NULL, (struct search){0}, out);
-    if (status == E_MEMORY && f->least) { /* of these layouts */
+    if (status == E_MEMORY && f->least) { /* for these layouts */
         *held = f->least;
         return 0;
     }
@@ -270,8 +272,8 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* With less for what the planner counts, as long as a plan holds too much: by as much as the last one did, and a little
- * more, since another choice holds its own share of what is not counted. */
+/* Plans again with a lower limit for the planner while the plan holds too much: lower by the excess of the last plan
+ * and a little more, because other layouts hold other amounts of uncounted memory. */
 static int
 lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
@@ -282,9 +284,9 @@ lay_below(struct fitter *f, int64_t held, struct plan **out)
     return status;
 }
 
-/* Where the clock ends in vain: what is found at once, for up to twice the least that the planner knows of. That
- * depends neither on the clock nor on the limit, so whoever asks for the least that is told finds it again; what was
- * found before is not told. */
+/* Fallback if time runs out without a plan: plans greedily for limits up to twice the lower bound that the planner
+ * knows. Independent of clock and limit, so a request for the reported minimum finds the same plan; plans found
+ * before are not reported. */
 static int
 lay_at_once(struct fitter *f, struct plan **out, struct rounds_least *least)
 {
@@ -296,7 +298,7 @@ lay_at_once(struct fitter *f, struct plan **out, struct rounds_least *least)
     int64_t possible = least->counted.bytes;
     for (int i = STEPS; i >= 0 && !*out && (!status || f->possible.bytes); i--) {
         int64_t within = possible + possible * i / STEPS;
-        if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* it would be the same */
+        if (i < STEPS && f->g->assigned && f->g->assigned->solved.peak <= within) continue; /* same result */
         status = lay_once(f, within, out, &held);
         if (held < INT64_MAX && !*out) rounds_hold(f->g->s, f->g, held);
         least->held = MIN(least->held, held);
@@ -305,7 +307,7 @@ lay_at_once(struct fitter *f, struct plan **out, struct rounds_least *least)
     return status;
 }
 
-/* What was found may not be the least that a plan may hold; of what the planner counts it is told what is proved. */
+/* Reports the least plan found, which may not be the minimum, and the planner's proven lower bound. */
 static int
 nothing_fits(const struct fitter *f, const struct rounds_least *here)
 {
@@ -323,8 +325,9 @@ nothing_fits(const struct fitter *f, const struct rounds_least *here)
     return status;
 }
 
-/* A plan that a planner lays out, within the limit: the one that it makes without, if that keeps it. A plan holds more
- * or less than is counted: the scratch memory of kernels, chains that a choice breaks up. */
+/* Makes a plan with a planner's layouts within the limit: first without a limit, then with lower ones. A plan may
+ * hold more or less than the planner counts, because of kernels' scratch memory and of chains that a layout breaks
+ * up. */
 static int
 lay_within(struct fitter *f, struct plan **out)
 {
@@ -357,13 +360,13 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     return status;
 }
 
-/* ---- how much to compute again ---- */
+/* ---- how much to recompute ---- */
 
-/* The fastest so far, and what was tried. */
+/* The fastest plan so far, and the combinations tried. */
 struct found {
     struct plan *plan;
     double time;
-    int64_t most; /* what activations might take */
+    int64_t most; /* limit of activations, bytes */
     int32_t *parts;
     const int32_t **tried;
     int32_t ntried, capacity;
@@ -377,7 +380,7 @@ is_tried(const struct found *best, const int32_t *parts, int32_t n)
     return false;
 }
 
-/* Takes the plan of these parts if it fits and is faster. */
+/* Tries the plan that recomputes these parts, and keeps it if it fits and is faster. */
 static int
 try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
 {
@@ -400,7 +403,7 @@ try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
     return 0;
 }
 
-/* Do activations take no more than that in 1F1B, with these parts computed again? */
+/* Returns true if activations fit into `bytes` under 1F1B with these parts recomputed. */
 static bool
 has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 {
@@ -414,7 +417,8 @@ has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 
 enum { STEP = RECOMPUTE_PARTS / 4 };
 
-/* Lets stages that have room for it keep more, from the last one on: the first has the most pieces. */
+/* Recomputes less on stages where `bytes` suffice, from the last stage back, because the first holds the most
+ * micro-batches. */
 static int32_t *
 keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
 {
@@ -424,7 +428,7 @@ keep_more(struct fitter *f, int32_t n, const int32_t *most, int64_t bytes)
     return parts;
 }
 
-/* One stage computes a step less again, as long as that is faster. */
+/* Recomputes one step less on single stages, as long as that makes the plan faster. */
 static int
 improve(struct fitter *f, int32_t n, struct found *best)
 {
@@ -440,7 +444,7 @@ improve(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Of each stage as much as it must in 1F1B, in shares of its memory up to the most. */
+/* Tries memory budgets up to the limit, with the recomputation that each stage needs under 1F1B. */
 static int
 try_levels(struct fitter *f, int32_t n, struct found *best)
 {
@@ -454,7 +458,7 @@ try_levels(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* So much of each stage. */
+/* Tries the same amount `again` on each stage. */
 static int
 try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
 {
@@ -481,9 +485,9 @@ plan_auto(struct fitter *f, struct plan **out)
         smallest = again;
     }
     if (!status && best.plan) status = try_levels(f, n, &best);
-    if (!best.plan) best.ntried = 0; /* one tells why */
+    if (!best.plan) best.ntried = 0; /* try once more, for the error */
     if (!status) status = best.plan ? improve(f, n, &best) : try_again(f, smallest, n, &best);
-    if (!status && !best.plan) status = E_MEMORY; /* which the last one told */
+    if (!status && !best.plan) status = E_MEMORY; /* the last try reported the error */
     arena_fini(&f->tmp);
     if (status) plan_free(&best.plan);
     if (!status) err_clear();

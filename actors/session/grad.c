@@ -1,10 +1,8 @@
-/* grad.c - reverse-mode differentiation: a gradient is more nodes of the same graph.
+/* grad.c - reverse-mode differentiation; a gradient is more nodes of the same graph.
  *
- * From a value back to the leaves, in the reverse of the order of creation; each
- * operator's record says how a gradient passes through it, in terms of other
- * operators, so that gradients have layouts, prices and gradients of their own.
- * A leaf's gradient is summed over the pieces where it is deposited, before
- * anything moves it. */
+ * Visits nodes from a value back to the leaves, in reverse order of creation. Each operator's record expresses its
+ * gradient by other operators, so gradients have layouts, prices and gradients of their own. The gradient of a leaf
+ * is summed over the micro-batches where it is deposited, before anything moves it. */
 #include "actors/session/session.h"
 
 #include "actors/plan/recompute.h"
@@ -14,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gradients by value, for the values that the walk reached; val->index says where. */
+/* State of a backward pass. val->index: index of a reached value in `at` and `grad`. */
 struct sweep {
     struct rille_session *s;
-    bool pieces;        /* they are of one piece of the value that backward began with */
-    struct node **node; /* reached, by serial once sorted */
+    bool pieces;        /* gradients are per micro-batch of the start value */
+    struct node **node; /* reached nodes; sorted by serial later */
     int32_t nnode, node_capacity;
-    struct val **at;          /* values that a gradient passes through */
-    struct val **grad;        /* theirs so far, NULL: none yet */
-    struct node **recomputed; /* for each node, what computes it again; NULL: nothing yet */
-    struct val *const *asked; /* values whose gradients are asked for */
+    struct val **at;          /* reached values */
+    struct val **grad;        /* sum of gradients so far, by value; NULL: none */
+    struct node **recomputed; /* by node: its recomputed copy; NULL: none yet */
+    struct val *const *asked; /* values whose gradients are requested */
     int nasked;
     int32_t nat, at_capacity, grad_capacity;
     uint64_t mark;
@@ -42,7 +40,7 @@ slot_of(struct sweep *w, struct val *v)
     return w->nat++;
 }
 
-/* A version of a variable is where differentiation stops. */
+/* Returns true if differentiation stops at v: v is a version of a variable, or has no node. */
 static bool
 stops(const struct val *v)
 {
@@ -66,7 +64,8 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* v, or the value asked for that v shows, below which a cast (build_cast_below) or a move (reuse_below) went. */
+/* Returns v, or the requested value that v stands for: a cast (build_cast_below) or a move (reuse_below) was made
+ * below that value, and v is its view. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
@@ -102,15 +101,15 @@ call2(struct rille_session *s, const char *op, struct val *a, struct val *b, str
     return 0;
 }
 
-/* May an operator be asked for a shorter way to add what its node n gives? Not where that is there already. */
+/* Returns true if an operator may fuse the addition into node n: n is not computed yet. */
 static bool
 is_asked(const struct node *n)
 {
     return n && n->state == NODE_NEW;
 }
 
-/* *g becomes the sum of two gradients of a value. Where both are results of one operator, or one is of an operator that
- * adds to what is there, that may know a shorter way. */
+/* Adds an earlier gradient of the same value to *g. If both are results of one operator (plus), or one operator can
+ * add onto an existing value (onto), uses that shorter form. */
 static int
 add_to(struct rille_session *s, struct val *before, struct val **g)
 {
@@ -136,7 +135,8 @@ is_after(const struct val *v)
     return v->node && (v->node->accumulate || v->node->after);
 }
 
-/* The sum over the pieces; what no data enters is alike for all: it is as often that of one. */
+/* Sums a gradient over the micro-batches. A gradient that no data enter is the same for all micro-batches:
+ * multiplies the gradient by their number. */
 static int
 sum_of_pieces(struct sweep *w, struct val *g, struct val **out)
 {
@@ -147,7 +147,8 @@ sum_of_pieces(struct sweep *w, struct val *g, struct val **out)
     return call2(s, "mul", g, build_number(s, false, trace_pieces(s), 0), out);
 }
 
-/* Is v cut as what it comes of lies? Not where sums are shared out, a number a row: who made the addends reads all. */
+/* Returns true if the layout of v stems from its operands of equal shape, without moves. After a move, such as a
+ * scatter of partial sums, the node that made the addends needs the gradient unsplit. */
 static bool
 lies_so(const struct val *v)
 {
@@ -164,8 +165,8 @@ lies_so(const struct val *v)
     return true;
 }
 
-/* Where all ranks of an axis have the gradient whole, and v is cut, each takes its part: what comes of it is less work.
- */
+/* If v is split and the gradient replicated, keeps only each rank's shard of the gradient: less work in what
+ * follows. */
 static int
 cut_as(struct rille_session *s, const struct val *v, struct val **g)
 {
@@ -181,8 +182,9 @@ cut_as(struct rille_session *s, const struct val *v, struct val **g)
     return (*g)->layout == l ? 0 : build_to_global(s, *g, l, g);
 }
 
-/* g comes for v: on v's placement, in its dtype, cut as v is where all have it whole, added to what came before. To
- * another placement it goes once a batch, if v is alike for all pieces: a weight of two stages. */
+/* Adds g to the gradient of v: moves g to v's placement, casts it to v's dtype, and splits it as v is where it is
+ * replicated. If v is the same for all micro-batches (a weight of two stages), moves to another placement once per
+ * batch. */
 static int
 receive(struct sweep *w, struct val *v, struct val *g)
 {
@@ -208,7 +210,7 @@ receive(struct sweep *w, struct val *v, struct val *g)
     return 0;
 }
 
-/* The gradient of what a pin moved lies where its operand does. */
+/* Gives the gradient of a pinned move the layout of the move's operand. */
 static int
 go_back(struct rille_session *s, const struct node *n, struct val **din)
 {
@@ -218,7 +220,7 @@ go_back(struct rille_session *s, const struct node *n, struct val **din)
     return l == (*din)->layout ? 0 : build_to_global(s, *din, l, din);
 }
 
-/* ---- regions that are computed again ---- */
+/* ---- recomputed regions ---- */
 
 static int64_t
 bytes_made(const struct node *n)
@@ -228,7 +230,7 @@ bytes_made(const struct node *n)
     return bytes;
 }
 
-/* Of n nodes, in their order, which work[k] are of so many bytes: what is alive behind each. */
+/* Finds the bytes alive behind each of n ordered nodes; work[k]: bytes that node k makes. */
 static void
 find_alive(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
 {
@@ -249,7 +251,8 @@ find_alive(const struct sweep *w, struct node *const *node, int32_t n, const dou
     free(gone);
 }
 
-/* A step that is computed again as one would all be there at once, where it is one stage: it is cut into parts. */
+/* Cuts the region of a step that is recomputed as a whole into smaller regions. Otherwise all results of a stage
+ * would be live at once. */
 static void
 cut_region(struct sweep *w)
 {
@@ -275,7 +278,7 @@ cut_region(struct sweep *w)
     free(ends);
 }
 
-/* v, or what stands for it where its node is computed again. */
+/* Returns the recomputed copy of v, or v itself. */
 static struct val *
 val_recomputed(const struct sweep *w, struct val *v)
 {
@@ -283,14 +286,15 @@ val_recomputed(const struct sweep *w, struct val *v)
     return w->recomputed[v->node->index]->out[v->out];
 }
 
-/* What is alike for all pieces - casts and views of weights - is computed once a batch, and stays. */
+/* Returns true if the node is recomputed. Nodes alike for all micro-batches (casts and views of weights) are not:
+ * they are computed once per batch and stay. */
 static bool
 is_repeated(const struct sweep *w, const struct node *n)
 {
     return n->region && (trace_pieces(w->s) == 1 || n->per_piece);
 }
 
-/* The same call on what is computed again; its result has the layout that it had. */
+/* Adds the call again on recomputed operands, with the same result layouts. */
 static int
 node_recompute(struct sweep *w, struct node *n)
 {
@@ -307,14 +311,14 @@ node_recompute(struct sweep *w, struct node *n)
     int status = build_add(s, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
-    for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* the record asks */
+    for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad; /* records ask for it */
     w->recomputed[n->index] = out[0]->node;
     w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
     return 0;
 }
 
-/* The node that a gradient is built on: n, or what computes it again. Its whole region is, the first time it is asked.
- */
+/* Returns the node to build the gradient on: n, or its recomputed copy. The first request recomputes the whole
+ * region. */
 static int
 node_for_grad(struct sweep *w, struct node *n, struct node **out)
 {
@@ -371,7 +375,7 @@ through_node(struct sweep *w, struct node *n)
     return status;
 }
 
-/* Ones in y's shape (1/m of them, when y is one of m pieces). */
+/* Makes the initial gradient: ones in y's shape; 1/m each if y is a value of one of m micro-batches. */
 static int
 seed(struct rille_session *s, struct val *y, struct val **out)
 {
@@ -445,7 +449,7 @@ grad_suiting(struct rille_session *s, const struct layout *l, const struct layou
     return layout_new(s->atlas, l->place, want, l->order, out);
 }
 
-/* g as t wants its gradient. */
+/* Converts g to the layout of t's gradient. */
 static int
 suit(struct rille_session *s, const struct rille_tensor *t, struct val **g)
 {

@@ -1,8 +1,8 @@
-/* hints.c - what each thing that the user laid out costs a planned step: the step planned once more without it.
+/* hints.c - prices the hints of a planned step: plans the step once more without each hint.
  *
- * A hint is a to_global that was written, an operator's strategy, or a variable that lies where it was put, whether the
- * step updates it or only computes with it. Both plans
- * have a bound, so that the price is known between two numbers even where time ran out. */
+ * A hint is an explicit to_global, a strategy of an operator, or a variable with a layout from the user, whether the
+ * step updates the variable or only reads it. Both plans have bounds, so the price is known within an interval even
+ * if time runs out. */
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
 #include "sbp/strategy.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HINT_NS = 250000000 }; /* counted (work.h), for each */
+enum { HINT_NS = 250000000 }; /* counted time per hint (work.h), ns */
 
 struct pricing {
     struct rille_graph *g;
@@ -27,14 +27,14 @@ where(struct arena *a, const struct line *l)
     return arena_strdup(a, text);
 }
 
-/* Are they operators of one call, which was given one strategy? */
+/* Returns true if the nodes belong to one call with one strategy. */
 static bool
 is_with(const struct prog_node *x, const struct prog_node *y)
 {
     return x->strategy && y->strategy && x->strategy->group && x->strategy->group == y->strategy->group;
 }
 
-/* The program as it was traced, without node's hint or with the leaf free (-1: none), planned. */
+/* Plans the traced program without the hint of `node`, or with `leaf` free (-1: none). */
 static int
 plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned **out)
 {
@@ -82,7 +82,7 @@ add(struct pricing *w, const char *what, const struct line *line, int32_t node, 
     return 0;
 }
 
-/* Does an operator before node i have the same strategy? */
+/* Returns true if an earlier node has the same strategy. */
 static bool
 is_told(const struct program *p, int32_t i)
 {
@@ -112,15 +112,15 @@ price_nodes(struct pricing *w)
     return status;
 }
 
-/* A variable that lies where the user put it, not where this plan or one before it did. */
+/* Returns true for a variable with a layout from the user, not from this or an earlier plan. */
 static bool
 is_hint(const struct origin *o)
 {
     return o->kind == FROM_VARIABLE && !o->free && !o->t->placed;
 }
 
-/* By leaf: 1 + the node that updates it or, where none does, the first that computes with it; what updates alone read
- * follows what they write. */
+/* Returns, by leaf, 1 + the updating node or, if no node updates the leaf, the first node that computes with it; 0:
+ * none. Leaves that only updates read follow the leaf they update. */
 static int32_t *
 readers_of(const struct program *p, struct arena *a)
 {

@@ -1,4 +1,4 @@
-/* inside.c - pieces handed on from operands to results, letter by letter of each operator's rule. */
+/* inside.c - propagates splits from operands to results, by the letters of each operator's rule. */
 #include "actors/session/inside.h"
 
 #include "runtime/arena.h"
@@ -24,7 +24,7 @@ inside_begin(struct inside *w, struct arena *a, const struct strategy *s, int ni
         if (in[i] && in[i]->layout) know(w, a, in[i], s->pieces[k++]);
 }
 
-/* NULL: it is not known. */
+/* Returns the split of v; NULL: unknown. */
 static const int32_t *
 pieces_of(const struct inside *w, const struct val *v)
 {
@@ -33,7 +33,8 @@ pieces_of(const struct inside *w, const struct val *v)
     return NULL;
 }
 
-/* Letters of a dimension that is cut so: the first of several as far as its size goes. */
+/* Splits the letters of a dimension that is split into `pieces`: the first letter as far as its size allows, then
+ * the next. */
 static void
 cut_letters(const struct rule *r, const struct rule_dim *d, int32_t pieces, int32_t *cut)
 {
@@ -60,7 +61,7 @@ inside_operator(const struct inside *w, struct arena *a, struct call *c, struct 
     struct rule r;
     int32_t cut[RULE_FACTOR];
     *out = (struct inside_op){0};
-    if (call_infer(a, c, &r)) { /* whoever derives it tells why */
+    if (call_infer(a, c, &r)) { /* deriving the call reports the error */
         err_clear();
         return;
     }
@@ -72,7 +73,7 @@ inside_operator(const struct inside *w, struct arena *a, struct call *c, struct 
             cut_letters(&r, &r.operand[i].dim[d], pieces[d], cut);
     }
     for (int f = 0; f < r.nfactor; f++)
-        if (cut[f] > 1 && r.factor[f].unsplit && !c->op->split_form) { /* it puts together what is cut */
+        if (cut[f] > 1 && r.factor[f].unsplit && !c->op->split_form) { /* needs the letter unsplit */
             out->known = false;
             return;
         }

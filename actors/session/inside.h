@@ -1,11 +1,11 @@
-/* inside.h - how the operators are cut of which a call with a strategy is made.
+/* inside.h - splits of the operators that a call with a strategy is made of.
  *
- * A strategy cuts the operands of its call. An operator that takes part in it cuts each letter of its rule into as many
- * pieces as its operands cut it, the most if they differ, and its results so. Thus two products and a softmax between
- * them are cut as attention's operands say, whatever shapes are equal by chance. One that needs whole what its operands
- * cut chooses for itself.
+ * A strategy splits the operands of the call into pieces. An operator inside the call splits each letter of its rule
+ * into as many pieces as its operands do (the maximum if they differ), and its results likewise. Thus attention's
+ * two products and the softmax between them are split as the operands say, even if sizes are equal by chance. An
+ * operator that needs a split dimension unsplit chooses its layouts freely.
  *
- * It lives while the call is made, in the session's scratch arena; on its thread. */
+ * The struct lives while the call is made, in the session's scratch arena, on the session's thread. */
 #ifndef RILLE_SESSION_INSIDE_H
 #define RILLE_SESSION_INSIDE_H
 
@@ -13,26 +13,26 @@
 #include "sbp/strategy.h"
 
 struct inside {
-    int32_t group; /* as strategy.h has it */
+    int32_t group; /* group number, as in strategy.h */
     int32_t nval, capacity;
     struct inside_val {
         const struct val *val;
         int32_t pieces[MAX_DIM];
-    } * val; /* of which it is known how they are cut */
+    } * val; /* values with a known split */
 };
-/* An operator inside. */
+/* Split of an operator inside the call. */
 struct inside_op {
-    bool known; /* some operand is */
+    bool known; /* the split of an operand is known */
     struct strategy own;
-    int32_t result[OP_OUT][MAX_DIM]; /* pieces */
+    int32_t result[OP_OUT][MAX_DIM]; /* pieces by result and dimension */
 };
 
-/* The call's operands are cut as its strategy says, which was checked. */
+/* Begins with the call's operands, split as its (checked) strategy says. */
 void inside_begin(struct inside *w, struct arena *a, const struct strategy *s, int nin, struct val *const *in);
-/* How call c is cut, whose types of results it fills. */
+/* Finds the split of call c, and fills c's result types. */
 void inside_operator(const struct inside *w, struct arena *a, struct call *c, struct val *const *in,
                      struct inside_op *out);
-/* What it gave is cut so. */
+/* Records the split of the operator's results. */
 void inside_made(struct inside *w, struct arena *a, const struct inside_op *o, int nout, struct val *const *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* look.c - the actors of a plan, one by one, for people. */
+/* look.c - shows the actors of a plan. */
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
 #include "actors/plan/deadlock.h"
@@ -15,7 +15,8 @@ register_bytes(const struct task *t)
     return bytes;
 }
 
-/* Of an actor on a worker it is known how often it acted: after a run that failed, and so what it had not got. */
+/* Prints the state of an actor on a worker. After a failed run, the number of acts of each actor is known, and so
+ * the missing inputs. */
 static void
 print_far(const struct sight *x, int32_t task, struct str *out)
 {
@@ -36,7 +37,7 @@ print_far(const struct sight *x, int32_t task, struct str *out)
     if (gap[0] == 'w') str_add(out, "stopped");
 }
 
-/* The state, a zero byte, the line. */
+/* Writes the state, a zero byte, and the line. */
 static void
 print_texts(const struct rille_session *s, const struct runner *r, const struct sight *x, int32_t task, struct str *out)
 {
@@ -51,7 +52,7 @@ print_texts(const struct rille_session *s, const struct runner *r, const struct 
     if (line.file) str_addf(out, "%s:%d", line.file, (int)line.line);
 }
 
-/* The i-th task of all parts: its number in the part; -1: there is none, or (fail) it cannot be told. */
+/* Returns the index within its partition of the i-th task of all partitions; -1: none, or (after fail) unknown. */
 static int32_t
 find_task(struct rille_session *s, struct runner *r, int i, struct sight *x)
 {

@@ -1,4 +1,4 @@
-/* measure.c - what a compiled step did: how long each device was busy, what it sent; the times of its acts are kept. */
+/* measure.c - statistics of a compiled step: busy time, traffic and memory by device; keeps act times. */
 #include "actors/plan/account.h"
 #include "actors/act/actor.h"
 #include "actors/session/compiled.h"
@@ -18,8 +18,8 @@ device_at(const struct plan *p, const struct place *place, int pos)
     return d;
 }
 
-/* What the step holds besides its registers: what it reads, and what it leaves where it is not written over that (by
- * root). */
+/* Adds the memory beside registers: leaves, and roots that overwrite no leaf. over: by root, whether the root
+ * overwrites its leaf. */
 static void
 count_values(const struct plan *p, const bool *over, struct rille_device_stats *device)
 {
@@ -35,12 +35,12 @@ count_values(const struct plan *p, const bool *over, struct rille_device_stats *
         int64_t *held = &device[device_at(p, l->place, part->pos)].peak_memory;
         bool later = p->shared[part->index] && layout_origin(l, part->pos) != part->pos;
         if (!over[part->index] && !later) *held += part->bytes;
-        if (over[part->index] && later) *held -= part->bytes; /* of the leaf, which lies with the first */
+        if (over[part->index] && later) *held -= part->bytes; /* of the leaf, in the first one's buffer */
     }
 }
 
-/* Bytes of other devices' memory that a task reads in a whole run; counted by the acts themselves where they are here.
- */
+/* Returns the bytes of other devices that a task reads in a run. Without a cluster, the acts count these bytes
+ * themselves. */
 static int64_t
 task_received(const struct plan *p, int32_t i)
 {
@@ -48,7 +48,7 @@ task_received(const struct plan *p, int32_t i)
     return t->kind->flags & KIND_MOVE ? t->move.received * t->nact : 0;
 }
 
-/* Made once: a plan does not change. */
+/* Returns the text of the largest tenants; made once, because a plan does not change. */
 static const char *
 tenants_text(struct rille_graph *g, const struct plan *p, int32_t device, const char *known)
 {
@@ -107,7 +107,7 @@ measure_fits(const struct plan *p, int64_t limit)
     return status;
 }
 
-/* The device that holds what a task reads. */
+/* Returns the device that holds an operand of a task. */
 static int32_t
 holder_of(const struct plan *p, const struct task *t, const struct arg *a)
 {
@@ -116,7 +116,7 @@ holder_of(const struct plan *p, const struct task *t, const struct arg *a)
     return device_at(p, p->program->leaf[part->index].layout->place, part->pos);
 }
 
-/* Bytes that others read of each device. */
+/* Counts the bytes of each device that other devices read. */
 static void
 bytes_out(const struct plan *p, struct rille_device_stats *device)
 {
@@ -164,7 +164,7 @@ measure_keep(struct rille_graph *g)
     g->begin_ns = g->runner->run.begin_ns;
 }
 
-/* Room for the devices of all parts, and how many can act at once. */
+/* Allocates statistics for the devices of all partitions, and counts how many devices can act at once. */
 static int
 find_devices(struct rille_graph *g, int npart, int *natonce)
 {

@@ -1,4 +1,4 @@
-/* meet.c - whose word a node's layouts are, and who stands at both ends of a move. */
+/* meet.c - finds the hint that determines a node's layouts, and the hints at both ends of a move. */
 #include "actors/session/meet.h"
 
 #include "actors/plan/rewrite.h"
@@ -37,7 +37,7 @@ meet_begin(struct meet *m, const struct program *p, const struct assigned *a, co
     }
 }
 
-/* The node of the net at which the layouts of v begin. */
+/* Returns the net node of the hint from which v has its layouts. */
 static int32_t
 hint_of(const struct meet *m, int32_t v)
 {
@@ -65,7 +65,8 @@ line_text(const struct meet *m, int32_t node)
     return kept(m, &s);
 }
 
-/* A call where it was written, an argument or a variable where it is read first, a result where it is computed. */
+/* Describes a hint: a call with its line, an argument or a variable with the line of its first reader, a result with
+ * the line that computes it. */
 static void
 tell_hint(const struct meet *m, int32_t v, struct rille_explain_meeting_hint *out)
 {
@@ -94,7 +95,7 @@ tell_hint(const struct meet *m, int32_t v, struct rille_explain_meeting_hint *ou
     out->line = line_text(m, node);
 }
 
-/* The node of the net that reads in node i of the program: a move that came with the plan is a root's. */
+/* Returns the net node that reads in program node i; for a move that the planner added, the node of the root. */
 static int32_t
 reader_of(const struct meet *m, int32_t i)
 {

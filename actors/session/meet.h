@@ -1,9 +1,10 @@
-/* meet.h - where layouts that go outward from different hints meet, in a step that is planned by "propagate".
+/* meet.h - finds conflicts of hints in a step planned by "propagate": moves between layouts that stem from different
+ * hints.
  *
- * A hint is what has one layout: an argument or a variable that lies where it was put, a to_global or a strategy that
- * was written, an operator that leaves no choice, a result that must lie as it does. What else there is has its layouts
- * from one of them, by way of others (net_follows). A value whose layout comes from one hint and that is moved for
- * a reader whose layouts come from another is where they meet; the move is what that costs. One owner, one thread. */
+ * A hint is a node with a single layout: a placed argument or variable, an explicit to_global or strategy, an
+ * operator with one candidate, a result with a fixed layout. All other nodes get their layouts from a hint, by way
+ * of other nodes (net_follows). Two hints meet at a move if the value's layout stems from one hint and the reader's
+ * from the other; the cost of the conflict is that move. One owner, one thread. */
 #ifndef RILLE_SESSION_MEET_H
 #define RILLE_SESSION_MEET_H
 
@@ -12,18 +13,18 @@
 
 struct meet {
     const struct program *p;
-    const struct assigned *a; /* NULL: of another mode, and nothing is told */
-    int32_t *follows;         /* by node of the net: whose layouts it has, its own in the end */
+    const struct assigned *a; /* NULL: planned in another mode; no meetings are reported */
+    int32_t *follows;         /* by net node: the node whose layouts the node follows; itself: a hint */
     const struct origin *origin;
-    struct arena *arena;                  /* what is told lies there */
-    int32_t *of_node, *of_leaf, *of_root; /* by node of the net: what it stands for in the program; -1 */
-    int32_t *reader;                      /* by leaf: the first node that reads it; -1 */
+    struct arena *arena;                  /* for reported texts */
+    int32_t *of_node, *of_leaf, *of_root; /* by net node: index in the program; -1: none */
+    int32_t *reader;                      /* by leaf: the first node that reads the leaf; -1: none */
 };
-/* origin: by leaf. All of it outlives m. */
+/* origin: by leaf. All arguments must outlive m. */
 void meet_begin(struct meet *m, const struct program *p, const struct assigned *a, const struct origin *origin,
                 struct arena *arena);
-/* Does a move of r for node i join what two hints decided? Then *out says which, and what the move takes once; the
- * caller knows its layouts. */
+/* Returns true if a move of r for node i joins layouts of two hints. Fills *out with the hints, the move and its
+ * line; the caller adds the layouts. */
 bool meet_at(const struct meet *m, struct ref r, int32_t i, struct rille_explain_meeting *out);
 
 #endif

@@ -1,12 +1,10 @@
-/* op_made.c - how a call may be split that is made of other operators: it is made, for each way its operands may lie.
+/* op_made.c - the layouts of a composite call, found by building the call for all combinations of operand layouts.
  *
- * The operands of the record's first sample are laid out on two ranks of no
- * device ("meta") in all combinations, the call is built as any other, and
- * rille_explain says of which operators, and what they move among themselves.
- * Told are the combinations in which nothing moves, and for a layout of the first
- * operand that stands in none of them the cheapest that leaves the operands where
- * they are. The others are these after a move, and told only where nothing else is
- * made of the same operators. */
+ * The operands of the record's first sample get layouts on two meta devices, in all combinations. The call is built
+ * like any other, and rille_explain lists the operators and the moves between them. The page shows combinations
+ * without moves. For a layout of the first operand that has none of these, the page shows the cheapest combination
+ * that leaves the operands in place. Other combinations are the same after a move, and are shown only if no such
+ * combination has the same operators. */
 #include "actors/session/session.h"
 
 #include "kernels/sample.h"
@@ -18,22 +16,22 @@
 
 enum { WAYS = MAX_DIM + 2 };
 
-/* One combination that can be built. */
+/* A combination that can be built. */
 struct made {
     struct made *next;
     const char *of, *layouts;  /* "sum, div"; "S(0), B -> P" */
-    const struct layout *lead; /* of the first operand */
+    const struct layout *lead; /* layout of the first operand */
     int64_t bytes;
-    int nmove;        /* moves, those included that only cut */
-    bool moved, told; /* moved: an operand is */
+    int nmove;        /* number of moves, with moves that only split */
+    bool moved, told; /* moved: an operand is moved */
 };
 
 struct maker {
     struct rille_session *s;
     struct arena a;
     struct sample sample;
-    const struct layout *way[SAMPLE_IN][WAYS]; /* of each operand */
-    int nway[SAMPLE_IN], at[SAMPLE_IN];        /* none for numbers and what is absent */
+    const struct layout *way[SAMPLE_IN][WAYS]; /* layouts of each operand */
+    int nway[SAMPLE_IN], at[SAMPLE_IN];        /* nway 0: a number, or absent */
     struct made *first, **end;
 };
 
@@ -49,7 +47,7 @@ layout_of(struct maker *m, struct sbp sbp)
     return l;
 }
 
-/* S of each dimension, B, P; positions and truth values are not summed. */
+/* Lists the layouts of an operand: S of each dimension, B, P. Indices and truth values have no P. */
 static void
 find_ways(struct maker *m, int i)
 {
@@ -114,7 +112,7 @@ add_made(struct maker *m, struct rille_tensor *y, const struct rille_explain *e)
     m->end = &made->next;
 }
 
-/* Builds the call as its operands now lie; what cannot be built is no row. */
+/* Builds the call with the present operand layouts. Combinations that cannot be built are skipped. */
 static void
 make(struct maker *m)
 {
@@ -135,7 +133,7 @@ make(struct maker *m)
     for (int i = 0; i < c->nin; i++) rille_tensor_free(&handle[i]);
 }
 
-/* The next combination; false after the last. */
+/* Advances to the next combination; false after the last. */
 static bool
 next(struct maker *m)
 {
@@ -162,7 +160,7 @@ fits(const struct made *m, const struct made *group, const struct layout *lead)
     return !strcmp(m->of, group->of) && (!lead || m->lead == lead);
 }
 
-/* The cheapest of the group with this lead (NULL: any), the first of equals. */
+/* Returns the cheapest combination of the group with this first layout (NULL: any); the first of equals. */
 static const struct made *
 cheapest(const struct made *group, const struct layout *lead, bool moved)
 {
@@ -180,7 +178,7 @@ leads_at_rest(const struct made *group, const struct layout *lead)
     return false;
 }
 
-/* All that is made of the same as `group`, its first. */
+/* Prints all combinations with the same operators as `group`, the first of them. */
 static void
 print_group(struct made *group, struct str *s)
 {

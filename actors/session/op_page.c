@@ -1,9 +1,7 @@
-/* op_page.c - the page of an operator, made from its record: how it is called, what it means, how it may be split.
+/* op_page.c - the help page of an operator, made from its record: calls, meaning, layouts.
  *
- * The shell's ?name and docs/operators.md are this text. The signatures in it
- * are derived, from the rule of one of the record's samples, by the same
- * function that derives those of a call; those of what is made of other
- * operators are in op_made.c. */
+ * The shell's ?name and docs/operators.md print this text. Signatures are derived from the rule of one of the
+ * record's samples, by the function that derives those of a call. For composite operators see op_made.c. */
 #include "actors/session/session.h"
 #include "actors/session/face.h"
 
@@ -17,7 +15,7 @@
 
 static const char *const kind_text[] = {"", "integer", "number", "boolean", "one of", "integers", "dtype"};
 
-/* ---- how it is called ---- */
+/* ---- calls ---- */
 
 static void
 print_default(const struct attr_def *d, struct str *s)
@@ -86,9 +84,9 @@ print_attributes(const struct op *op, struct str *s)
     }
 }
 
-/* ---- how it may be split ---- */
+/* ---- layouts ---- */
 
-/* Two ranks on which a row is tried: some rows need parts that these sizes do not have. */
+/* Returns true if the signature is legal on two ranks. Some need shards that the sample's sizes do not have. */
 static bool
 legal(const struct rule *r, const struct sig_list *list, int i)
 {
@@ -166,7 +164,7 @@ print_rows(const struct op *op, struct str *s)
     str_add(s, "the reference\n");
 }
 
-/* Where the gradient is zero none is built. */
+/* Returns how the operator is differentiated. An operator with a zero gradient builds none. */
 static const char *
 gradient_text(const struct op *op)
 {

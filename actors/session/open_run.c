@@ -1,11 +1,9 @@
-/* open_run.c - the run that is open: what a session does before it is waited for, and who waits.
+/* open_run.c - waits for open runs, and records open and failed runs for the pools.
  *
- * A run of one device with streams returns when all its work is on them
- * (actors/act/engine.h). The next run is ordered behind it; everybody else waits:
- * a run that cannot be, who touches bytes from the host (the pools ask, by the
- * numbers that buffers have), who frees the plan, who wants times, the close of the
- * session. The one place that knows what is open is the engine's: open_run_after()
- * brings what pools know of it up to that. */
+ * A run on one device with streams returns when all work is on the streams (actors/act/engine.h). The next run is
+ * ordered behind the open run. Others wait until the run is complete: a run that cannot be ordered, host access to
+ * bytes (pools ask, by the run numbers in buffers), freeing the plan, reading times, closing the session. Only the
+ * engine knows which runs are open; open_run_after() copies that to the pools. */
 #include "actors/session/face.h"
 #include "actors/session/session.h"
 

@@ -1,14 +1,14 @@
-/* parts.c - the addends of a partial tensor as a tensor of their own.
+/* parts.c - converts a partial tensor into a tensor of its addends, and back.
  *
- * A partial sum over n ranks is a tensor of one dimension more, of size n, split along it: each rank's addend is its
- * row. Both have the same bytes in the same places, so going from one to the other moves nothing. A checkpoint keeps
- * gradients that were not applied in this way, since their sum rounds otherwise than the sum of what will be added to
- * them. */
+ * A partial sum over n ranks becomes a tensor with one more dimension of size n, split along that dimension: the
+ * addend of a rank is a row. Both tensors have the same bytes in the same places, so nothing moves. A checkpoint
+ * stores gradients that were not applied as addends, because reducing them early would round differently from
+ * reducing them with later addends. */
 #include "actors/session/face.h"
 
 #include <string.h>
 
-/* The type and layout of the addends; false when there is no dimension left. */
+/* Makes the type and layout of the addends. Returns false if the tensor has MAX_DIM dimensions already. */
 static bool
 parts_of(struct rille_session *s, const struct type *t, const struct layout *l, struct type *type,
          const struct layout **layout)

@@ -1,8 +1,9 @@
-/* pieces.c - values of micro-batches, added up where a step wants them whole. */
+/* pieces.c - sums values over micro-batches. */
 #include "actors/session/face.h"
 #include "kernels/op/table.h"
 
-/* A sum of halves is f32 until the last piece is added; a partial one is so by its layout. */
+/* Sums v over the micro-batches. Half-precision sums are f32 until the last micro-batch is added; partial sums are
+ * f32 by their layout. */
 static int
 sum_up(struct rille_session *s, struct val *v, struct val **out)
 {
@@ -12,7 +13,7 @@ sum_up(struct rille_session *s, struct val *v, struct val **out)
     return 0;
 }
 
-/* Is the operand a tensor of each piece, whole, and read as it lies? */
+/* Returns true if the operand is a tensor per micro-batch, not partial, and read without a move. */
 static bool
 lies_so(const struct node *n, int k)
 {
@@ -26,7 +27,7 @@ alike(const struct val *x, const struct val *y)
     return x->layout == y->layout && x->type.dtype == y->type.dtype && shape_equal(&x->type, &y->type);
 }
 
-/* Is operand k, of a product, the same for all pieces? */
+/* Returns true if operand k of a product is the same for all micro-batches. */
 static bool
 is_fixed(const struct node *n, int k, const struct val *v)
 {
@@ -34,7 +35,7 @@ is_fixed(const struct node *n, int k, const struct val *v)
     return x->is_number || (!trace_per_piece(x) && alike(x, v) && x->layout == n->want[k]);
 }
 
-/* The operands of n, which gives v, whose sums over the pieces give that of v (bits); 0: there are none. */
+/* Returns the operands of n (bits) that can be summed instead of its result v; 0: none. */
 static unsigned
 sums_of(const struct node *n, const struct val *v)
 {
@@ -47,8 +48,8 @@ sums_of(const struct node *n, const struct val *v)
     return 0;
 }
 
-/* Of halves, in f32. What rounds them, shows them in another shape or multiplies all alike comes behind the sum, and
- * two addends have a sum each: then nothing of a piece is rounded. */
+/* Sums half-precision values in f32. Moves the sum before a cast to half precision, a reshape, or a product with a
+ * constant, and gives two addends a sum each, so that no value of a single micro-batch is rounded. */
 static int
 sum_up_wide(struct rille_session *s, struct val *v, struct val **out)
 {

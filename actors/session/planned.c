@@ -1,4 +1,5 @@
-/* planned.c - what a planner may choose in a step, and variables moved to where it chose. */
+/* planned.c - the layouts that a planner may choose in a step, and the conversion of variables to the chosen
+ * layouts. */
 #include "actors/session/planned.h"
 
 #include "actors/plan/bring.h"
@@ -46,7 +47,7 @@ planned_leaf_behind(const struct program *p, struct ref r)
     return r.kind == REF_LEAF ? r.index : -1;
 }
 
-/* An optimiser's state lies as its parameter: what an update of a free leaf reads beside it in its shape. */
+/* Lets an optimiser's state follow its parameter: variables of equal shape that an update of a free leaf reads. */
 static void
 follow(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {
@@ -63,7 +64,8 @@ follow(const struct rille_graph *g, const struct program *p, struct assign_leaf 
     }
 }
 
-/* Leaf of a variable's version before the step, -1: it reads none. variables: the leaves by their variables. */
+/* Returns the leaf of a variable's version before the step; -1: the step does not read it. variables: leaves by
+ * variable. */
 static int32_t
 leaf_of(const struct rille_graph *g, const struct hash_table *variables, const struct rille_tensor *t)
 {
@@ -74,7 +76,7 @@ leaf_of(const struct rille_graph *g, const struct hash_table *variables, const s
     return leaf;
 }
 
-/* A variable's new version lies as the variable; a gradient and a joined result as they do. */
+/* Sets the roots: a variable's new version gets the variable's layout; gradients and joined results keep theirs. */
 static void
 fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
 {
@@ -105,7 +107,7 @@ planned_freedom(const struct rille_graph *g, const struct program *p, int32_t al
     fix_roots(g, p, root);
 }
 
-/* As it was traced, for rille_graph_whatif. */
+/* Keeps the program as traced, for rille_graph_whatif. */
 static void
 planned_keep(struct rille_graph *g, const struct program *p)
 {
@@ -122,7 +124,7 @@ planned_call(struct rille_session *s)
 struct planned_clock
 planned_clock(struct rille_session *s, int64_t ns)
 {
-    enum { SLOWER = 4 }; /* a machine on which what is counted takes so many times as long ends by its clock */
+    enum { SLOWER = 4 }; /* the search ends by the clock on machines this much slower than counted */
     return (struct planned_clock){s, work_done() + ns, computed_ns() + SLOWER * ns};
 }
 
@@ -139,8 +141,8 @@ planned_end(const struct planned_clock *c, int status)
     return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
 }
 
-/* What it chose before, within another limit perhaps; what nothing costs less than within a wider one, within this one
- * nothing does. */
+/* Starts the search from the last choice, which may be from another limit. A lower bound under a looser limit holds
+ * under a tighter one, too. */
 static void
 remember(struct rille_graph *g, struct assign_options *a)
 {
@@ -152,7 +154,7 @@ remember(struct rille_graph *g, struct assign_options *a)
     a->known = arena_dup(&g->arena, g->assigned->solved.choice, sizeof *a->known * (size_t)n->nnode);
 }
 
-/* What a node of a program takes beside the search - to trace, to price, to compile - as work.h counts, about. */
+/* Counted cost (work.h) of a program node outside the search: trace, prices, compilation; approximate. */
 enum { MADE_NS = 50000 };
 
 int
@@ -163,8 +165,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     struct planned_clock clock = s->rounds ? *rounds_clock(s) : planned_clock(s, rounds_search_ns(o));
     g->search_ns = rounds_limit_ns(o);
     work_add(p->nnode * MADE_NS);
-    /* Where its plan holds too much others follow: of what is left a quarter without a limit, 5/8 with one. Else half
-     * where calls are written anew. */
+    /* Leave time for later searches. If the plan holds too much, others follow: a search without a limit may use a
+     * quarter of the time left, a search with a limit 5/8. If another round follows: half. */
     if (o->memory_limit)
         clock.until -= MAX(0, clock.until - work_done()) * (limit ? 3 : 6) / 8;
     else if (rounds_follow(s))
@@ -188,7 +190,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     bool rule;
     a.mode = rounds_mode(s, a.mode, &rule);
     if (rule) clock.until = work_done();
-    if (quick) a.mode = SOLVE_OPTIMAL; /* the least is a step's, whatever its mode */
+    if (quick) a.mode = SOLVE_OPTIMAL; /* the minimum is the same in all modes */
     a.rates = s->rates;
     planned_keep(g, p);
     planned_freedom(g, p, -1, leaf, root);
@@ -198,7 +200,7 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     return status;
 }
 
-/* By root: the leaf whose new version it is, -1. */
+/* Returns, by root, the leaf whose new version the root is; -1: none. */
 static int32_t *
 root_leaves(struct rille_graph *g, const struct program *p)
 {
@@ -217,7 +219,7 @@ planned_zero(struct rille_graph *g, struct program *p, int level)
     return zero_layouts(p, g->s->atlas, level, root_leaves(g, p));
 }
 
-/* By leaf. */
+/* Returns, by leaf, whether the leaf is a variable. */
 static bool *
 variables(struct rille_graph *g, const struct program *p)
 {
@@ -238,9 +240,9 @@ planned_land(struct rille_graph *g, struct program *p)
     rewrite_land(p, root_leaves(g, p));
 }
 
-/* Variables that lie in slices and are asked for whole are gathered twice, which is what zero 3 means: where a planner
- * is to reckon with that they were so before. Then what backward wants goes aside. New versions that come by a move lie
- * over the old. */
+/* Gathers sharded variables that are read replicated a second time for backward (ZeRO 3); with a planner,
+ * planned_gather did so before, because the planner counts it. Then offloads what backward reads. At last, lets new
+ * versions that come from a move overwrite the old ones. */
 int
 planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
@@ -254,14 +256,14 @@ planned_bring(struct rille_graph *g, struct program *p, const struct rille_graph
     return 0;
 }
 
-/* Is it a variable, or an argument that was "auto"? */
+/* Returns true for a variable or an "auto" argument. */
 static bool
 is_laid(const struct origin *o)
 {
     return o->kind == FROM_VARIABLE || (o->kind == FROM_INPUT && o->free);
 }
 
-/* One tensor may be an argument and a variable, or two arguments, and be wanted elsewhere for each. */
+/* Checks that no tensor is needed in two layouts: one tensor may be an argument and a variable, or two arguments. */
 static int
 lie_as_wanted(const struct rille_graph *g, const struct program *p)
 {
@@ -273,7 +275,7 @@ lie_as_wanted(const struct rille_graph *g, const struct program *p)
     return 0;
 }
 
-/* An argument that was "auto" lies where the step reads it, as others do that come in its place. */
+/* Fixes the layout of an "auto" argument: later arguments in its place have the same layout. */
 static void
 settle_argument(struct rille_graph *g, struct origin *o)
 {
@@ -306,12 +308,12 @@ planned_settle(struct rille_graph *g)
     return 0;
 }
 
-/* ---- what it says of its choice ---- */
+/* ---- report of the choice ---- */
 
 int
 planned_regret(struct rille_graph *g)
 {
-    const int64_t most = 2000000000; /* somebody waits to read it */
+    const int64_t most = 2000000000; /* a user waits for the result */
     struct planned_clock clock = planned_clock(g->s, MIN(g->search_ns, most));
     if (!g->assigned) return 0;
     planned_call(g->s);

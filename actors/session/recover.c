@@ -1,15 +1,15 @@
-/* recover.c - a consistent copy of all variables beside the training, and going back to it.
+/* recover.c - snapshots: a consistent copy of all variables during training, and recovery from one.
  *
- * A snapshot holds the bytes that variables and gradients have now, and the counters of random values. Holding is all
- * it costs: an update writes over a variable's bytes only where nobody else holds them, so the next one writes
- * elsewhere and the snapshot stays what it was. Bytes of the cluster's devices outlive the worker that wrote them
- * (segment.h), so that this copy is there whoever is lost; a version that nobody changed is held twice and lies there
- * once. Where there are several hosts a second copy is made on others (spare.c), since a host takes its memory along:
- * while the next runs compute (the first one is waited for). The old snapshot stays until the new one is whole, and is
- * the one to go back to when a host is lost before; scripts know by its number which that is. What is kept has
- * digests, and is held to them before it is gone back to; where nobody has some part of it any more the one before it
- * is gone back to, if that was asked to be kept.
- */
+ * A snapshot holds the present bytes of variables and gradients, and the counters of random values. Taking one costs
+ * only the references: an update overwrites a variable's bytes only if nobody else holds them, so the next update
+ * writes elsewhere. Bytes of the cluster's devices outlive the worker that wrote them (segment.h), so a snapshot
+ * survives any worker. An unchanged version is stored once, however many snapshots hold it.
+ *
+ * A host's memory is lost with the host. So with several hosts, other hosts get a second copy (spare.c) while the
+ * next runs compute; only the first snapshot is waited for. The old snapshot stays until the new one is complete,
+ * and is used if a host is lost before that; scripts see by the number which snapshot was used. Digests of the bytes
+ * are checked before recovery. If no copy of some shard is left, recovery uses the snapshot before, if the user
+ * asked to keep it. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -17,19 +17,19 @@
 
 #include <stdlib.h>
 
-/* A variable as it was. */
+/* The copies of one variable. */
 enum { VALUE, GRADIENT, NCOPY };
 struct kept {
     struct rille_tensor *t;  /* held */
-    struct copy copy[NCOPY]; /* there may be no gradient */
+    struct copy copy[NCOPY]; /* store NULL: no gradient */
 };
 struct snapshot {
     int32_t n;
     int64_t number;
-    int keep;                /* the one before it stays: 2 */
-    struct copying *copying; /* of its spares, while they are in the making */
-    bool spared;             /* they are made */
-    struct copying *summing; /* while digests of it are taken */
+    int keep;                /* snapshots to keep, 1 or 2; 2: also the one before */
+    struct copying *copying; /* spares being made; NULL: none */
+    bool spared;             /* the spares are complete */
+    struct copying *summing; /* digests being taken; NULL: none */
     uint64_t seed, ordinal;
     struct kept kept[];
 };
@@ -49,7 +49,7 @@ snapshot_free(struct snapshot **sp)
     free(p);
 }
 
-/* It has bytes, or will when it is computed: not on meta devices, not made inside a trace, not lost with a host. */
+/* Returns true if v has bytes or can be computed: not on meta devices, not part of a trace, not lost with a host. */
 static bool
 has_bytes(const struct val *v)
 {
@@ -63,7 +63,7 @@ is_variable(const struct rille_tensor *t)
     return t->leaf && t->nref > 0 && has_bytes(t->val);
 }
 
-/* What is lazy yet gets its bytes, in one run. */
+/* Computes pending variables and gradients in one run. */
 static int
 compute(struct rille_session *s, int32_t count)
 {
@@ -93,7 +93,7 @@ keep_variable(struct rille_tensor *t, struct kept *k)
     if (t->grad && has_bytes(t->grad->val)) k->copy[GRADIENT] = copy_of(t->grad->val);
 }
 
-/* All that it keeps, for spare.c; the caller frees the list. */
+/* Lists all copies of the snapshot, for spare.c; the caller frees the list. */
 static struct copy **
 copies_of(struct snapshot *p)
 {
@@ -102,7 +102,7 @@ copies_of(struct snapshot *p)
     return list;
 }
 
-/* On several hosts: a second place for all of it, from now on in the making. */
+/* Begins to make spares of all copies, if there are several hosts. */
 static int
 keep_spares(struct rille_session *s, struct snapshot *p)
 {
@@ -129,7 +129,7 @@ end_copying(struct snapshot *p, bool whole)
     return status;
 }
 
-/* The one that was taken is the last one. */
+/* Makes the snapshot being taken the last one. */
 static void
 advance(struct rille_session *s)
 {
@@ -145,7 +145,7 @@ drop_before(struct rille_session *s)
     if (s->snapshot->keep < 2) snapshot_free(&s->before);
 }
 
-/* The snapshot that was taken is whole, or (status) never will be. */
+/* Ends the snapshot being taken: status 0: complete; else dropped. */
 static int
 settle(struct rille_session *s, int status)
 {
@@ -163,7 +163,7 @@ snapshot_look(struct rille_session *s)
 {
     struct snapshot *p = s->taken;
     if (!p || (p->copying && !copying_ended(p->copying))) return;
-    if (settle(s, end_copying(p, true))) err_clear(); /* a loss, which whoever runs next hears of */
+    if (settle(s, end_copying(p, true))) err_clear(); /* a lost host, which the next run reports */
 }
 
 static int
@@ -194,10 +194,10 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     TRY(face_given(oldest, "oldest", __func__));
     if (keep < 1 || keep > 2) return fail(E_ARG, "snapshot: keep is 1 or 2, not %d", keep);
     TRY(trace_refuses(s, "snapshot"));
-    TRY(rille_step(s)); /* updates that wait are part of what is kept */
+    TRY(rille_step(s)); /* pending updates belong to the snapshot */
     if (s->taken) TRY(settle(s, end_copying(s->taken, true)));
     TRY(take(s, keep, &s->taken));
-    if (!s->snapshot) TRY(settle(s, end_copying(s->taken, true))); /* from now on there is one to go back to */
+    if (!s->snapshot) TRY(settle(s, end_copying(s->taken, true))); /* the first snapshot is waited for */
     snapshot_look(s);
     *number = s->snapshots;
     *oldest = s->before ? s->before->number : s->snapshot->number;
@@ -210,15 +210,15 @@ rille_has_snapshot(struct rille_session *s)
     return !face_session(s, __func__) && (s->snapshot || s->taken);
 }
 
-/* ---- back ---- */
+/* ---- recovery ---- */
 
-/* What lay on a host that is lost, or is not what it was, comes from other hosts; then all has a second place again. */
+/* Restores shards that are lost or damaged from other hosts, and makes new spares. */
 static int
 mend(struct rille_session *s, struct snapshot *p)
 {
     struct copy **list = copies_of(p);
     bool lost = false;
-    if (copying_end(&p->summing, true)) err_clear(); /* what was lost before it was read has no digest */
+    if (copying_end(&p->summing, true)) err_clear(); /* shards lost before they were read have no digest */
     int status = copies_check(s, NCOPY * p->n, list);
     for (int32_t i = 0; i < NCOPY * p->n; i++) lost |= copy_is_lost(list[i]);
     if (!status) status = lost ? copies_mend(s, NCOPY * p->n, list) : 0;
@@ -247,7 +247,7 @@ pass_over_taken(struct rille_session *s)
     snapshot_free(&s->taken);
 }
 
-/* The latest that can be gone back to: the one that was taken, if it has its spares or has lost nothing. */
+/* Chooses the latest usable snapshot: the snapshot being taken, if its spares are complete or nothing of it is lost. */
 static int
 choose(struct rille_session *s)
 {
@@ -268,7 +268,7 @@ is_gone(struct rille_session *s, struct snapshot *p)
     return gone;
 }
 
-/* The one before it, where nobody has some part of the last one any more. */
+/* Restores the last snapshot or, if no copy of some shard is left, the one before. */
 static int
 mend_latest(struct rille_session *s)
 {
@@ -311,8 +311,9 @@ restore_all(struct rille_session *s)
     s->ordinal = p->ordinal;
 }
 
-/* Until the cluster stands and has the snapshot whole. Who is lost meanwhile is one more loss; but who was started for
- * this and is lost would be again, and is told. */
+/* Recovers until the cluster is complete and holds a complete snapshot. A worker lost meanwhile counts as one more
+ * loss. A worker that was started for this recovery and is lost ends it with an error, because it would be lost
+ * again. */
 static int
 regain(struct rille_session *s, int workers)
 {

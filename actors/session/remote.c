@@ -1,9 +1,9 @@
-/* remote.c - a session whose devices are workers': programs are shipped, runs are asked for, failures get their lines.
+/* remote.c - runs on workers: ships programs, starts runs, and adds lines to failures.
  *
- * The session compiles and proves the part of its own host's memory as it does alone, and binds what exists and what
- * will outlive the run to buffers of all memories; workers make the parts of theirs (digests are compared), tell what
- * arenas those want, and are told by number where everything lies. What a worker says of a failure names a node; its
- * line is known here. */
+ * The session compiles and verifies the plan partition of its own host's memory, as it does alone, and binds leaves
+ * and roots to buffers of all memories. Workers make the partitions of their memories (digests are compared) and
+ * report the arenas that they need. The session sends them the positions of all buffers as numbers. A worker's
+ * failure names a node; the session knows the node's line. */
 #include "actors/session/sight.h"
 
 #include "actors/act/actor.h"
@@ -15,36 +15,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A program's part in one memory. */
+/* The plan partition of one memory. */
 struct remote_part {
     struct mines mines;
-    bool known;      /* a worker has said what it made of it */
-    uint64_t *arena; /* device, bytes */
-    int narena;      /* devices */
-    void **base;     /* of their arenas */
-    uint64_t *place; /* leaf parts, root parts, arenas */
+    bool known;      /* a worker has reported the partition */
+    uint64_t *arena; /* pairs (device, bytes) */
+    int narena;      /* number of devices */
+    void **base;     /* base addresses of the arenas */
+    uint64_t *place; /* positions of leaf shards, root shards, arenas */
     int nplace;
-    struct heard heard; /* of another host's */
+    struct heard heard; /* reports; only of other hosts */
 };
 
-/* What a runner has of the cluster. */
+/* The state of a runner in the cluster. */
 struct remote {
     uint64_t id;
     struct str bytes;
     unsigned char digest[CLUSTER_ID];
-    bool alone; /* the part of the session's memory is made there as it is nowhere else */
+    bool alone; /* the session's digest is not compared: workers ask GPU libraries */
     int npart;
     struct remote_part *part; /* by memory */
     struct places *places;
     struct str *rows; /* by memory */
     uint32_t rows_number;
-    bool *begun; /* by root: an update of a run that failed had begun to write it */
+    bool *begun; /* by root: an update in a failed run had begun to overwrite the root */
     struct arena arena;
 };
 
-/* ---- where things lie ---- */
+/* ---- positions ---- */
 
-/* What of a value lies in a memory, in mesh order. */
+/* Writes the positions of a value's shards in one memory, in mesh order. */
 static int
 put_store(const struct cluster *c, struct remote_part *part, const struct layout *l, const struct store *store)
 {
@@ -74,7 +74,7 @@ put_places(struct rille_session *s, const struct runner *r, struct remote_part *
     return 0;
 }
 
-/* ---- what comes back ---- */
+/* ---- reports ---- */
 
 struct reply {
     struct rille_session *s;
@@ -94,7 +94,7 @@ on_acts(void *arg, int memory, int64_t began, const void *times, size_t n)
     GROW(s->act, s->nact + more, s->act_capacity);
     memcpy(s->act + s->nact, times, sizeof *s->act * (size_t)more);
     for (int64_t i = s->nact; i < s->nact + more; i++)
-        if (s->act[i].task < 0 || s->act[i].task >= reply->r->plan->ntask) return; /* a worker's tale: not believed */
+        if (s->act[i].task < 0 || s->act[i].task >= reply->r->plan->ntask) return; /* ignores invalid reports */
     s->nact += more;
 }
 
@@ -126,7 +126,7 @@ on_busy(void *arg, int memory, uint64_t device, uint64_t ns)
         if (device_number(p->device[d].kind, p->device[d].rank) == device) reply->r->actors->busy_ns[d] = (int64_t)ns;
 }
 
-/* Is it what a worker may say: devices of its own memory, a fate for each root? */
+/* Checks a worker's report: all devices belong to the worker's memory, and each root has an entry. */
 static bool
 is_part(const struct reply *reply, int memory, const struct cluster_part *part)
 {
@@ -160,7 +160,7 @@ on_have(void *arg, int memory, const struct cluster_part *made)
         if (made->replaces[k] == ROOT_NEW) reply->r->overwrites[k] = false;
 }
 
-/* Nobody knows what a lost worker wrote: every update of the run counts as begun. */
+/* Counts every update of the run as begun, because nobody knows what a lost worker wrote. */
 static void
 mark_updates(struct runner *r)
 {
@@ -191,7 +191,7 @@ line_of(const struct runner *r, int32_t node)
     return known ? r->run.line[node] : (struct line){0};
 }
 
-/* "worker 2 (b, pid 4711) was killed by signal 9 while it ran matmul (train.lua:14)" */
+/* Fails with the lost worker: "worker 2 (b, pid 4711) was killed by signal 9 while it ran matmul (train.lua:14)". */
 static int
 tell_loss(struct rille_session *s, const struct runner *r)
 {
@@ -239,7 +239,8 @@ remote_rows(struct rille_session *s, struct runner *r)
 
 /* ---- shipping ---- */
 
-/* A library of products or convolutions is asked on the GPU which of them it computes, and in how much scratch. */
+/* Returns true if compiling asks a library on the GPU which products or convolutions it computes, and with how much
+ * scratch. */
 static bool
 asks_a_library(const struct plan *p)
 {

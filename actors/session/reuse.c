@@ -1,16 +1,13 @@
-/* reuse.c - in a trace nothing is made twice.
+/* reuse.c - common subexpression elimination in a trace.
  *
- * Equal calls on equal operands become one node of the program: a step that
- * casts or transposes one weight three times, or whose gradient computes again
- * what the forward pass has, does it once. This comes after all is derived and
- * differentiated, so that no value changes by a bit. Random calls, updates and
- * sources are never equal, nor are calls that are to be cut otherwise, and what
- * outlives the run is made for itself.
+ * Equal calls on equal operands become one node of the program. So a step that casts or transposes a weight three
+ * times, or whose gradient repeats a call of the forward pass, does the work once. The pass runs after derivation
+ * and differentiation, so no value changes by a bit. Random calls, updates and sources are never equal, nor are
+ * calls with different strategies. Values that outlive the run keep nodes of their own.
  *
- * And a move goes below a view when it costs no more there: who wants the
- * transpose of a split weight whole gathers the weight and looks at that, so that
- * all who look at it, the gradient too, share what was gathered. A view with a
- * strategy stays as that cuts it. */
+ * A move is made below a view if that costs no more. A reader that needs the replicated transpose of a split weight
+ * gathers the weight and views the result. So all readers of the weight, with the gradient, share the gathered
+ * value. A view with a strategy keeps its layout. */
 #include "actors/session/session.h"
 
 #include "sbp/sig.h"
@@ -25,20 +22,20 @@ struct merge {
     struct program *p;
     const struct collection *c;
     struct arena scratch;
-    int32_t *node;           /* what stands for each node of the program: itself, or an equal one before it */
-    int32_t *number;         /* and for each number */
-    bool *kept;              /* a result of it outlives the run */
-    struct hash_table nodes; /* that stand for themselves */
+    int32_t *node;           /* by program node: the equal node before it, or itself */
+    int32_t *number;         /* by number: likewise */
+    bool *kept;              /* by node: a result outlives the run */
+    struct hash_table nodes; /* nodes without an equal node before */
 };
 
 static bool
 same_number(const struct number *x, const struct number *y)
 {
     if (x->kind != y->kind || x->is_int != y->is_int) return false;
-    return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i; /* the bits of f too */
+    return x->kind == NUM_LIVE ? x->live == y->live : x->kind == NUM_FIXED && x->i == y->i; /* i shares the bits of f */
 }
 
-/* Numbers are few: each is compared with those before it. */
+/* Merges equal numbers, by comparison with all before, because numbers are few. */
 static void
 find_numbers(struct merge *m)
 {
@@ -51,7 +48,7 @@ find_numbers(struct merge *m)
     }
 }
 
-/* The operand in terms of what stands for it. */
+/* Returns the operand after merging. */
 static struct ref
 settled(const struct merge *m, struct ref r)
 {
@@ -97,7 +94,7 @@ is_repeatable(const struct merge *m, int32_t i)
            !m->kept[i];
 }
 
-/* Finds what stands for node i. What does acts in the earlier phase of the two. */
+/* Finds an equal node for node i. The remaining node gets the earlier of the two phases. */
 static void
 find_equal(struct merge *m, int32_t i)
 {
@@ -116,7 +113,7 @@ find_equal(struct merge *m, int32_t i)
     hash_add(&m->nodes, hash, hash_index(i));
 }
 
-/* Leaves the nodes out for which others stand. */
+/* Removes merged nodes. Returns the new index of each node. */
 static const int32_t *
 renumber(struct merge *m)
 {
@@ -162,7 +159,8 @@ reuse_equal(struct program *p, const struct collection *c)
 
 /* ---- moves below views ---- */
 
-/* The cheapest layout of the operand of a view that gives the result as wanted; NULL when the move costs less above. */
+/* Returns the cheapest layout of a view's operand from which the view has the layout `want` without a move; NULL: a
+ * move above the view costs less. */
 static const struct layout *
 layout_below(struct rille_session *s, const struct node *n, const struct layout *want)
 {

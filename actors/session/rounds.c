@@ -1,4 +1,4 @@
-/* rounds.c - calls of a planned trace, remembered; where the next round has their operands. */
+/* rounds.c - remembers the calls of a planned trace, and decides the form of each call in the next round. */
 #include "actors/session/rounds.h"
 
 #include "actors/session/planned.h"
@@ -8,55 +8,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct wish { /* where the operands of the call of the same number lay in the plan before; NULL: as they do */
+struct wish { /* layouts of a call's operands in an earlier plan; NULL: unchanged */
     const struct op *op;
     int nin;
     const struct layout **layout;
 };
-struct way {                 /* how a round makes a call */
-    const struct wish *wish; /* NULL: its operands stay where they are */
-    bool whole;              /* in one piece, whatever it moves */
+struct way {                 /* the form of a call in a round */
+    const struct wish *wish; /* NULL: operands keep their layouts */
+    bool whole;              /* in one piece, whatever the call moves */
 };
 struct written { /* a call that may be made of several operators */
     const struct op *op;
     int nin;
     struct val **in; /* held */
     struct attr attr[OP_ATTR];
-    uint64_t spelled; /* which operators it was made of */
-    bool parts;       /* for the bytes that it moves */
+    uint64_t spelled; /* hash of the operators of the call */
+    bool parts;       /* in parts, which move fewer bytes */
 };
-struct past { /* a round, call by call */
+struct past { /* a finished round, by call */
     int32_t n;
-    int64_t step; /* what all calls cost */
+    int64_t step; /* cost of all calls */
     struct past_call {
         struct way way;
         uint64_t spelled;
-        int64_t cost; /* as ways.h has it: nanoseconds, or bytes while no round has a plan that may be */
+        int64_t cost; /* as in ways.h: ns, or bytes while no plan fits */
         bool parts;
     } * call;
 };
 struct rounds {
-    struct planned_clock clock; /* of all rounds */
-    int64_t begun;              /* work_done when this one began */
+    struct planned_clock clock; /* clock of all rounds */
+    int64_t begun;              /* work_done when this round began */
     int32_t round, nwritten, capacity, npast;
-    struct written *written; /* of this round's trace */
-    struct way *way, other;  /* of its calls, nway; of those after them */
+    struct written *written; /* calls traced in this round */
+    struct way *way, other;  /* way: form of call 0 to nway - 1; other: of all later calls */
     int32_t nway;
-    bool trying, whole_was;  /* a round made calls in one piece, or they were so */
-    bool mixed;              /* this round makes each call as the round did where it cost least */
-    bool held;               /* it has a plan that holds too much, which is past[npast] */
-    bool looked;             /* at what rules would choose */
-    enum solve_mode rule[2]; /* rounds of these come first, nrule; of this one now, if at < nrule */
+    bool trying, whole_was;  /* trying: inside any_otherwise; whole_was: no whole round is due any more */
+    bool mixed;              /* this is the mixed round */
+    bool held;               /* past[npast] is a plan of this round over the limit */
+    bool looked;             /* rounds_look was asked */
+    enum solve_mode rule[2]; /* rules that have rounds of their own, nrule; the current mode is rule[at], or the step's
+                                if at == nrule */
     int32_t nrule, at;
-    int64_t ruled; /* work_done when no more of them begin */
+    int64_t ruled; /* work_done after which no rule round begins */
     struct past past[MOST_ROUNDS];
     struct rille_graph *best;
-    int32_t best_past;    /* which round that is; -1: one without such calls, or of another mode */
-    struct way *best_way; /* how it made its calls, nbest */
+    int32_t best_past;    /* index in `past` of the best round; -1: without calls, or of another mode */
+    struct way *best_way; /* forms of the calls of `best`, nbest */
     int32_t nbest;
-    bool best_ruled;           /* by a rule, with no search */
-    struct rounds_least least; /* INT64_MAX: no round held too much */
-    struct arena arena;        /* ways, wishes and what is past */
+    bool best_ruled;           /* `best` was planned by a rule, without a search */
+    struct rounds_least least; /* INT64_MAX: no round exceeded the limit */
+    struct arena arena;        /* for ways, wishes and past rounds */
 };
 
 int64_t
@@ -129,7 +130,7 @@ rounds_have_best(const struct rille_session *s)
     return s->rounds && s->rounds->best;
 }
 
-/* The best plan knows of each call what the rounds know. */
+/* Adds to the best plan the costs of each call in parts and in one piece, over all rounds. */
 static void
 tell_calls(const struct rounds *r, struct assigned *a)
 {
@@ -156,14 +157,14 @@ rounds_best(struct rille_session *s)
     struct rille_graph *best = s->rounds ? s->rounds->best : NULL;
     if (!best) return NULL;
     tell_calls(s->rounds, best->assigned);
-    if (s->rounds->best_ruled) best->assigned->mode = SOLVE_OPTIMAL; /* no time was left for another */
+    if (s->rounds->best_ruled) best->assigned->mode = SOLVE_OPTIMAL; /* no time was left for the step's own mode */
     s->rounds->best = NULL;
     return best;
 }
 
 /* ---- while tracing ---- */
 
-/* Of call k, from 0. */
+/* Returns the form of call k, from 0. */
 static struct way
 way_of(const struct rounds *r, int32_t k)
 {
@@ -176,7 +177,8 @@ rounds_whole(const struct rille_session *s)
     return s->rounds && way_of(s->rounds, s->call - 1).whole;
 }
 
-/* The forward pass is called alike in each round; what its gradients are follows from it. */
+/* Only calls of the forward pass have forms: the forward pass is the same in each round, and gradients follow from
+ * it. */
 bool
 rounds_due(const struct rille_session *s, const struct op *op)
 {
@@ -184,7 +186,7 @@ rounds_due(const struct rille_session *s, const struct op *op)
            s->phase == PHASE_FORWARD && (op->build || op->split_form);
 }
 
-/* Where the operand is to lie; NULL: where it does. */
+/* Returns the requested layout of operand i; NULL: as it is. */
 static const struct layout *
 wished(const struct wish *w, const struct op *op, int nin, struct val *const *in, int i)
 {
@@ -194,7 +196,7 @@ wished(const struct wish *w, const struct op *op, int nin, struct val *const *in
     return layout_fits(l, &in[i]->type) ? (err_clear(), NULL) : l;
 }
 
-/* moved: the operands as the wish has them. */
+/* Moves the operands to the layouts of the request. */
 static int
 move_operands(struct rille_session *s, const struct wish *w, const struct op *op, int nin, struct val *const *in,
               struct val **moved)
@@ -220,7 +222,7 @@ remember(struct rille_session *s, const struct op *op, int nin, struct val *cons
     memcpy(w->attr, attr, sizeof *attr * (size_t)op_nattr(op));
 }
 
-/* Writes call k with its operands as the wish has them, which moved takes. */
+/* Writes call k with its operands in the layouts of the request; `moved` receives the operands. */
 static int
 write_call(struct rille_session *s, int32_t k, const struct wish *w, const struct op *op, int nin,
            struct val *const *in, const struct attr *attr, struct val **moved, struct val **out)
@@ -247,7 +249,7 @@ rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *c
 
 /* ---- after the plan ---- */
 
-/* Where a value of the trace lies in the plan; NULL: it is not computed there, or as a part of a sum. */
+/* Returns the layout of a traced value in the plan; NULL: the value is not computed there, or is partial. */
 static const struct layout *
 planned_layout(const struct rille_session *s, const struct program *p, const int32_t *became, const struct val *v)
 {
@@ -260,7 +262,7 @@ planned_layout(const struct rille_session *s, const struct program *p, const int
     return l && !layout_has_partial(l) ? l : NULL;
 }
 
-/* By call: a wish. */
+/* Returns, by call, a request for the layouts in the plan. */
 static struct way *
 wish_for(struct rille_session *s, const struct program *p)
 {
@@ -278,7 +280,7 @@ wish_for(struct rille_session *s, const struct program *p)
     return way;
 }
 
-/* Writes call k once more with its operands there: is it made of other operators? */
+/* Writes call k once more with the requested layouts. Returns true if that takes other operators. */
 static bool
 is_otherwise(struct rille_session *s, int32_t k, const struct wish *x)
 {
@@ -307,7 +309,7 @@ any_otherwise(struct rille_session *s, const struct way *way)
 bool
 rounds_look(struct rille_session *s, const struct rille_graph_options *o)
 {
-    enum { SHARE = 4, ROUNDS = 2 * MOST_ROUNDS }; /* what part of the time rules may take; their rounds at most */
+    enum { SHARE = 4, ROUNDS = 2 * MOST_ROUNDS }; /* rules may use 1 / SHARE of the time; their rounds at most */
     struct rounds *r = s->rounds;
     if (!r || r->looked || !r->nwritten || o->memory_limit) return false;
     int64_t now = work_done();
@@ -325,7 +327,7 @@ rounds_glance(void *session, enum solve_mode mode, const struct program *p)
     return r->nrule > 0;
 }
 
-/* Another round, with operands where the plan has them, if some call would be made of other operators. */
+/* Requests another round with the plan's layouts, if some call would then be made of other operators. */
 static bool
 try_there(struct rille_session *s, const struct rille_graph *g)
 {
@@ -341,7 +343,7 @@ static void
 keep_best(struct rounds *r, struct rille_graph **g)
 {
     int64_t cost = (*g)->assigned->solved.cost;
-    bool searched = r->best_ruled && !is_ruled(r); /* and so has a better bound */
+    bool searched = r->best_ruled && !is_ruled(r); /* a search also has a better bound */
     if (r->best && r->best->assigned->solved.cost <= cost - searched) {
         rille_graph_free(g);
         return;
@@ -350,7 +352,7 @@ keep_best(struct rounds *r, struct rille_graph **g)
     r->best = *g;
     r->best_past = r->npast - 1;
     r->best_ruled = is_ruled(r);
-    r->nbest = r->best_ruled ? r->past[r->best_past].n : 0; /* there are calls where a rule comes first */
+    r->nbest = r->best_ruled ? r->past[r->best_past].n : 0; /* a rule round comes first only if there are calls */
     r->best_way = ARENA_ARRAY(&r->arena, struct way, r->nbest + 1);
     for (int32_t k = 0; k < r->nbest; k++) r->best_way[k] = r->past[r->best_past].call[k].way;
     *g = NULL;
@@ -371,7 +373,7 @@ rounds_follow(const struct rille_session *s)
     return r && has_parts(r) && !r->whole_was;
 }
 
-/* Another round in one piece, if there was none and some call of this one is not. */
+/* Requests a whole round, if there was none and this round made some call in parts. */
 static bool
 try_whole(struct rille_session *s)
 {
@@ -384,7 +386,7 @@ try_whole(struct rille_session *s)
     return true;
 }
 
-/* What this round's calls cost: all of it and, by call from 1, each. */
+/* Records the costs of this round: of the step, and of each call (cost[1] is the first). */
 static void
 write_past(struct rounds *r, int64_t step, const int64_t *cost)
 {
@@ -399,7 +401,7 @@ static void
 keep_past(struct rille_session *s, const struct rille_graph *g)
 {
     struct rounds *r = s->rounds;
-    if (!r->best) r->npast = 0; /* those hold too much */
+    if (!r->best) r->npast = 0; /* earlier rounds exceeded the limit */
     if (!r->nwritten) return;
     int64_t *ns = ARENA_ARRAY(&s->scratch, int64_t, r->nwritten + 1);
     ways_cost(g->assigned, g->runner->plan->program, r->nwritten, ns);
@@ -418,7 +420,7 @@ rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held)
     r->held = true;
 }
 
-/* The round in which call k cost least; of equals the one whose plan does. */
+/* Returns the round in which call k cost least; if equal, the one with the cheaper plan. */
 static int32_t
 cheapest(const struct rounds *r, int32_t k)
 {
@@ -430,7 +432,7 @@ cheapest(const struct rounds *r, int32_t k)
     return best;
 }
 
-/* Does the round have its calls made of the same operators as each is in the round where it costs least? */
+/* Returns true if round p makes each call of the same operators as the call's cheapest round. */
 static bool
 is_mixed_so(const struct rounds *r, const struct past *p)
 {
@@ -439,7 +441,7 @@ is_mixed_so(const struct rounds *r, const struct past *p)
     return true;
 }
 
-/* Another round in which each call is made as in the round where it cost least, if no round was so. */
+/* Requests the mixed round, if no round was like that. */
 static bool
 try_mixed(struct rounds *r)
 {
@@ -453,8 +455,8 @@ try_mixed(struct rounds *r)
     return true;
 }
 
-/* Is there no time for another round? What nothing ends of it - trace, net, plan - is an eighth of the last one, or
- * more; all of it where a rule chooses. */
+/* Returns true if no time is left for another round. The part of a round that no clock can end (trace, net, plan) is
+ * at least an eighth of the last round, or the complete round if a rule chooses. */
 static bool
 is_late(struct rounds *r)
 {
@@ -463,7 +465,7 @@ is_late(struct rounds *r)
     return planned_is_late(&r->clock) || r->clock.until - now < (is_ruled(r) ? last : last / 8);
 }
 
-/* The rounds of one rule are over: those of the next begin, or the step's own with calls as in the best. */
+/* Ends the rounds of a rule: begins those of the next rule, or the step's own with the calls of the best round. */
 static bool
 next_mode(struct rounds *r)
 {
@@ -474,11 +476,11 @@ next_mode(struct rounds *r)
     r->other = (struct way){0};
     r->round = r->npast = 0;
     r->mixed = r->whole_was = false;
-    r->best_past = -1; /* what is past is of another mode */
+    r->best_past = -1; /* past rounds are of another mode */
     return true;
 }
 
-/* Is another round worth its while, and how is it to be written? */
+/* Decides whether another round is worth the time, and in which forms. */
 static bool
 find_another(struct rille_session *s, const struct rille_graph *g)
 {
@@ -486,7 +488,7 @@ find_another(struct rille_session *s, const struct rille_graph *g)
     if (r->mixed || is_late(r)) return false;
     if (!has_parts(r)) r->whole_was = true;
     int32_t left = MOST_ROUNDS - 1 - r->round;
-    bool last_whole = left == 1 && !r->whole_was; /* the last one but a mixed one is theirs who were never whole */
+    bool last_whole = left == 1 && !r->whole_was; /* the last round before the mixed one must be whole if none was */
     if (left > 0 && ((!r->other.whole && !last_whole && try_there(s, g)) || try_whole(s))) return true;
     return try_mixed(r);
 }

@@ -1,79 +1,80 @@
-/* rounds.h - writes a planned step again as its layouts ask.
+/* rounds.h - replanning rounds: traces and plans a step again if other operators suit the chosen layouts better.
  *
- * Some calls become other operators where an operand is cut (a softmax over split columns), which move fewer bytes and
- * compute more. The trace decides whether they do, before a planner has chosen a layout. So more rounds follow, each
- * traced and planned anew:
+ * Some calls have a form in parts for split operands (a softmax over split columns): several operators that move
+ * fewer bytes and compute more. The trace picks the form of each call before a planner has chosen layouts. So more
+ * rounds may follow, each a new trace and a new plan:
  *
- *   there   after a round in which calls were in parts where that moves fewer bytes: operands lie where its plan has
- *           them, if some call would be written otherwise there
- *   whole   all calls in one piece, once, if some of the last round is not, and no round was so; the third round is, if
- *           neither of the two before it was
- *   mixed   last, once: each call as in the round where it cost least (ways.h), if no round was so
+ *   there   after a round that made some call in parts because that moves fewer bytes: operands get the layouts of
+ *           that round's plan; only if some call would be written differently in them
+ *   whole   all calls in one piece; once, if the last round made some call in parts and no round was whole. The
+ *           third round is whole if neither of the two before was
+ *   mixed   last, once: each call as in the round of least cost for the call (ways.h); only if no round was like that
  *
- * Where no plan of a round keeps within a memory limit the next is whole, and then mixed: each call as in the round in
- * which it held less when most was held. That depends on no clock.
+ * If no plan of a round keeps within a memory limit, the next round is whole, and the one after it mixed: each call
+ * as in the round in which it held fewer bytes at the peak. That does not depend on a clock.
  *
- * An "optimal" step that would be written otherwise in what a rule chooses ("propagate", then "recursive") is planned
- * by that rule first, in rounds of its own, if all of these fit into a quarter of the time: of a step of 500 operators,
- * with the default limit. The step's own rounds begin with calls as they are in the best of those, so that it costs no
- * more than these modes do. A memory limit has no such rounds.
+ * An "optimal" step is first planned by rule ("propagate", then "recursive") if calls would be written differently
+ * in the layouts that the rule chooses. Rules have rounds of their own, if all of these fit into a quarter of the
+ * time: about 500 operators with the default limit. The step's own rounds begin with the calls of the best rule
+ * round, so the result costs no more than the rule's. Under a memory limit there are no rule rounds.
  *
- * There are three rounds of a mode at most, and a mixed one: after one in parts and one in one piece that is the third.
- * None begins that could not end in time. Of all rounds the session keeps the one whose plan costs least.
+ * A mode has at most three rounds and a mixed one; after one round in parts and one in one piece, the mixed round is
+ * the third. No round begins that could not end in time. The session keeps the round whose plan costs least.
  *
- * The session owns them, from the first round's trace to the last one's end; on its thread. */
+ * The session owns the rounds from the first round's trace to the end of the last round. Session's thread. */
 #ifndef RILLE_SESSION_ROUNDS_H
 #define RILLE_SESSION_ROUNDS_H
 
 #include "actors/plan/assign.h"
 #include "actors/session/compiled.h"
 
-enum { MOST_ROUNDS = 4 /* the mixed one counted */ };
+enum { MOST_ROUNDS = 4 /* with the mixed round */ };
 
-/* A planned step's time limit as whole nanoseconds, 30 years at most; 1 s where none is given. */
+/* Returns the step's time limit, ns, at most 30 years; 1 s if none is given. */
 int64_t rounds_limit_ns(const struct rille_graph_options *o);
-/* As much of it as a search takes: where none is given 0.1 s for a choice that needs no search, whose bound alone is
- * looked for then ("propagate" and "greedy" without a memory limit). */
+/* Returns the part of the limit that a search may use. 0.1 s if no limit is given and the choice needs no search
+ * ("propagate" and "greedy" without a memory limit): only a bound is searched then. */
 int64_t rounds_search_ns(const struct rille_graph_options *o);
-/* At a planned trace's begin: the first round, or the next one. */
+/* Called when a planned trace begins: begins the first round, or the next. */
 void rounds_begin(struct rille_session *s, const struct rille_graph_options *o);
-/* When the search of all rounds has to end. */
+/* Returns the clock that ends the search of all rounds. */
 struct planned_clock;
 const struct planned_clock *rounds_clock(const struct rille_session *s);
-/* Is it to be asked now, and once, what rules would choose? Then rounds_glance is asked for each
- * (assign_options.glance), of the session. */
+/* Returns true, once, if the planner should try what rules would choose. rounds_glance is then called for each rule
+ * (assign_options.glance; session: the session). */
 bool rounds_look(struct rille_session *s, const struct rille_graph_options *o);
 bool rounds_glance(void *session, enum solve_mode mode, const struct program *p);
-/* The mode of this round; true in *rule where it is another one than the step's, which needs no search. */
+/* Returns the mode of this round. *rule: the mode is a rule's, which needs no search, in place of the step's. */
 enum solve_mode rounds_mode(const struct rille_session *s, enum solve_mode mode, bool *rule);
-/* Will a round of calls in one piece follow this one, which has been traced? */
+/* Returns true if a whole round will follow the round just traced. */
 bool rounds_follow(const struct rille_session *s);
-/* Do rounds take part in this call of the traced function? */
+/* Returns true if rounds decide the form of this call of the traced function. */
 bool rounds_due(const struct rille_session *s, const struct op *op);
-/* Does this round make the call in the making in one piece, whatever it moves? */
+/* Returns true if this round makes the current call in one piece, whatever the call moves. */
 bool rounds_whole(const struct rille_session *s);
-/* Makes the call, its operands moved to where the round before had them, and remembers it. */
+/* Makes the call with operands moved to their layouts in the round before, and remembers the call. */
 int rounds_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
                 struct val **out);
-/* Keeps *g or the best so far, frees the other. True, with *g NULL: another round would write it otherwise. */
+/* Ends a round: keeps the better of *g and the best so far, and frees the other. Returns true, with *g NULL, if
+ * another round follows; else returns the best in *g. */
 bool rounds_again(struct rille_session *s, struct rille_graph **g);
-/* This round has a plan that holds so much, more than it may: that of the least is remembered. */
+/* Reports a plan of this round that holds `held` bytes, more than the limit. Remembers the plan that holds least. */
 void rounds_hold(struct rille_session *s, const struct rille_graph *g, int64_t held);
-/* No plan of this round keeps within the memory limit. True: none of an earlier one did, and another round writes calls
- * in one piece, or last each as it held less, which may take less. */
+/* Called if no plan of this round keeps within the memory limit. Returns true if another round should try: no
+ * earlier round had a plan, and a whole or a mixed round is left. */
 bool rounds_after_failure(struct rille_session *s);
-/* Bytes with which a round could do that held too much: by its plans, and by what the planner counts. */
+/* Least bytes of rounds without a plan within the limit: held by plans, and as counted by the planner. */
 struct rounds_least {
     int64_t held;
     struct assign_least counted;
 };
-/* Returns the least of these and of those of rounds before. */
+/* Returns the minimum of `here` and all earlier rounds. */
 struct rounds_least rounds_least(struct rille_session *s, const struct rounds_least *here);
-/* Forgets the trace; with all, earlier rounds too. */
+/* Forgets the trace of the round; all: earlier rounds, too. */
 void rounds_end(struct rille_session *s, bool all);
-/* Has an earlier round a plan? */
+/* Returns true if an earlier round has a plan. */
 bool rounds_have_best(const struct rille_session *s);
-/* Returns the best of earlier rounds, which the caller takes over; NULL: none. */
+/* Returns the best of earlier rounds, for the caller to own; NULL: none. */
 struct rille_graph *rounds_best(struct rille_session *s);
 
 #endif

@@ -1,16 +1,17 @@
-/* rows.c - what each lane of a step is expected to do, by the times of its first calls: here, and in all processes.
+/* rows.c - makes the schedule rows of a step, in all processes, from the times of an early call (WARM_CALLS).
  *
- * The session makes the rows of the whole plan, whose parts it joins where there are several hosts, with moves as one
- * memory has them, and workers are told those of their part: so they follow the order that one process would. */
+ * With several hosts, the session joins the plan partitions, with moves as in a single memory, and makes the rows of
+ * the whole plan. Workers get the rows of their partitions, and so follow the order that a single process would
+ * have. */
 #include "actors/plan/account.h"
 #include "actors/session/compiled.h"
 #include "actors/session/sight.h"
 
 #include "runtime/error.h"
 
-enum { MOST_ACTS = 1 << 20 }; /* of parts that are joined */
+enum { MOST_ACTS = 1 << 20 }; /* of joined partitions */
 
-/* Lanes wait for what is next in a row where a step comes in pieces, and there are several of them. */
+/* Returns true if lanes should follow rows: the step has micro-batches, and several lanes. */
 static bool
 wants_rows(const struct rille_graph *g)
 {

@@ -1,8 +1,7 @@
-/* run.c - from values that are wanted to their bytes.
+/* run.c - computes requested values: collects, finds the plan, binds leaves and roots, runs, and releases what
+ * nobody needs any more.
  *
- * Collect, find the plan, bind what exists and what will outlive the run, run,
- * and let go of everything that nobody needs any more. A variable's new version
- * takes the bytes of the old one when nobody but this run reads the old one. */
+ * A variable's new version overwrites the old version if only this run reads the old version. */
 #include "actors/session/session.h"
 
 #include "actors/plan/account.h"
@@ -12,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The part at this position is the buffer of the first that holds the same; false: it is that. */
+/* Makes the shard at this position share the buffer of the first position with the same shard. Returns false if this
+ * is the first. */
 static bool
 share_first(struct store *s, const struct layout *l, int pos)
 {
@@ -102,7 +102,7 @@ bind_parts(void **address, const int32_t *first, int32_t i, const struct store *
     for (int pos = 0; pos < store->n; pos++) address[first[i] + pos] = store->part[pos] ? store->part[pos]->data : NULL;
 }
 
-/* There was no memory: for what? "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ..." */
+/* Adds to an out-of-memory error what the memory was for: "zeros: f32{1024, 1024} S(0) on cpu[0, 1]: ...". */
 static int
 no_capacity(int status, const char *name, const struct type *t, const struct layout *l)
 {
@@ -117,7 +117,7 @@ no_capacity(int status, const char *name, const struct type *t, const struct lay
     return status;
 }
 
-/* What lives within the run is many values in one arena: the largest are told. */
+/* Adds to an out-of-memory error the largest tenants of the arena, because an arena holds many values. */
 static int
 no_arena(int status, const struct plan *p, int32_t device)
 {
@@ -130,7 +130,7 @@ no_arena(int status, const struct plan *p, int32_t device)
     return status;
 }
 
-/* The whole value of root k: joined pieces make dimension 0 longer. */
+/* Makes the buffers of root k. Joined micro-batches make dimension 0 longer. */
 static int
 make_root(struct rille_session *s, struct runner *r, int32_t k)
 {
@@ -149,7 +149,7 @@ drop_roots(struct runner *r, int32_t n)
     for (int32_t k = 0; k < n; k++) store_drop(&r->root[k]);
 }
 
-/* Of the devices of this process. */
+/* Takes the arenas of this process's devices. */
 static int
 take_arenas(struct rille_session *s, struct runner *r)
 {
@@ -165,7 +165,7 @@ take_arenas(struct rille_session *s, struct runner *r)
     return 0;
 }
 
-/* Gives a part that lies in another's buffer one of its own, with the same bytes. */
+/* Gives a shard that shares a buffer its own buffer, with the same bytes. Returns false if there is no memory. */
 static bool
 part_from(struct rille_session *s, struct store *store, const struct layout *l, int pos)
 {
@@ -179,8 +179,8 @@ part_from(struct rille_session *s, struct store *store, const struct layout *l, 
     return true;
 }
 
-/* Makes the replicas of a leaf as many buffers as the root has that takes them: they hold the same. False when a tensor
- * of its own has one of them, or when there is no memory. */
+/* Makes the replicas of a leaf share buffers, or not, like the root that takes the replicas over; their bytes are
+ * equal. Returns false if another tensor holds a buffer, or there is no memory. */
 static bool
 lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, bool shared)
 {
@@ -225,7 +225,7 @@ int
 runner_run(struct rille_session *s, struct runner *r, bool timed)
 {
     const struct program *g = r->plan->program;
-    actors_clear(r->actors); /* where this run does not even begin, it has begun to update nothing */
+    actors_clear(r->actors); /* if the run does not begin, no update has begun */
     r->run.timed = timed;
     r->run.poison = s->poison;
     TRY(open_run_before(s, r));
@@ -252,7 +252,7 @@ runner_run(struct rille_session *s, struct runner *r, bool timed)
 
 /* ---- numbers ---- */
 
-/* The bits that a kernel reads: an int64_t or a double. */
+/* Binds a number: stores the bits that a kernel reads, an int64_t or a double. */
 void
 number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
 {
@@ -262,7 +262,7 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         f = n->live->value;
         i = (int64_t)f;
     } else if (n->kind == NUM_ORDINAL) {
-        i += (int64_t)s->ordinal; /* n->i: which call of the trace it is */
+        i += (int64_t)s->ordinal; /* n->i: index of the call in the trace */
     } else if (n->kind == NUM_SEED) {
         i = (int64_t)s->seed;
     }
@@ -274,7 +274,8 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
 
 /* ---- one evaluation ---- */
 
-/* The leaf's bytes may be written over: only this run's nodes still need them, and they have no other name. */
+/* Returns true if the run may overwrite the leaf: only nodes of this run still need the bytes, and nothing else
+ * holds the store. */
 static bool
 may_donate(const struct collection *c, const struct val *leaf)
 {
@@ -289,7 +290,7 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
     if (s->cluster) TRY(remote_ready(s, r));
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
     for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
-    for (int32_t i = 0; i < c->nnumber; i++) { /* what a trace left uncomputed may read a live one */
+    for (int32_t i = 0; i < c->nnumber; i++) { /* uncomputed calls of a trace may read live numbers */
         struct rille_live *live = c->number[i]->number.kind == NUM_LIVE ? c->number[i]->number.live : NULL;
         if (live && live->fn(live->arg, &live->value)) return fail(E_VALUE, "a live number's function failed");
         number_bind(s, &c->number[i]->number, &r->run.number[i]);
@@ -299,14 +300,15 @@ bind(struct rille_session *s, struct collection *c, struct runner *r)
     return 0;
 }
 
-/* Somebody wants the bytes: whoever holds the value or reads it, or the gradient of the operator that made it. */
+/* Returns true if the bytes are needed after the run: by handles or readers of the value, or by the gradient of its
+ * node. */
 static bool
 is_kept(const struct val *v)
 {
     return v->keep > 0 || (v->node && node_has_gradient(v->node) && node_saves_out(v->node, v->out));
 }
 
-/* Replicas that the run wrote each for itself are one buffer from now on: they hold the same. */
+/* Lets replicas that a run wrote separately share one buffer, because their bytes are equal. */
 static void
 join_replicas(const struct program *g, struct store *s, const struct val *v)
 {
@@ -314,7 +316,7 @@ join_replicas(const struct program *g, struct store *s, const struct val *v)
     for (int pos = 0; pos < s->n; pos++) share_first(s, v->layout, pos);
 }
 
-/* Gives the roots their bytes; what the bytes were before is no more. */
+/* Moves bytes of roots from the runner to the values; overwritten leaves lose the bytes. */
 static void
 take_roots(struct collection *c, struct runner *r)
 {
@@ -360,7 +362,7 @@ runner_overwrote(const struct runner *r, bool *root)
     }
 }
 
-/* Variables that a failed run had begun to write over. */
+/* Marks variables that a failed run had begun to overwrite. */
 static void
 mark_half_written(struct collection *c, const struct runner *r)
 {
@@ -398,7 +400,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     return 0;
 }
 
-/* ---- what waits for values that go ---- */
+/* ---- pending readers of replaced values ---- */
 
 static bool
 was_computed(const struct node *n)
@@ -408,8 +410,9 @@ was_computed(const struct node *n)
     return was;
 }
 
-/* Does what v waits for read a value that goes, and does it look at data, which may be wrong? Of what was computed once
- * there are handles that the collector has not seen yet: nothing is computed twice for them. */
+/* Returns true if pending v reads a value that is being replaced. *doubtful: v checks data, which may be invalid.
+ * Results that were computed once are skipped: the garbage collector has not yet freed their handles, and nothing
+ * should be computed twice for those. */
 static bool
 waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
 {
@@ -426,7 +429,7 @@ waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
     return waits;
 }
 
-/* What cannot be computed goes on waiting, for its reader to be told. */
+/* Computes values. A value that cannot be computed stays pending, and its reader gets the error. */
 static int
 try_eval(struct rille_session *s, int n, struct val *const *v)
 {
@@ -434,7 +437,7 @@ try_eval(struct rille_session *s, int n, struct val *const *v)
     return status == E_CANCEL || status == E_LOST ? status : 0;
 }
 
-/* Those that look at data are computed one by one. */
+/* Computes all pending readers, one by one if a reader checks data. */
 static int
 compute_waiting(struct rille_session *s)
 {
@@ -467,7 +470,8 @@ session_release(struct rille_session *s, int n, struct val *const *going)
 
 /* ---- reading ---- */
 
-/* The part of v's box `from`, which lies at data, that is in box `to`, which out is dense for. t: as ranks hold it. */
+/* Copies or adds the overlap of shard box `from`, stored at `data`, and box `to`, stored densely at `out`. t: type
+ * with the dtype that ranks hold. */
 static void
 read_overlap(const struct type *t, const struct box *from, void *data, const struct box *to, void *out, enum reduce r,
              bool first)
@@ -493,7 +497,7 @@ read_overlap(const struct type *t, const struct box *from, void *data, const str
     box_combine(r, first, &dst, &src);
 }
 
-/* All parts, combined in the dtype that ranks hold. */
+/* Reads all shards and combines them in the dtype that ranks hold. */
 static int
 read_held(struct val *v, const struct type *held, const struct box *part, void *out)
 {

@@ -1,4 +1,4 @@
-/* segments.c - rows in order of pieces, and back. */
+/* segments.c - sorts rows by micro-batch, and back. */
 #include "actors/session/segments.h"
 
 #include "runtime/error.h"
@@ -19,7 +19,7 @@ add_bounds(struct segments *s, const struct type *t, const struct layout *l)
     }
 }
 
-/* "1, 2, 4": the numbers that divide every segment. */
+/* Lists the numbers that divide every segment: "1, 2, 4". */
 static int
 no_pieces(const struct segments *s, int64_t rows)
 {
@@ -81,7 +81,7 @@ segments_alike(const struct segments *s)
     return MAX(1, s->n);
 }
 
-/* How many segments lie in lo to hi; -1: one is cut. */
+/* Returns the number of segments in rows lo to hi; -1: a segment is cut. */
 static int32_t
 count_in(const struct segments *s, int64_t lo, int64_t hi)
 {
@@ -124,7 +124,7 @@ segments_fit(const struct segments *s, const struct layout *l, int64_t rows)
     return s->n == 0 || s->bound[s->n] != rows * s->pieces || most_in(s, l, rows) >= 0;
 }
 
-/* Copies between buffers' bytes, on a device or (kind NULL) in host memory. */
+/* Copies between buffers on a device or (kind NULL) in host memory. */
 static int
 copy_bytes(const struct device_kind *kind, char *to, const char *from, size_t bytes)
 {
@@ -133,7 +133,7 @@ copy_bytes(const struct device_kind *kind, char *to, const char *from, size_t by
     return 0;
 }
 
-/* One shard: the k-th part of each of its segments, for each piece. */
+/* Sorts one shard: for micro-batch k, the k-th part of each segment. */
 static int
 sort_shard(const struct segments *s, const struct device_kind *kind, const struct box *b, int64_t row_bytes,
            const char *from, char *to, bool back)
@@ -150,7 +150,7 @@ sort_shard(const struct segments *s, const struct device_kind *kind, const struc
     return 0;
 }
 
-/* The same of buffers; those of another process's memory by way of the host. */
+/* Sorts one buffer. Bytes in another process's memory are copied through the host. */
 static int
 sort_buffer(const struct segments *s, const struct box *b, int64_t row_bytes, const struct buffer *from,
             const struct buffer *to, int kind, bool back)

@@ -1,4 +1,4 @@
-/* session.c - opening and closing, devices and their memory, placements and layouts, counters. */
+/* session.c - opens and closes sessions; devices and their memory, placements and layouts, counters. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -41,7 +41,7 @@ static int
 set_collectives(const struct rille_options *o, struct cuda_choice *gpus)
 {
     bool text = o->devices || !o->cluster;
-    struct cuda_choice any = {.n = 1}; /* which workers have: they say so themselves */
+    struct cuda_choice any = {.n = 1}; /* unknown before workers report */
     TRY(session_collectives(o->collectives, o->devices, text && !gpus->all ? gpus : &any));
     if (gpus->nccl && o->bus && !strncmp(o->bus, "sim", 3))
         return fail(E_STATE, "collectives by nccl wait for each other, and the simulator has one thread");
@@ -60,7 +60,7 @@ set_devices(struct rille_session *s, const struct rille_options *o)
     }
     TRY(device_counts_parse(o->devices, !o->cluster, &d));
     TRY(set_collectives(o, &d.gpus));
-    if (o->cluster) return 0; /* they are workers' (open_cluster) */
+    if (o->cluster) return 0; /* reported by workers (open_cluster) */
     TRY(cuda_choose(&d.gpus));
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) s->ndevice[k] = d.n[k];
@@ -181,7 +181,7 @@ open_engine(struct rille_session *s, const struct rille_options *o)
     return engine_new(&e, &s->engine);
 }
 
-/* Workers may have been started by somebody else, who did not ask for it. */
+/* Checks that workers have nccl; somebody may have started them without. */
 static int
 check_collectives(const struct rille_session *s)
 {
@@ -191,7 +191,7 @@ check_collectives(const struct rille_session *s)
     return fail(E_PLACE, "collectives by nccl: not all workers have it; rille worker --collectives nccl asks for it");
 }
 
-/* With workers no device is this process's own. */
+/* Opens the cluster. All devices belong to workers then. */
 static int
 open_cluster(struct rille_session *s, const struct rille_workers *o, bool nccl)
 {
@@ -248,7 +248,7 @@ rille_open(const struct rille_options *o, struct rille_session **out)
     return status;
 }
 
-/* What the host program forgot, and what kept it. */
+/* Handles that the host program did not free. */
 struct forgotten {
     struct str names;
     int n;
@@ -272,7 +272,7 @@ forget_tensor(struct forgotten *f, const struct rille_tensor *t)
     str_free(&type);
 }
 
-/* Gradients are their tensors' handles: these go first, so that what is left is the user's. */
+/* Frees gradients first, because tensors hold them. The remaining handles are the user's. */
 static void
 forget_tensors(struct rille_session *s, struct forgotten *f)
 {
@@ -288,7 +288,7 @@ forget_tensors(struct rille_session *s, struct forgotten *f)
     }
 }
 
-/* Frees all handles that are left. */
+/* Frees all remaining handles. */
 static int
 forget_handles(struct rille_session *s)
 {

@@ -1,4 +1,5 @@
-/* shards.c - which worker writes which parts of values to its file, and which bytes of which files it reads. */
+/* shards.c - assigns the shards of a checkpoint to workers' files, and the bytes of files to the workers that read
+ * them. */
 #include "actors/session/shards.h"
 
 #include "actors/cluster/controller.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The path with its folder as the system knows it; the caller frees it. NULL: there is no such folder. */
+/* Returns the path with its folder resolved by realpath, for the caller to free; NULL: no such folder. */
 static char *
 real_path(const char *path)
 {
@@ -47,12 +48,12 @@ position(const struct rille_session *s, const struct layout *l, int pos, const s
 
 /* ---- writing ---- */
 
-struct shard { /* the file of a worker */
+struct shard { /* a worker's file */
     uint64_t *place;
     int32_t n, capacity;
     int64_t bytes;
     char *path;
-    int32_t file; /* among those that are written; -1: it has nothing */
+    int32_t file; /* index among the written files; -1: empty, not written */
 };
 
 struct saving_shards {
@@ -66,7 +67,7 @@ struct saving_shards {
     struct arena arena;
 };
 
-/* One of those that have the same bytes: whose file is the shortest so far. */
+/* Chooses, for each shard, the replica whose worker has the shortest file so far. */
 static void
 choose_writers(const struct saving_shards *g, const struct layout *l, int *writer)
 {
@@ -125,7 +126,7 @@ shard_path(struct saving_shards *g, const char *path, int rank)
     return out;
 }
 
-/* The files that are written are those of workers that have something. */
+/* Numbers the files of workers that have something to write. */
 static void
 number_files(struct saving_shards *g, const char *path)
 {
@@ -139,7 +140,7 @@ number_files(struct saving_shards *g, const char *path)
     }
 }
 
-/* What a worker wrote has to be here as well: else its folder is another one than this process's. */
+/* Checks that a worker's file is visible to this process, too. If not, the folder is not shared by all hosts. */
 static int
 check_file(const struct saving_shards *g, int i)
 {
@@ -208,7 +209,7 @@ shards_save(struct rille_session *s, const char *path, int n, const struct saved
 
 /* ---- reading ---- */
 
-struct reading { /* what a worker reads of a file */
+struct reading { /* the parts of one file that a worker reads */
     struct shard_copy *copy;
     int32_t n, capacity;
 };
@@ -229,7 +230,7 @@ reading_of(const struct loading_shards *g, int rank, int32_t file)
     return &g->reading[rank * g->f->nsource + file];
 }
 
-/* What a position is to have, of all files. */
+/* Adds the reads, from all files, of the shard at a mesh position. */
 static int
 add_reads(struct loading_shards *g, const struct entry *e, const struct layout *l, int pos, const struct buffer *b)
 {

@@ -1,4 +1,5 @@
-/* show.c - pictures of tensors' layouts, and of moves between two: boxing draws, this finds types and layouts. */
+/* show.c - draws the layouts of tensors, and moves between two layouts; boxing draws, this file finds types and
+ * layouts. */
 #include "actors/session/session.h"
 #include "actors/session/face.h"
 

@@ -1,4 +1,4 @@
-/* sight.c - parts of other hosts, compiled for who looks, and what was heard of them. */
+/* sight.c - compiles plan partitions of other hosts on demand, and keeps what workers reported of runs. */
 #include "actors/session/sight.h"
 
 #include "actors/act/actor.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is heard ---- */
+/* ---- reports ---- */
 
 void
 heard_begin(struct heard *h, bool timed)
@@ -59,7 +59,7 @@ heard_free(struct heard *h)
     *h = (struct heard){0};
 }
 
-/* ---- parts ---- */
+/* ---- partitions ---- */
 
 int
 sight_hosts(const struct runner *r)
@@ -75,7 +75,7 @@ sight_count(const struct runner *r)
     return MIN(n, SIGHT_PARTS);
 }
 
-/* The session's own memory, then the others. */
+/* Returns the i-th shown memory: the session's own, then the others. */
 static int
 memory_at(const struct plan *p, int i)
 {
@@ -98,7 +98,7 @@ compile(struct rille_session *s, const struct runner *r, int memory, struct hear
     return 0;
 }
 
-/* What a worker says names tasks and devices: those that there are count. */
+/* Applies a worker's report to the actors. Ignores tasks and devices that do not exist. */
 static void
 mark(struct heard *h)
 {

@@ -1,72 +1,73 @@
-/* sight.h - what all hosts do of a plan, for people.
+/* sight.h - the cluster view of a plan: the work of all hosts, for reports.
  *
- * A worker's part of a plan follows from the program and the map of the cluster, so the session compiles the parts of
- * other hosts here again when somebody looks, and asks nobody. Numbers come with the end of each run: how often tasks
- * acted, how long devices were busy, and of a timed run when each act began and ended - on the worker's clock, of which
- * it says when the run began there, so that clocks may differ by days. Of very many hosts the first ones are shown.
+ * A worker's plan partition follows from the program and the cluster map, so the session compiles partitions of
+ * other hosts here on demand, without messages. At the end of each run workers report numbers: acts by task, busy
+ * time by device and, if the run was timed, begin and end of each act. Act times are on the worker's clock and
+ * arrive with the begin of the run on that clock, so clocks may differ by days. With very many hosts, only the first
+ * SIGHT_PARTS are shown.
  *
- * Owner: the runner; the session's thread. */
+ * Owner: the runner. Session's thread. */
 #ifndef RILLE_SESSION_SIGHT_H
 #define RILLE_SESSION_SIGHT_H
 
 #include "actors/session/session.h"
 
-enum { SIGHT_PARTS = 64, SIGHT_ACTS = 1 << 22 /* of one host, of a run */ };
+enum { SIGHT_PARTS = 64, SIGHT_ACTS = 1 << 22 /* SIGHT_ACTS: per host and run */ };
 
-/* What the workers of a host said of the last run. */
+/* Reports of a host's workers on the last run. */
 struct heard {
-    struct act_time *act; /* of the last timed one, on this host's clock */
+    struct act_time *act; /* acts of the last timed run, on this host's clock */
     int64_t nact, act_capacity;
-    int32_t *acted; /* task, acts: of one that failed */
+    int32_t *acted; /* pairs (task, acts), after a failed run */
     int64_t nacted, acted_capacity;
-    uint64_t *busy; /* device, nanoseconds */
+    uint64_t *busy; /* pairs (device, busy ns) */
     int64_t nbusy, busy_capacity;
-    bool good, marked; /* the run did not fail; the actors below know of it */
-    bool settled;      /* times are in order with those of the other hosts */
-    struct plan *plan; /* of that host's memory; NULL: nobody has looked yet */
+    bool good, marked; /* good: the run succeeded; marked: `actors` below are up to date */
+    bool settled;      /* times are aligned with other hosts' times */
+    struct plan *plan; /* partition of that host; NULL: not compiled yet */
     struct actors *actors;
 };
-void heard_begin(struct heard *h, bool timed); /* a run begins */
-/* began: when the run did, on the worker's clock; here: on this one. */
+void heard_begin(struct heard *h, bool timed); /* called when a run begins */
+/* began: begin of the run on the worker's clock; here: on this clock. */
 void heard_acts(struct heard *h, const void *times, size_t bytes, int64_t began, int64_t here);
 void heard_acted(struct heard *h, int32_t task, int32_t acts);
 void heard_busy(struct heard *h, uint64_t device, uint64_t ns);
 void heard_free(struct heard *h);
 
-/* A part of the plan, of one memory. */
+/* The plan partition of one memory. */
 struct sight {
     const struct plan *plan;
     const struct actors *actors;
-    const struct act_time *act; /* of another host; the session's own are the graph's */
+    const struct act_time *act; /* of another host; own acts are in the graph */
     int64_t nact;
-    char host[64]; /* "": the plan is of one host */
+    char host[64]; /* "": single host */
 };
-int sight_hosts(const struct runner *r); /* on which the plan's devices are */
-int sight_count(const struct runner *r); /* parts that are shown; the session's own is the first */
+int sight_hosts(const struct runner *r); /* number of hosts with devices of the plan */
+int sight_count(const struct runner *r); /* number of shown partitions; the session's own is number 0 */
 int sight_part(struct rille_session *s, struct runner *r, int i, struct sight *out);
-/* Puts the times of other hosts in order with the session's own acts of the run and each other, by what they sent: a
- * run begins there later than here, by as long as its order was on the way. out: the parts, sight_count() of them. */
+/* Aligns the times of other hosts with the session's own acts and each other by messages sent: a remote run begins
+ * later, by the time that its order was under way. out: sight_count() partitions. */
 int sight_settle(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown,
                  struct sight *out);
 
-/* The plan of all hosts that are shown, as one, and what they did in the last timed run. In the arena given, and of the
- * parts. */
+/* The joined plan of all shown hosts, and the acts of the last timed run. Allocated in the given arena; refers to
+ * the partitions. */
 struct whole {
     const struct plan *plan;
     const struct plan **part;
-    int32_t *first; /* by part: its first task */
+    int32_t *first; /* by partition: its first task */
     int npart;
     const struct act_time *act;
     int64_t nact;
 };
-/* own: the session's own acts of that run; as_one: as plan_join() has it. */
+/* own: the session's own acts of that run; as_one: as in plan_join(). */
 int sight_whole(struct rille_session *s, struct runner *r, const struct act_time *own, int64_t nown, bool as_one,
                 struct arena *a, struct whole *out);
 
 /* ---- remote.c ---- */
 struct str *remote_rows(struct rille_session *s,
-                        struct runner *r); /* by memory, empty: for workers, with the next run */
+                        struct runner *r); /* by memory: rows for workers, sent with the next run; empty: none */
 struct heard *remote_heard(const struct runner *r, int memory);
-const struct str *remote_program(const struct runner *r); /* its bytes */
+const struct str *remote_program(const struct runner *r); /* bytes of the program */
 
 #endif

@@ -1,14 +1,13 @@
-/* spare.c - what a snapshot keeps, once more on other hosts, so that losing one does not lose it.
+/* spare.c - spares: second copies of a snapshot's shards on other hosts, so that no single host is needed.
  *
- * Each device has a neighbour: the device of the same turn in the next memory. A part of a value that no other host has
- * as well is copied to the neighbour of its device - parts, not values, so that no bit of a partial sum changes - and
- * back when its host is lost. A thread has it copied, by messages from worker to worker (cluster/reach.h), piece by
- * piece, while the next runs compute: nobody writes over bytes that a snapshot holds. The session's thread makes and
- * holds all buffers.
+ * Each device has a neighbour: the device with the same index in the next memory. A shard that no other host holds
+ * is copied to the neighbour of the shard's device, and back when the host is lost. Copies are of shards, not of
+ * values, so partial sums keep their bits. A thread lets the workers send the copies (cluster/reach.h), in chunks,
+ * while the next runs compute. No run overwrites bytes that a snapshot holds. The session's thread makes and holds
+ * all buffers.
  *
- * Another thread reads what is kept once, for its digests, a block of 1 MiB each as in the files of checkpoints. Before
- * it is gone back to, it is read again: bytes that changed meanwhile count as lost, and come from where they are still
- * what they were. */
+ * Another thread reads all shards once to compute digests, by block of 1 MiB as in checkpoint files. Before recovery
+ * the shards are read again: a shard that changed counts as lost, and is restored from an unchanged copy. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -23,16 +22,16 @@
 
 /* ---- copying ---- */
 
-enum { PIECE = 4 << 20 }; /* others who want values of a host wait for no more */
+enum { PIECE = 4 << 20 }; /* chunk; bounds the wait of other readers of a host's values */
 
-struct pair { /* borrowed; of one type and as many bytes */
+struct pair { /* borrowed; buffers of equal size and device kind */
     const struct buffer *from;
     struct buffer *to;
 };
-/* Of a part: whether it, or its spare, is not what the digests say. */
+/* The sides of a shard: PART is the shard itself, SPARE its spare. */
 enum { PART, SPARE, NSIDE };
 struct sum {
-    uint64_t *digest; /* of its blocks; NULL: not taken */
+    uint64_t *digest; /* by block; NULL: not taken */
     bool damaged[NSIDE];
 };
 struct sums {
@@ -43,13 +42,13 @@ struct copying {
     struct pair *pair;
     int32_t n, capacity;
     struct rille_session *s;
-    struct summed *summed; /* and whose they are */
+    struct summed *summed; /* summed[i]: buffer for the digests of sum[i] */
     struct sum **sum;
     int32_t nsum, summed_capacity, sum_capacity;
     pthread_t thread;
     bool runs;
     atomic_bool stop, ended;
-    int status; /* the thread's, until it ended */
+    int status; /* written by the thread, before `ended` */
     char text[512];
 };
 
@@ -117,7 +116,7 @@ copying_end(struct copying **cp, bool whole)
     return status;
 }
 
-/* A new buffer on a device, for the bytes of another one, as a part of a store. */
+/* Makes a buffer for shard `pos` of a store, and adds the copy from `from` to the list. */
 static int
 add_pair(struct rille_session *s, struct copying *c, const struct buffer *from, int kind, int32_t to,
          struct store *store, int32_t pos)
@@ -130,7 +129,7 @@ add_pair(struct rille_session *s, struct copying *c, const struct buffer *from, 
     return 0;
 }
 
-/* ---- what is there ---- */
+/* ---- state of shards ---- */
 
 static const struct buffer *
 side_of(const struct copy *c, int32_t pos, int side)
@@ -178,7 +177,7 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* The device of the same turn in the next memory, or the last there. */
+/* Returns the device with the same index in the next memory, or the last one there. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
 {
@@ -194,7 +193,7 @@ neighbour(const struct rille_session *s, int kind, int32_t device)
     return found;
 }
 
-/* Another position with the same bytes: on another host, or (lost) that still has them; -1. */
+/* Returns another position with the same shard: on another host or, if lost, anywhere with intact bytes; -1: none. */
 static int32_t
 replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool lost)
 {
@@ -209,7 +208,7 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
 
 /* ---- digests ---- */
 
-/* What a side of a position has, to be summed. */
+/* Returns the request for the digests of one side of a shard. */
 static struct summed
 summed_of(const struct rille_session *s, const struct copy *c, int32_t pos, int side)
 {
@@ -243,13 +242,13 @@ copies_sum(struct rille_session *s, int32_t n, struct copy *const *c, struct cop
     *out = all;
 }
 
-struct check { /* what a part or a spare is now, and was */
+struct check { /* present and former digests of a side */
     struct summed now;
     struct sum *was;
     int side;
 };
 
-/* All that has digests and is there; out NULL: how many. */
+/* Lists all sides that exist and have digests, and returns their number; out NULL: only counts. */
 static int32_t
 list_checks(const struct rille_session *s, int32_t n, struct copy *const *c, struct check *out)
 {
@@ -316,7 +315,7 @@ copies_spare(struct rille_session *s, int32_t n, struct copy *const *c, struct c
     return status;
 }
 
-/* ---- back ---- */
+/* ---- recovery ---- */
 
 static void
 print_part(const struct copy *c, int32_t pos, struct str *out)
@@ -327,7 +326,7 @@ print_part(const struct copy *c, int32_t pos, struct str *out)
     str_addf(out, " on %s:%d", device_kind_text(p->kind), (int)p->rank[pos]);
 }
 
-/* Nobody else has what a position had. */
+/* Fails because no copy of a shard is left. */
 static int
 refuse_lost(const struct copy *c, int32_t pos)
 {
@@ -343,7 +342,7 @@ refuse_lost(const struct copy *c, int32_t pos)
     return status;
 }
 
-/* A worker of the same rank and host has the device now, or one that took it over. */
+/* Prints a lost shard, with the worker and host that own its device now. */
 static void
 tell_lost(struct rille_session *s, const struct copy *c, int32_t pos, struct str *out)
 {
@@ -366,7 +365,7 @@ copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, stru
             }
 }
 
-/* What a position had, elsewhere; NULL: nobody has it any more. */
+/* Returns an intact copy of a shard; NULL: none. */
 static const struct buffer *
 elsewhere(const struct rille_session *s, const struct copy *c, int32_t pos)
 {
@@ -403,7 +402,7 @@ copies_gone(struct rille_session *s, int32_t n, struct copy *const *c)
     return false;
 }
 
-/* All parts are whole again; damaged spares go when new ones are made. */
+/* Marks all shards as undamaged. Damaged spares are freed when new ones are made. */
 static void
 forget_damage(struct copy *c)
 {

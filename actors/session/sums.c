@@ -1,6 +1,6 @@
-/* sums.c - digests of what buffers hold, of blocks of 1 MiB as files of checkpoints have them (runtime/file/source.h).
+/* sums.c - digests of buffers by blocks of 1 MiB, as in checkpoint files (runtime/file/source.h).
  *
- * Bytes of another host are digested there: the blocks of many buffers are asked for at once. */
+ * Bytes of another host are digested on that host. One request covers blocks of many buffers. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 4 << 20 }; /* bytes that are asked for before it looks whether it is to stop */
+enum { AT_ONCE = 4 << 20 }; /* bytes per request; *stop is checked in between */
 
-struct blocks {      /* of several buffers */
-    uint64_t *place; /* position, bytes */
+struct blocks {      /* blocks of several buffers */
+    uint64_t *place; /* pairs (position, bytes) */
     int n, capacity;
     uint64_t bytes;
 };
@@ -67,7 +67,7 @@ add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
     return 0;
 }
 
-/* The blocks of those from x to end that lie in a memory. */
+/* Digests the blocks, in one memory, of the buffers from x to end. */
 static int
 ask(struct rille_session *s, struct summed *x, const struct summed *end, int memory, struct blocks *all)
 {

@@ -1,4 +1,4 @@
-/* tensor.c - handles: the values that a user's program names, and the variables among them. */
+/* tensor.c - tensor handles, and the variables among them. */
 #include "actors/session/session.h"
 #include "actors/session/face.h"
 
@@ -101,7 +101,7 @@ rille_tensor_free(struct rille_tensor **tp)
     if (!t || --t->nref > 0) return;
     struct rille_session *s = t->s;
     LIST_TAKE(s->tensors, t);
-    t->nversion++; /* not to go while it is taken down */
+    t->nversion++; /* keeps t alive meanwhile */
     unwatch(s, t);
     rille_tensor_free(&t->grad);
     val_drop(s->graph, &t->val);
@@ -228,7 +228,8 @@ rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *sh
 
 /* ---- leaves from bytes ---- */
 
-/* Part pos of a global value: its slice; of a partial, the identity on all ranks but the first. */
+/* Fills shard pos of a global value. A partial layout has the value on the first rank and the identity of the
+ * reduction on all others. */
 static int
 fill_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, void *data)
 {
@@ -250,7 +251,7 @@ fill_part(const struct view *whole, const struct layout *l, const struct type *t
     return 0;
 }
 
-/* Host code fills the part, or a copy of it that the device's kind brings there. */
+/* Fills the shard in place or, if the host cannot write the device, in a host copy that is then written. */
 static int
 write_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
 {
@@ -387,7 +388,7 @@ rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **ou
 
 /* ---- new names, new layouts ---- */
 
-/* pin: also where a rule would choose otherwise. */
+/* Moves a tensor to a layout. pin: rules must not choose another layout for the result. */
 static int
 moved(struct rille_tensor *t, const struct rille_layout *l, bool pin, const char *who, struct rille_tensor **out)
 {
@@ -418,8 +419,8 @@ rille_tensor_pin(struct rille_tensor *t, const struct rille_layout *l, struct ri
     return moved(t, l, true, __func__, out);
 }
 
-/* The same value under a new name: the bytes are shared when they are there. Where it lies is the planner's if t's is.
- */
+/* Makes a new handle on the same value. The bytes are shared if they exist. The layout stays the planner's to choose
+ * if t's is. */
 static int
 same_value(struct rille_tensor *t, bool leaf, struct rille_tensor **out)
 {
@@ -473,7 +474,7 @@ must_be_leaf(const struct rille_tensor *t)
     return fail(E_STATE, "in place: this tensor is a result, not a variable; clone or detach it first");
 }
 
-/* Does a value of this type become one of shape `to` by repeating it? */
+/* Returns true if a value of this type broadcasts to the shape `to`. */
 static bool
 fits_in(const struct type *from, const struct type *to)
 {
@@ -497,8 +498,9 @@ does_not_fit(const struct type *from, const struct type *to)
     return status;
 }
 
-/* src as a new version of t: broadcast to its shape, in its dtype and layout, and dense: what reads it first computes
- * what all others do, though kernels may add up in another order where operands lie otherwise. */
+/* Makes v the next version of t: broadcasts to t's shape, converts to t's dtype and layout, and makes the result
+ * dense. Kernels may add in another order for other strides, so a view could give its first reader other bits than
+ * later readers. */
 static int
 version_of(struct rille_tensor *t, struct val *v, struct val **out)
 {
@@ -521,7 +523,7 @@ version_of(struct rille_tensor *t, struct val *v, struct val **out)
     return v->node && v->node->op->flags & OP_VIEW ? build_call(s, op_find("contiguous"), 1, &v, NULL, NULL, out) : 0;
 }
 
-/* What leaf becomes, without gradients. */
+/* Makes the next value of a leaf, without gradients. */
 typedef int next_fn(struct rille_tensor *leaf, const void *of, struct val **out);
 
 static bool
@@ -560,7 +562,7 @@ next_place(struct rille_tensor *t, const void *of, struct val **out)
     return l == t->val->layout ? 0 : next_move(t, of, out);
 }
 
-/* What each of n leaves becomes, in out, before any of them changes; *wrong: which cannot. */
+/* Makes the next values of n leaves, in out, before any leaf changes. *wrong: index of the leaf that failed. */
 static int
 next_of_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
             int *wrong, struct val **out)
@@ -576,7 +578,7 @@ next_of_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, co
     return status;
 }
 
-/* v, made without gradients, in place of what the leaf was. */
+/* Replaces the leaf's value with v, which was made without gradients. */
 static void
 assign(struct rille_tensor *t, struct val *v)
 {
@@ -601,7 +603,7 @@ is_pending(const struct val *v)
     return !v->store && !is_meta(v);
 }
 
-/* Does what v waits for look at data, which may be wrong? */
+/* Finds whether pending v checks data, which may be invalid. */
 static int
 may_fail(struct rille_session *s, struct val *v, bool *out)
 {
@@ -612,7 +614,7 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     return 0;
 }
 
-/* Computes those of the values that may turn out to be impossible; *wrong: the first that is. */
+/* Computes the pending values that may fail. *wrong: index of the first that fails. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {
@@ -645,7 +647,7 @@ rille_tensor_assign(struct rille_tensor *t, struct rille_tensor *src)
     return assign_all(t->s, 1, &t, &src, NULL);
 }
 
-/* The gradient of a leaf that will lie as l goes with it; NULL: there is none, or it lies well. */
+/* Moves the gradient of a leaf along to the leaf's new layout l; NULL: no gradient, or no move needed. */
 static int
 next_gradient_place(struct rille_tensor *t, const void *of, struct val **out)
 {
@@ -655,7 +657,7 @@ next_gradient_place(struct rille_tensor *t, const void *of, struct val **out)
     return to == t->grad->val->layout ? 0 : build_to_global(t->s, t->grad->val, to, out);
 }
 
-/* v in another dtype, a value of its own. */
+/* Returns v in another dtype, always as a new value. */
 static int
 cast_of(struct rille_session *s, struct val *v, enum dtype d, struct val **out)
 {
@@ -685,8 +687,8 @@ next_gradient_type(struct rille_tensor *t, const void *of, struct val **out)
     return cast_of(t->s, t->grad->val, *d, out);
 }
 
-/* Each leaf becomes what next gives, and its gradient what next_gradient does: all or none; *wrong: which cannot.
- * *changed counts leaves that are another now. How a gradient is to be deposited is said of one layout. */
+/* Gives each leaf its next value and its next gradient; all or none. *wrong: index of the leaf that failed;
+ * *changed: number of leaves changed. Resets grad_layout, which belongs to the old layout. */
 static int
 change_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, const void *const *of, next_fn *next,
            next_fn *next_gradient, int *wrong, int *changed)
@@ -697,7 +699,7 @@ change_all(struct rille_session *s, int n, struct rille_tensor *const *leaf, con
     if (!status) status = next_of_all(s, n, leaf, of, next_gradient, wrong, g);
     for (int i = 0; !status && i < n; i++) {
         if (g[i]) tensor_rebind_grad(leaf[i], g[i]);
-        if (!v[i]) continue; /* it is so */
+        if (!v[i]) continue; /* unchanged */
         if (v[i]->layout != leaf[i]->val->layout) leaf[i]->grad_layout = NULL;
         tensor_rebind(leaf[i], v[i]);
         ++*changed;
@@ -760,6 +762,6 @@ rille_tensor_auto(struct rille_tensor *t, bool on)
     TRY(must_be_leaf(t));
     t->planned = on;
     t->placed = false;
-    if (on && t->nref > 1) t->s->generation++; /* steps that were planned with its layout as it was are planned again */
+    if (on && t->nref > 1) t->s->generation++; /* plans with the old layout are invalid */
     return 0;
 }

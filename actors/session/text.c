@@ -1,4 +1,4 @@
-/* text.c - tokenizers of the public face. */
+/* text.c - public functions for tokenizers. */
 #include "actors/session/face.h"
 #include "runtime/text/tokenizer.h"
 
@@ -64,7 +64,7 @@ rille_tokenizer_decode(const struct rille_tokenizer *t, size_t n, const int64_t 
         str_free(&out);
         return status;
     }
-    str_add(&out, ""); /* so that there is a zero */
+    str_add(&out, ""); /* adds the terminating zero */
     *text = out.text ? out.text : must_alloc(1);
     *ntext = out.len;
     return 0;

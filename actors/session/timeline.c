@@ -1,6 +1,6 @@
-/* timeline.c - a run as Chrome trace JSON, which opens in Perfetto: acts as slices, a track a device, or a stream of
- * one; what goes from one device to another of its host as arrows; bytes and registers in use as counters. Of several
- * hosts all are there, each as processes of its own, on clocks that what they sent each other has put in order. */
+/* timeline.c - writes a run as Chrome trace JSON, for Perfetto. Acts are slices on a track per device or stream.
+ * Arrows are values sent between devices of a host. Counters show bytes and registers in use. A host is several
+ * processes of the trace; clocks are aligned by the messages between hosts. */
 #include "actors/plan/account.h"
 #include "actors/plan/token.h"
 #include "actors/session/compiled.h"
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct timeline { /* of one host's part */
+struct timeline { /* of one host's partition */
     const struct rille_graph *g;
     const struct plan *p;
     const struct act_time *act;
     int64_t nact;
     int part;
-    const char *host; /* "": there is one */
-    bool *any;        /* something is written already */
+    const char *host; /* "": single host */
+    bool *any;        /* whether something was written already */
     FILE *f;
     struct arena tmp;
 };
@@ -44,7 +44,7 @@ micros(const struct timeline *t, int64_t ns)
     return (double)(ns - t->g->begin_ns) * 1e-3;
 }
 
-/* A process is a kind of devices of a host, a thread a device, or one of its streams where each role has one. */
+/* Returns the process id of a device kind of a host. Threads are devices, or streams if each role has a stream. */
 static int
 pid_of(const struct timeline *t, int32_t device)
 {
@@ -113,7 +113,7 @@ put_act(const struct timeline *t, int64_t i)
     fprintf(t->f, "}}");
 }
 
-/* One end of an arrow, which belongs to the slice that it lies in. */
+/* Writes one end of an arrow. Viewers attach it to the slice that encloses the time. */
 static void
 put_end(const struct timeline *t, const char *end, int64_t id, int32_t task, int64_t ns)
 {
@@ -130,7 +130,7 @@ put_messages(struct timeline *t)
     int64_t n, id = ((int64_t)t->part << 32) + 1;
     plan_crossings(t->p, t->act, t->nact, &t->tmp, &list, &n);
     for (int64_t i = 0; i < n; i++) {
-        put_end(t, "\"s\"", id + i, list[i].from, list[i].sent - 1); /* before its end */
+        put_end(t, "\"s\"", id + i, list[i].from, list[i].sent - 1); /* within the slice */
         put_end(t, "\"f\",\"bp\":\"e\"", id + i, list[i].to, list[i].taken);
     }
 }
@@ -147,7 +147,7 @@ all_registers(struct timeline *t)
     return total;
 }
 
-/* Credits: registers that are free; those in use, and their bytes. One value a moment. */
+/* Writes counters of free registers (credits), registers in use and their bytes; one value per point in time. */
 static void
 put_counters(struct timeline *t)
 {

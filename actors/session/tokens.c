@@ -1,8 +1,7 @@
-/* tokens.c - ids to train on: windows in an order that seed and epoch give.
+/* tokens.c - token ids for training: windows in an order determined by seed and epoch.
  *
- * A window is found by arithmetic, so an epoch of any length has no table, and going on in the middle of one is a
- * number. A source (ahead.h) reads the batches that come next while a step runs; each rank takes its own rows of them.
- */
+ * Window positions are computed, so an epoch of any length needs no table, and a position within an epoch is a
+ * single number. A source (ahead.h) reads the next batches while a step runs. A rank takes its rows of each batch. */
 #include "actors/session/ahead.h"
 #include "actors/session/face.h"
 #include "runtime/file/llmc.h"
@@ -28,7 +27,8 @@ tokens_given(const struct rille_tokens *t, const char *who)
 
 /* ---- opening ---- */
 
-/* GPT-2's ids have two bytes, Llama 3's four: files of both are of two vocabularies. */
+/* Checks that all files have the same id width. GPT-2's ids have 2 bytes, Llama 3's 4: different widths mean
+ * different vocabularies. */
 static int
 same_width(const struct rille_tokens *t, const char *const *path)
 {
@@ -58,7 +58,7 @@ rille_tokens_open(struct rille_session *s, int n, const char *const *path, struc
     return status;
 }
 
-/* As if they were in a file of ids of eight bytes. */
+/* Opens tokens from memory, as a file with ids of 8 bytes. */
 int
 rille_tokens_of(struct rille_session *s, int64_t n, const int64_t *ids, struct rille_tokens **out)
 {
@@ -101,7 +101,7 @@ rille_tokens_count(const struct rille_tokens *t, int64_t *most)
     return n;
 }
 
-/* Of a file: its length, and as many ids each at places all over it. */
+/* Adds a file to the digest: its length, and runs of ids at evenly spaced places. */
 static int
 digest_file(const struct token_file *f, uint64_t *h)
 {
@@ -145,7 +145,7 @@ rille_tokens_windows(const struct rille_tokens *t, int64_t length)
     return tokens_given(t, __func__) || length < 1 ? 0 : windows(t, length);
 }
 
-/* ---- batches, as the source reads them: n rows of length + 1 ids. On its thread. ---- */
+/* ---- batches on the source's thread: n rows of length + 1 ids ---- */
 
 static size_t
 batch_bytes(const struct batch_at *at)
@@ -153,7 +153,7 @@ batch_bytes(const struct batch_at *at)
     return sizeof(int64_t) * (size_t)(at->n * (at->length + 1));
 }
 
-/* The file and the position in it where window w begins. */
+/* Returns the file of window w, and the position in the file where the window begins. */
 static const struct token_file *
 find_window(const struct rille_tokens *t, int64_t w, int64_t length, int64_t *at)
 {
@@ -188,7 +188,7 @@ batch_fill(void *arg, const struct batch_at *at, void *out)
     return 0;
 }
 
-/* As many rows again; where there are not so many, those of the next epoch. */
+/* Returns the next batch of as many rows; from the next epoch, if too few rows are left. */
 static struct batch_at
 batch_next(void *arg, const struct batch_at *at)
 {
@@ -215,9 +215,9 @@ rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out)
     if (t->ahead) ahead_stats(t->ahead, out);
 }
 
-/* ---- batches, as they are taken ---- */
+/* ---- batches on the session's thread ---- */
 
-struct rows { /* of a batch, as x (shift 0) or y (1) has them */
+struct rows { /* rows of a batch; shift 0: inputs x, 1: targets y */
     const int64_t *id;
     int64_t width, shift;
 };

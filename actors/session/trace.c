@@ -1,12 +1,11 @@
-/* trace.c - compiled steps: a function's calls, recorded once and run many times.
+/* trace.c - compiled steps: records a function's calls once, to run many times.
  *
- * Between begin and end calls add nodes and nothing runs. What the function
- * changed - variables, gradients - is kept in a journal, so that afterwards (or
- * after a failure) everything is as before; the changes become results of the
- * plan.
+ * Between begin and end, calls add nodes and nothing runs. A journal keeps the state of variables and gradients
+ * before the trace, so that everything is restored afterwards, also after a failure. The changes become results of
+ * the plan.
  *
- * With micro-batches the arguments stand for one piece; a gradient is summed
- * over the pieces where it is deposited, and all after that happens once. */
+ * With micro-batches, arguments stand for one micro-batch. A gradient is summed over the micro-batches where it is
+ * deposited; everything after that happens once per batch. */
 #include "actors/plan/stage.h"
 #include "actors/session/compiled.h"
 #include "actors/session/face.h"
@@ -27,7 +26,7 @@ struct journal_entry {
     bool had_grad;
 };
 
-/* Of parameters alone: the same for each micro-batch. */
+/* A loss that depends on parameters alone, and so is the same for each micro-batch. */
 struct unfed_loss {
     const struct place *place;
     struct line line;
@@ -36,19 +35,19 @@ struct unfed_loss {
 struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
-    bool split;                       /* weight gradients wait for credits of their own */
-    struct segments segments;         /* of the arguments' rows: piece k is the k-th part of each */
-    int64_t nrandom;                  /* random calls so far */
-    const int32_t *became;            /* by node of the collection: the node of the program that stands for it */
+    bool split;                       /* weight gradients have credits of their own */
+    struct segments segments;         /* of the arguments' rows: micro-batch k is the k-th part of each */
+    int64_t nrandom;                  /* number of random calls so far */
+    const int32_t *became;            /* by node of the collection: index of its node in the program */
     struct val **input;               /* held */
-    struct rille_tensor **auto_input; /* by argument: held, whose layout is a planner's to choose; NULL: another */
+    struct rille_tensor **auto_input; /* by argument: held, if a planner may choose the layout; else NULL */
     struct journal_entry *journal;
     int32_t njournal, capacity;
-    const struct place **fed; /* where something is computed once for each piece */
+    const struct place **fed; /* placements with work per micro-batch */
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
-    struct rille_live **ask; /* held: what calls ask, whoever reads it */
+    struct rille_live **ask; /* held: live numbers asked by calls, whether read or not */
     int32_t nask, ask_capacity;
 };
 
@@ -140,7 +139,8 @@ rille_live_ask(struct rille_live *l)
     return 0;
 }
 
-/* Where data come, a loss that no argument reaches is a regulariser; elsewhere it is a stage that nothing feeds. */
+/* Checks that every stage with a loss gets data. A loss without data is a regulariser on a placement with data, and
+ * an error elsewhere. */
 static int
 all_fed(const struct trace *r)
 {
@@ -203,8 +203,8 @@ trace_journal(struct rille_session *s, struct rille_tensor *t)
 
 /* ---- begin, abort ---- */
 
-/* Schedules are numbers of credits (stage.h): by how many pieces each hop may be ahead, and whether weight gradients
- * may wait. Any order in which stages are dealt to devices will do. Others are searched for (dial.h). */
+/* Schedules given as numbers of credits (stage.h): lookahead of each hop in micro-batches, and whether weight
+ * gradients may wait. Any assignment of stages to devices works. Other schedules are searched (dial.h). */
 struct schedule {
     const char *name;
     int32_t lag;
@@ -272,7 +272,7 @@ rille_graph_check(const struct rille_graph_options *o)
     return find_schedule(o, &schedule);
 }
 
-/* Into how many pieces the rows of every rank can be cut: the divisors of what divides them all. */
+/* Fails with the possible numbers of micro-batches: the divisors of the rows of every rank. */
 static int
 no_pieces(const struct trace *r, int i, const struct val *v)
 {
@@ -293,7 +293,7 @@ no_pieces(const struct trace *r, int i, const struct val *v)
     return status;
 }
 
-/* The type of one piece: every shard must divide, so that it is cut where it lies. */
+/* Returns the type of one micro-batch. Every shard must be divisible, because rows are split in place. */
 static int
 piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
 {
@@ -325,7 +325,7 @@ trace_fini(struct rille_session *s)
         rille_tensor_free(&e->t);
     }
     for (int32_t i = 0; i < r->nin; i++) {
-        r->input[i]->input = ENDED_INPUT; /* what the user kept of it is no input of the next trace */
+        r->input[i]->input = ENDED_INPUT; /* kept handles are no input of the next trace */
         val_drop(s->graph, &r->input[i]);
         rille_tensor_free(&r->auto_input[i]);
     }
@@ -343,7 +343,7 @@ trace_fini(struct rille_session *s)
     s->paused = false;
 }
 
-/* An argument with sbp = "auto" is a leaf that a planner places, if it is whole. */
+/* Checks that an "auto" argument is not split into micro-batches: a planner may only place complete arguments. */
 static int
 lies_nowhere(const struct trace *r, int i)
 {
@@ -416,8 +416,8 @@ rille_trace_abort(struct rille_session *s)
 
 /* ---- end: the compiled step ---- */
 
-/* Pieces are joined as they were taken: the k-th part of each segment. What has the rows of an argument must lie in
- * whole segments, or its rows come out in another order. */
+/* Checks that a result can be joined from micro-batches, which are the k-th part of each segment. A result with the
+ * rows of an argument must consist of complete segments, or its rows would come out in another order. */
 static int
 can_join(const struct trace *r, const struct val *v)
 {
@@ -432,7 +432,7 @@ can_join(const struct trace *r, const struct val *v)
     return status;
 }
 
-/* A result: a scalar is averaged over the pieces, another joined. */
+/* Makes the value of a result: a scalar is averaged over the micro-batches, other values are joined. */
 static int
 result_value(struct rille_session *s, struct val *v, struct val **out, bool *join)
 {
@@ -447,10 +447,10 @@ result_value(struct rille_session *s, struct val *v, struct val **out, bool *joi
     return trace_mean(s, *out, out);
 }
 
-/* What a trace gives: results first, then gradients and variables that it changed. */
+/* The outcomes of a trace: results first, then changed gradients, then changed variables. */
 struct made {
     struct val **val;
-    struct outcome *outcome; /* their roots are not known yet */
+    struct outcome *outcome; /* roots are set later */
     bool *join;
     int32_t n;
 };
@@ -484,7 +484,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
     return 0;
 }
 
-/* Captured values that were not computed yet are computed now. */
+/* Computes captured values that are still pending. */
 static int
 capture(struct rille_session *s, int n, struct val *const *root)
 {
@@ -509,7 +509,7 @@ variable(struct rille_tensor *t)
     return o;
 }
 
-/* The entries of the journal by the values that they name: a variable's, a gradient's. The caller frees it. */
+/* Indexes journal entries by the values of variables and gradients. The caller frees the table. */
 static struct hash_table
 journal_values(const struct trace *r)
 {
@@ -547,7 +547,7 @@ origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
 
-/* By root of the collection: each value once. The caller frees it. */
+/* Indexes the roots of the collection by value. The caller frees the table. */
 static struct hash_table
 collection_roots(const struct collection *c)
 {
@@ -579,7 +579,7 @@ bind_outcomes(struct rille_graph *g, const struct made *y, const struct collecti
     hash_free(&roots);
 }
 
-/* When the outcomes are bound. */
+/* Makes the traced program. Called after bind_outcomes. */
 static struct program *
 traced_program(struct rille_graph *g, const struct made *y)
 {
@@ -644,7 +644,7 @@ graph_inputs(struct rille_graph *g, const struct trace *r)
     }
 }
 
-/* Steps on meta devices are planned and never run. */
+/* Returns true if the step uses meta devices; such steps are planned and never run. */
 static bool
 graph_is_meta(struct rille_graph *g, const struct program *p)
 {
@@ -653,13 +653,13 @@ graph_is_meta(struct rille_graph *g, const struct program *p)
     return g->meta;
 }
 
-/* What the program of a trace is made of, time and again. */
+/* The inputs for making the program of a trace several times. */
 struct making {
     struct rille_graph *g;
     const struct made *made;
 };
 
-/* A planner reckons with what is gathered twice. */
+/* Adds the second gathers of sharded variables, because a planner must count them. */
 static void
 gather_again(struct rille_graph *g, struct program *p)
 {
@@ -734,7 +734,7 @@ rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *o
     if (again && status) status = (err_clear(), 0);
     rounds_end(s, false);
     trace_fini(s);
-    if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* what was good remains */
+    if (status && status != E_CANCEL && (*gp = rounds_best(s))) status = (err_clear(), 0); /* keeps an earlier round */
     if (!again) rounds_end(s, true);
     if (!status && !again) status = planned_settle(*gp);
     if (status) rille_graph_free(gp);

@@ -1,4 +1,4 @@
-/* ways.c - a solved net shared out among the calls of which it was made. */
+/* ways.c - assigns the nodes of a solved net to the calls that made the net. */
 #include "actors/session/ways.h"
 
 #include <string.h>
@@ -7,12 +7,12 @@ struct sharing {
     const struct net *net;
     const int32_t *choice;
     struct arena tmp;
-    int32_t *call;       /* by net node; 0: no call has come to it */
-    int32_t *first, *at; /* tensors that node v makes or reads: at[first[v]] and so on, up to first[v + 1] */
+    int32_t *call;       /* by net node; 0: not reached from a call */
+    int32_t *first, *at; /* tensors that node v makes or reads: at[first[v]] to at[first[v + 1] - 1] */
     int32_t *queue, nqueue;
 };
 
-/* The net node that tensor t touches as number k: its maker, then its readers. */
+/* Returns net node number k of tensor t: the maker, then the readers. */
 static int32_t
 touched(const struct net_tensor *t, int32_t k)
 {
@@ -32,7 +32,7 @@ find_tensors(struct sharing *w)
         for (int32_t k = 0; k <= n->tensor[i].nuse; k++) w->at[w->first[touched(&n->tensor[i], k) + 1]++] = i;
 }
 
-/* The calls' own nodes, those of the first call first. Calls that made one node alike share it: it is the first's. */
+/* Queues the calls' own nodes, in the order of calls. A node that several calls made belongs to the first. */
 static void
 begin(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
 {
@@ -48,7 +48,7 @@ begin(struct sharing *w, const struct assigned *a, const struct program *p, int3
         if (w->call[v]) w->queue[next[w->call[v]]++] = v;
 }
 
-/* From the calls outward: whoever comes to a tensor first takes all that it touches. */
+/* Spreads breadth-first from the calls: the first node to reach a tensor passes its call to all nodes of the tensor. */
 static void
 spread(struct sharing *w)
 {
@@ -69,7 +69,7 @@ spread(struct sharing *w)
     }
 }
 
-/* A tensor is moved once to each form that is wanted: for the first of those who want it. */
+/* Adds the moves of a tensor. A tensor is moved once to each form; the first call that needs the form pays. */
 static void
 add_moves(struct sharing *w, const struct net_tensor *t, int64_t *ns)
 {
@@ -86,7 +86,7 @@ add_moves(struct sharing *w, const struct net_tensor *t, int64_t *ns)
     arena_fini(&tmp);
 }
 
-/* All but the numbers. */
+/* Does everything but the costs. */
 static void
 share(struct sharing *w, const struct assigned *a, const struct program *p, int32_t ncall)
 {
@@ -122,7 +122,7 @@ fullest(struct sharing *w)
     return most;
 }
 
-/* What is live of a tensor and its copies: who made it has it, and who reads a copy. */
+/* Adds the live bytes of a tensor and its copies: the tensor to the maker's call, each copy to the reader's call. */
 static void
 add_live(const struct sharing *w, const struct net_tensor *t, int32_t time, int64_t *bytes)
 {

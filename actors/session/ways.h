@@ -1,19 +1,19 @@
-/* ways.h - what each written call of a planned step costs (rounds.h): with its gradient, and with all that is nearer to
- * it than to other calls.
+/* ways.h - cost of each written call of a planned step (rounds.h), with its gradient and nearby nodes.
  *
- * A planner prices a step, not a call: written otherwise a call also changes how its neighbours lie, and what is moved
- * for them. So each node of the solved net belongs to the call from which the fewest tensors lead to it, of several to
- * the first; a move belongs to who reads what it moved. What no call made belongs to the same call in each round, so
- * rounds are compared call by call, and what all belong to sums to what the step costs. Pure, any thread. */
+ * A planner prices a step, not a call: another form of a call also changes the layouts of its neighbours and the
+ * moves for them. So each node of the solved net belongs to the nearest call, counted in tensors; if several are
+ * nearest, to the first. A move belongs to the reader of the moved value. Nodes that no call made belong to the same
+ * call in each round. So rounds can be compared call by call, and the costs of all calls sum to the cost of the
+ * step. Pure, any thread. */
 #ifndef RILLE_SESSION_WAYS_H
 #define RILLE_SESSION_WAYS_H
 
 #include "actors/plan/assign.h"
 
-/* Gives, by call (0: what no call leads to), nanoseconds of a step p that was laid out as in a; ns has ncall + 1
+/* Sets, by call (0: nodes without a call), the cost in ns of step p with the layouts of a; ns has ncall + 1
  * elements. */
 void ways_cost(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *ns);
-/* Gives, so too, bytes on the fullest rank when most are held. */
+/* Sets, by call, bytes on the fullest rank at the peak; bytes has ncall + 1 elements. */
 void ways_held(const struct assigned *a, const struct program *p, int32_t ncall, int64_t *bytes);
 
 #endif

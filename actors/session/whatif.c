@@ -1,4 +1,5 @@
-/* whatif.c - a step on a cluster that one does not have: its program on a mesh of meta devices, planned anew. */
+/* whatif.c - plans a step for a cluster that does not exist: moves its program to a mesh of meta devices and plans
+ * it anew. */
 #include "actors/session/face.h"
 #include "actors/session/planned.h"
 
@@ -11,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counted (work.h), together less than a prompt may take: for a plan, and for how much worse others are. On the step's
- * own mesh a plan has the time that the step had. */
+/* Counted time (work.h) of a search and of the regrets, ns; together less than an interactive user waits. On the
+ * step's own mesh a search has the step's own time limit. */
 enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
-enum { SLOWEST = 1000 }; /* bytes or operations a second: what is below is no machine, as in files of costs */
+enum { SLOWEST = 1000 }; /* least accepted bytes or operations per second, as in cost files */
 
 struct cluster {
     struct rille_session *s;
@@ -22,8 +23,8 @@ struct cluster {
     struct arena arena;
     int32_t nplace;
     const struct place **from, **to;
-    bool free; /* another number of axes: nothing lies as it did */
-    bool own;  /* the step's mesh */
+    bool free; /* another number of axes: all layouts are free */
+    bool own;  /* the mesh is the step's own */
 };
 
 static int
@@ -45,7 +46,7 @@ check_cluster(const struct rille_cluster *c)
     return 0;
 }
 
-/* A mesh of meta devices of their own. */
+/* Makes a mesh of meta devices that no other mesh of k has. */
 static int
 place_aside(const struct cluster *k, const struct place **out)
 {
@@ -58,7 +59,8 @@ place_aside(const struct cluster *k, const struct place **out)
     return status;
 }
 
-/* The mesh that stands for a placement: each of the step's has devices of its own, or is itself. */
+/* Returns the mesh that stands for a placement: a new one for each placement of the step, or the placement itself
+ * (own). */
 static int
 place_for(struct cluster *k, const struct place *p, const struct place **out)
 {
@@ -124,7 +126,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* The schedule that the step has, if that was searched for: its stages are as many there, unless some share devices. */
+/* Reuses the step's searched schedule. Skips it if the number of stages differs, because stages share devices on the
+ * new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
@@ -142,7 +145,7 @@ schedule_for(const struct program *is, struct program *q)
     return status;
 }
 
-/* What the planner is to know of the cluster; leaf, root and links live as long as k. */
+/* Sets the planner's options for the cluster; leaf, root and links live as long as k. */
 static void
 options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct assign_options *o)
 {
@@ -170,7 +173,7 @@ static int
 too_little(const struct cluster *k, const struct assign_least *least, const char *how)
 {
     struct str proved = {0};
-    int64_t floor = (least->floor + k->nplace - 1) / k->nplace; /* the search counts all stages' devices as one */
+    int64_t floor = (least->floor + k->nplace - 1) / k->nplace; /* a search counts devices of all stages as one */
     if (floor) str_addf(&proved, "none takes less than %lld, and ", (long long)floor);
     int status =
         fail(E_PLAN, "memory: no plan found keeps within %lld byte%s a device; %sthe least found takes %lld, %s",
@@ -185,8 +188,8 @@ is_met(const struct least_met *m, const struct rille_cluster *c)
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
 
-/* What a plan holds beside what is counted of it: scratch memory or, where the plan is there, all of that, which is
- * less than nothing where too much is counted. */
+/* Returns the bytes that a plan holds beyond the planner's count: scratch memory or, if the plan was compiled, the
+ * exact difference (negative if the planner counted too much). */
 static int64_t
 beside(const struct assigned *a)
 {
@@ -211,7 +214,7 @@ traced(const struct rille_graph *g)
     return g->assigned ? g->traced : graph_program(g);
 }
 
-/* Is it the mesh of all that the step has, and no schedule to be searched for? */
+/* Returns true if the mesh is that of all nodes of the step, and no schedule is to be searched. */
 static bool
 is_own(const struct rille_graph *g, const struct rille_cluster *c)
 {
@@ -224,7 +227,7 @@ is_own(const struct rille_graph *g, const struct rille_cluster *c)
     return same;
 }
 
-/* A choice to begin with: the least that was met, within a limit, or the step's own. */
+/* Sets the choice to start from: under a limit the least plan met, else the step's own. */
 static void
 begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within, struct assign_options *o)
 {
@@ -235,7 +238,7 @@ begin_with(const struct cluster *k, const struct rille_graph *g, int64_t within,
     }
 }
 
-/* On the step's own mesh there is a plan, and what that holds is known. */
+/* Compiles the plan on the step's own mesh, and measures what it holds. */
 static int
 measure(struct cluster *k, struct rille_graph *g, const struct program *q, struct assigned *a)
 {
@@ -249,8 +252,8 @@ measure(struct cluster *k, struct rille_graph *g, const struct program *q, struc
     return 0;
 }
 
-/* One search, of what beside scratch memory takes no more than `within` bytes (0: any). E_PLAN: nothing was found;
- * *least is what is known of what would be. */
+/* Searches once for layouts of at most `within` bytes without scratch memory (0: any). E_PLAN: none found; *least:
+ * facts about the minimum. */
 static int
 lay_out(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, enum solve_mode mode, int64_t within,
         struct program *q, struct assigned **out, struct assign_least *least)
@@ -284,8 +287,8 @@ is_kept(const struct cluster *k, const struct rille_graph *g)
     return is_met(&g->met, k->c) && keeps(k, g->met.bytes);
 }
 
-/* No plan within the limit was found: the least that was ever met is told or, if that knows no scratch memory, what
- * takes as little with it. */
+/* Fails because no plan keeps within the limit. Reports the least plan ever met, with scratch memory, else the least
+ * that the search knows, without. */
 static int
 refuse(const struct cluster *k, const struct rille_graph *g, const struct assign_least *least)
 {
@@ -295,9 +298,9 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
     return too_little(k, &all, "scratch of kernels with it");
 }
 
-/* A limit that the best plan of all keeps is none: that is looked for first, with all the time if it seems so. Scratch
- * memory is known when layouts are: what the last ones took beside them, the next have less. E_PLAN: none was found;
- * *known is what the last search knows of the least. */
+/* Searches within the memory limit. First searches without a limit: if that plan fits, it is the best; most of the
+ * time goes there if it seems to fit. Scratch memory is known only with the layouts, so each next search gets less
+ * by the scratch memory of the last one. E_PLAN: none found; *known: facts about the minimum from the last search. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
@@ -310,7 +313,7 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
         TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
         bool kept = keeps(k, (*out)->peak + beside(*out));
-        int64_t others = (*out)->solved.peak - (*out)->peak; /* what other stages' devices hold counts for a search */
+        int64_t others = (*out)->solved.peak - (*out)->peak; /* a search also counts what other stages' devices hold */
         if (kept && !open) {
             clock->until = end;
             return 0;
@@ -324,8 +327,8 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
     return E_PLAN;
 }
 
-/* Where a search ends in vain what holds least is looked for, for which there is a time of its own. What was met then,
- * or by an earlier search, may keep the limit. */
+/* Searches within the limit. If that fails, searches for the least memory, in additional time; the plan met there,
+ * or by an earlier search, may fit. */
 static int
 lay_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
            struct assigned **out)

@@ -1,4 +1,4 @@
-/* workers.c - the public face of a cluster: being a worker, making keys, seeing who is there. */
+/* workers.c - public functions for clusters: being a worker, making keys, listing workers. */
 #include "actors/session/session.h"
 
 #include "actors/cluster/controller.h"
@@ -121,7 +121,7 @@ rille_was_lost(void)
     return err_last() == E_LOST;
 }
 
-/* One process is its own worker. */
+/* Describes worker 0 of a session without workers: this process. */
 static bool
 alone(struct rille_session *s, int i, struct rille_worker_info *out)
 {

@@ -1,7 +1,7 @@
-/* attention.c - attention a block of queries at a time: their scores stay in the cache.
+/* attention.c - attention for a block of queries at a time, whose scores stay in the cache.
  *
- * Scores are turned, so that each loop of the softmax runs down columns, a column a query. Of a block of queries and a
- * tile of keys:
+ * Scores are transposed, so that each loop of the softmax processes columns, one per query. For a block of queries
+ * and a tile of keys:
  *
  *     s = scale k q'           keys x queries
  *     p = exp(s - max)         not divided by their sum l
@@ -11,10 +11,10 @@
  *     dv += p g
  *     e = scale p (t - d),  dk += e q,  dq += e' k
  *
- * Tiles beyond the last key that the block sees are left out, and of a tile that it sees in part, bands of keys or
- * queries leave out what none of them meets. A block's scores are all there before the first is used: 64 x 1024 of
- * them are 256 KiB. Products are those of attention_small.c, or of attention_dense.c where oneDNN's of bf16 are faster
- * than any of ours. */
+ * Tiles beyond the last key that the block sees are skipped. In a partly visible tile, bands of keys or queries
+ * without visible scores are skipped. All scores of a block are computed before the first is used: 64 x 1024 scores
+ * are 256 KiB. attention_small.c computes the products, or attention_dense.c if oneDNN multiplies bf16 faster than
+ * our own loops. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention_tiles.h"
 
@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a query sees ---- */
+/* ---- visible keys ---- */
 
 struct keys
 keys_of(const struct view *scores, const struct view *mask, bool causal, int64_t r)
@@ -91,7 +91,7 @@ attention_head(const struct view *v, const struct view *scores, int64_t r)
     return at;
 }
 
-/* ---- making ---- */
+/* ---- preparation ---- */
 
 bool
 attention_accepts(const struct kcall *k)
@@ -102,7 +102,7 @@ attention_accepts(const struct kcall *k)
     return d == DT_F32 || dtype_is_half(d);
 }
 
-/* n in as few pieces as there must be, all of one length, which is a multiple of COLS. */
+/* Divides n into the fewest pieces of at most `most`. Returns their common length, a multiple of COLS. */
 static int64_t
 even(int64_t n, int64_t most, int64_t *pieces)
 {
@@ -140,8 +140,8 @@ attention_drop(void *state)
 
 bool attention_pairs = true;
 
-/* By oneDNN of bf16 where it multiplies them and there are no pairs: of few queries its calls take longer than what
- * they compute. */
+/* Chooses oneDNN for bf16 if it multiplies bf16 and pairs are not supported. With few queries its calls would cost
+ * more than the products. */
 static const struct tiles *
 tiles_for(const struct attention *a)
 {
@@ -223,7 +223,7 @@ lies_by_rows(const struct matrix *x)
     return x->dtype == DT_F32 && x->col == 1;
 }
 
-/* Rows that follow each other are one. */
+/* Returns true if the rows are contiguous, and so can be converted as one. */
 static bool
 is_one_row(const struct matrix *x, int64_t pitch)
 {
@@ -292,7 +292,7 @@ block_start(struct worker *w, int64_t block)
     a->by->block(w);
 }
 
-/* This value where a query does not see a key of the tile for causality, and at keys that are not there. */
+/* Sets scores to `value` if causality hides the key from the query, and for rows beyond the tile's keys. */
 static void
 hide(const struct worker *w, int64_t tile, float *s, float value)
 {
@@ -321,13 +321,13 @@ add_mask(const struct worker *w, int64_t tile, float *s)
     }
 }
 
-/* The scores, and the greatest of each query; gives the factor by which they are still to be multiplied. */
+/* Computes the scores and the maximum per query; returns the factor still to be applied to both. */
 static float
 scores(struct worker *w)
 {
     const struct attention *a = w->a;
     bool masked = w->job->k->in[ATT_MASK].dtype != DT_NONE;
-    bool first = masked || a->scale <= 0; /* scaled before anything is hidden, or the mask is added */
+    bool first = masked || a->scale <= 0; /* apply the scale before hiding and masking */
     float scale = first ? 1 : a->scale;
     for (int64_t c = 0; c < a->queries; c++) w->max[c] = -INFINITY;
     for (int64_t i = 0; i < w->ntile; i++) {
@@ -342,7 +342,7 @@ scores(struct worker *w)
     return scale;
 }
 
-/* Weights of a tile; total: of each query, of all tiles before it. */
+/* Computes the weights of a tile and adds their sums to total, per query. */
 static void
 exponentials(const struct worker *w, int64_t i, float scale, double *total)
 {
@@ -404,7 +404,7 @@ weights(struct worker *w)
     invert(w, total);
 }
 
-/* Those of a query that sees nothing are NaN for every key. */
+/* Sets all weights of a query that sees no key to NaN. */
 static void
 weights_or_nan(struct worker *w)
 {
@@ -447,7 +447,7 @@ backward(struct worker *w, int64_t lo, int64_t hi)
     }
 }
 
-/* ---- all ---- */
+/* ---- workers ---- */
 
 static void
 part(void *arg, int64_t lo, int64_t hi)

@@ -1,5 +1,6 @@
-/* attention_dense.c - tiles of attention of bf16 multiplied by oneDNN, of dense rows: v', p and k' are operands, out'
- * and dq' results, all made up with zeros to whole blocks and tiles, so that one primitive does for each product. */
+/* attention_dense.c - tiles of bf16 attention multiplied by oneDNN. Rows are dense: v', p and k' are operands, out'
+ * and dq' are results. All are padded with zeros to full blocks and tiles, so that one primitive per product
+ * suffices. */
 #include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/dnnl.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making ---- */
+/* ---- preparation ---- */
 
 static int
 make_products(struct attention *a, void **p)
@@ -73,7 +74,7 @@ lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Rows from .. from + n of x as `lines` rows, and as columns; NULL: not wanted. What is missing of rows is zero. */
+/* Packs rows from..from + n of x as `lines` rows, and transposed; NULL: not needed. Missing rows are zero. */
 static void
 pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows, void *turned)
 {
@@ -85,7 +86,7 @@ pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, in
     if (turned) block_store(COMP_F32, DT_BF16, turn, lines * x->size, turned, 1);
 }
 
-/* Where tile i of something of `size` elements a key begins; NULL of NULL. */
+/* Returns the address of tile i of an array with `size` elements per key; NULL for NULL. */
 static void *
 tile_at(const struct worker *w, void *x, int64_t size, size_t bytes, int64_t i)
 {
@@ -155,7 +156,7 @@ product(const struct worker *w, int which, void *a, void *b, float *c)
     if (prim_at(w->product[which], (void *[]){a, b, c}, w->r.product, "attention")) w->job->failed = true;
 }
 
-/* A tile of scores as operand. */
+/* Returns a tile of scores converted to an operand. */
 static void *
 rounded(const struct worker *w, const float *s)
 {
@@ -182,7 +183,7 @@ score_grads(const struct worker *w, int64_t i, float *t)
     product(w, SLOPES, halves_at(w, w->r.v, w->a->width, i), w->r.g_turned, t);
 }
 
-/* The block's result is that of a first tile. */
+/* Clears the block's result before the first tile. */
 static void
 begin_result(const struct worker *w, int64_t i, int64_t size)
 {

@@ -1,9 +1,9 @@
-/* attention_few.c - attention of a few queries, as a model that writes an id at a time has it: a product by keys, a
+/* attention_few.c - attention of a few queries, as in generation of one token at a time: a product by keys, a
  * softmax, a product by values (gemm_few.h).
  *
- * Reading keys and values is the limit. They are read where they lie, once for up to GEMM_FEW rows that share them:
- * queries of a head, and of heads that have the same keys. Those at either end that causality or truths hide from all
- * of these rows are not read. A row's scores are all there before the first is used. */
+ * The speed is that of reading keys and values. They are read in place, once for up to GEMM_FEW rows that share the
+ * same keys and values: queries of a head, and of heads that share them. Keys at either end that causality or a bool
+ * mask hides from all these rows are not read. All scores of a row are computed before the first is used. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/attention.h"
 
@@ -17,14 +17,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { KEYS = 64 }; /* whose rows of halves are floats at a time */
+enum { KEYS = 64 }; /* rows of halves converted to floats at a time */
 
-/* A row is a query of a head; those of one head, and of heads that share keys and values, follow each other. */
+/* The division of rows into units of work. A row is a query of a head; rows of one head, and of heads that share
+ * keys and values, are consecutive. */
 struct few_rows {
-    int64_t nrow, shared; /* all; that share keys and values */
+    int64_t nrow, shared; /* rows: all; that share keys and values */
     int64_t nkey, size, width;
-    int64_t rows, each; /* of a unit of work, at most; units of shared rows */
-    int64_t part;       /* bytes of scratch of one thread */
+    int64_t rows, each; /* most rows of a unit; units per `shared` rows */
+    int64_t part;       /* scratch per thread, bytes */
 };
 
 struct few_job {
@@ -33,16 +34,16 @@ struct few_job {
     struct view scores;
 };
 
-/* Rows from.. of a unit; what they have of scratch: floats, a row each. */
+/* A unit: n rows starting at `from`. Its buffers in scratch hold floats, a line per row. */
 struct few_unit {
     const struct few_job *job;
     int64_t from, n;
-    int64_t lo, hi; /* the keys that some of them see */
+    int64_t lo, hi; /* keys that some row sees */
     float *query, *score, *sum;
     float *lines; /* KEYS rows of keys or values */
 };
 
-/* ---- making ---- */
+/* ---- preparation ---- */
 
 bool
 attention_few_accepts(const struct kcall *k)
@@ -51,7 +52,7 @@ attention_few_accepts(const struct kcall *k)
     return attention_accepts(k) && q->dim[q->ndim - 2] <= GEMM_FEW;
 }
 
-/* How many heads, one after the other, have the keys and the values of the first. */
+/* Returns the number of consecutive heads that share the keys and values of the first. */
 static int64_t
 sharing(const struct kcall *k, const struct view *scores)
 {
@@ -106,7 +107,7 @@ at_entry(const struct view *v, int64_t i)
     return (const char *)v->data + i * (int64_t)dtype_bytes(v->dtype);
 }
 
-/* Where row r of q or of the result begins; stride: between its entries. */
+/* Returns the address of row r of q or of the result; stride: between its entries. */
 static char *
 row_at(const struct few_unit *u, const struct view *v, int64_t r, int64_t *stride)
 {
@@ -134,7 +135,7 @@ keys_of_row(const struct few_unit *u, int64_t i)
     return keys_of(&u->job->scores, &k->in[ATT_MASK], k->call->attr[ATT_CAUSAL].i, u->from + i);
 }
 
-/* Which keys does some row see? Those between the first and the last, as far as truths and causality say. */
+/* Finds the range of keys that some row sees, according to bool masks and causality. */
 static void
 look(struct few_unit *u)
 {
@@ -153,7 +154,7 @@ look(struct few_unit *u)
 
 /* ---- products ---- */
 
-/* Keys or values of the unit, n of them from `key` on, as gemm_few() takes them: as they lie, else as floats. */
+/* Returns n of the unit's keys or values, starting at `key`, for gemm_few(): in place, else converted to floats. */
 static const void *
 lines_of(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as_they_lie)
 {
@@ -167,7 +168,7 @@ lines_of(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as_
     return u->lines;
 }
 
-/* Can products read them where they lie? Keys are columns of a product, which may be of bf16. */
+/* Returns true if products can read the view in place. Keys are columns of a product, and so may be bf16. */
 static bool
 lie_well(const struct view *v, bool keys)
 {
@@ -175,7 +176,7 @@ lie_well(const struct view *v, bool keys)
     return fits && v->stride[v->ndim - 1] == 1;
 }
 
-/* score = query key', of the keys that are seen. */
+/* Computes score = query key' for the visible keys. */
 static void
 by_keys(const struct few_unit *u)
 {
@@ -193,7 +194,7 @@ by_keys(const struct few_unit *u)
     }
 }
 
-/* sum = score value; of many keys in parts, as long sums of a product (gemm.h). */
+/* Computes sum = score value; for many keys in parts, like long sums of a product (gemm.h). */
 static void
 by_values(const struct few_unit *u)
 {
@@ -211,7 +212,7 @@ by_values(const struct few_unit *u)
 
 /* ---- softmax ---- */
 
-/* Scores of row i become exponentials; gives their sum. */
+/* Replaces the scores of row i by exponentials; returns their sum. */
 static double
 exponentials(const struct few_unit *u, int64_t i)
 {
@@ -242,10 +243,10 @@ give(const struct few_unit *u, int64_t i, double sum)
     block_store(COMP_F32, out->dtype, y, width, to, stride);
 }
 
-/* ---- all ---- */
+/* ---- units ---- */
 
-/* Asks for what the unit reads of an operand where that is little: a stream of some KB is over before a core fetches
- * ahead in it. 12 heads of 64 after 33 ids, two cores of a Zen 4: 19 us, and 14 so. */
+/* Prefetches what the unit reads of an operand, if that is little: a stream of a few KB ends before the hardware
+ * prefetcher starts. 12 heads of 64 after 33 tokens, two Zen 4 cores: 19 us become 14. */
 static void
 ask_for(const struct few_unit *u, int operand)
 {
@@ -293,7 +294,7 @@ part(void *arg, int64_t share, int64_t lo, int64_t hi)
 int
 attention_few_run(const struct kcall *k, const void *state)
 {
-    enum { WORTH = 16384 }; /* numbers, a thread */
+    enum { WORTH = 16384 }; /* multiply-adds per thread */
     const struct few_rows *a = state;
     struct few_job job = {.a = a, .k = k, .scores = attention_scores(k)};
     team_shares(k->threads, units(a), 1 + WORTH / (a->nkey * (a->size + a->width)), part, &job);

@@ -1,10 +1,10 @@
 /* attention_small.c - tiles of attention multiplied by our own loops (gemm_small.h): of floats, and of bf16 in pairs
- * where the machine has such products.
+ * on machines with such products.
  *
- * First operands are rows of words, read where they lie: keys and values for scores; scores, of floats, for all that
- * comes of them. Second ones are rows of words too, of floats read where they lie, of bf16 two rows joined; or turned:
- * queries, and gradients of what they gave. Results of floats are added up where they are to lie. What does not lie so
- * is packed first. */
+ * First operands are rows of words, read in place: keys and values for scores; scores, as floats, for everything
+ * computed from them. Second operands are also rows of words: floats read in place, or two rows of bf16 joined; or
+ * transposed rows: queries, and the gradients of their results. Results of floats are accumulated in place. Data in
+ * other layouts is packed first. */
 #include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/pairs.h"
@@ -71,7 +71,7 @@ lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 
 /* ---- operands ---- */
 
-/* Rows from .. from + n of x: where they lie, if they are words there, else in room, made up with zeros. */
+/* Returns rows from..from + n of x: in place if stored as words, else packed in room and padded with zeros. */
 static struct small_operand
 rows_of(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, void *room)
 {
@@ -89,8 +89,8 @@ rows_of(const struct worker *w, const struct matrix *x, int64_t from, int64_t n,
     return (struct small_operand){room, pitch, 1};
 }
 
-/* n such rows of `size` elements as the second operand of a product that goes along them; packed: in rows_of()'s room.
- */
+/* Returns n such rows of `size` elements as the second operand of a product along them; packed: x is in rows_of()'s
+ * room. */
 static struct small_operand
 other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size, bool packed, void *room)
 {
@@ -104,8 +104,8 @@ other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size
     return (struct small_operand){room, pitch, 1};
 }
 
-/* The block's rows of so many words, turned: a column a query. Where there is none a column is anything, but for the
- * one that makes up the last pair. */
+/* Transposes the block's rows of n words: a column per query. Columns without a query are undefined, except that the
+ * second half of the last pair is zero. */
 static void
 turn(const struct worker *w, struct small_operand x, int64_t n, float *room)
 {
@@ -114,7 +114,7 @@ turn(const struct worker *w, struct small_operand x, int64_t n, float *room)
     for (int64_t i = 0; i < n && w->nquery % per_word(w->a); i++) room[i * queries + w->nquery] = 0;
 }
 
-/* Rows of x from `from` on as a product adds to them. */
+/* Returns the rows of x starting at `from` for products to accumulate in. */
 static struct sums
 sums_of(const struct matrix *x, int64_t from, float *room)
 {
@@ -183,21 +183,22 @@ rows(const struct worker *w, int64_t tile)
     return words(w->a, keys_in(w, tile)) * per_word(w->a);
 }
 
-/* Some query does not see the last key of the tile: then products go in bands of COLS rows. */
+/* Returns the rows per product: COLS if some query does not see the tile's last key, else n. */
 static int64_t
 band_of(const struct worker *w, int64_t tile, int64_t n)
 {
     return !w->nan && blind(w, tile, keys_in(w, tile) - 1) ? COLS : n;
 }
 
-/* The columns, of queries, that a product of the band from `key` on leaves out. */
+/* Returns the number of leading query columns to skip in the band that starts at `key`. */
 static int64_t
 skip_of(const struct worker *w, int64_t tile, int64_t key)
 {
     return w->nan ? 0 : blind(w, tile, key) / COLS * COLS;
 }
 
-/* s = x b of a tile's rows x, keys or values of k words, and queries b as columns; what is hidden is anything. */
+/* Computes s = x b for a tile's rows x (keys or values of k words) and queries b as columns. Hidden scores are
+ * undefined. */
 static void
 by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t k, const float *b, float *s)
 {
@@ -210,7 +211,7 @@ by_columns(const struct worker *w, int64_t tile, struct small_operand x, int64_t
     }
 }
 
-/* c += s b of a tile's rows s of queries and the block's rows b, `size` columns of them; a row of c a key. */
+/* Adds s b to c for a tile's rows s over queries and the block's rows b, `size` columns; c has a row per key. */
 static void
 to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size,
         struct sums c)
@@ -224,14 +225,14 @@ to_keys(const struct worker *w, int64_t tile, struct small_operand s, struct sma
     }
 }
 
-/* c = s' b, of the first tile, or c += of columns s of a tile, a query each, and its rows b, keys or values. */
+/* Adds s' b to c (first tile: sets c) for a tile's columns s, one per query, and the tile's rows b, keys or values. */
 static void
 to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct small_operand b, int64_t size)
 {
     const struct attention *a = w->a;
     const struct sums *c = &w->result;
     int64_t n = keys_in(w, tile), most = w->nquery, band = band_of(w, tile, most);
-    int64_t seen = band == most ? n : w->first - tile * a->keys; /* with the band's last query */
+    int64_t seen = band == most ? n : w->first - tile * a->keys; /* + i + band: seen by the band's last query */
     b = operand_at(b, tile * a->keys / per_word(a), 0);
     for (int64_t i = 0; i < most; i += band)
         a->multiply(MIN(band, most - i), up(size), words(a, MIN(band == most ? n : MAX(seen + i + band, 0), n)),
@@ -244,7 +245,7 @@ scores(const struct worker *w, int64_t i, float *s)
     by_columns(w, i, w->k, words(w->a, w->a->size), w->r.q_turned, s);
 }
 
-/* Of bf16 going forward as columns, rounded. */
+/* Computes exponentials; of bf16 in the forward pass rounded, as columns. */
 static void
 exps(const struct worker *w, int64_t i, float scale, float *s, float *sum)
 {
@@ -261,7 +262,7 @@ score_grads(const struct worker *w, int64_t i, float *t)
     by_columns(w, i, w->v, words(w->a, w->a->width), w->r.g_turned, t);
 }
 
-/* Scores of a tile as columns, and as rows. */
+/* Return a tile's scores as columns, and as rows. */
 static struct small_operand
 columns_of(const struct worker *w, const float *s)
 {

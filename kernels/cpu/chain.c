@@ -1,21 +1,23 @@
-/* chain.c - a chain of element-wise calls becomes a program: where every operand and result lies, which steps are one
- * part, how long a block is. */
+/* chain.c - compiles a chain of element-wise calls into a program: locations of operands and results, parts, block
+ * size. */
 #include "kernels/cpu/chain.h"
 
 #include "kernels/cpu/eltwise.h"
 #include "runtime/error.h"
 #include "runtime/simd.h"
 
-enum { SHORT_ROW = 128 }; /* below it a block is always whole rows */
-/* From where on tile.c takes one element a row for a number: rows of a chain, of a single step; and rows of a block. */
+enum { SHORT_ROW = 128 }; /* shorter rows: a block is whole rows */
+/* Minimum lengths of rows for which tile.c accepts one element per row as a number: in a chain; in a single step.
+ * COLUMN_LONGEST: maximum rows of a block with such operands. */
 enum { NUMBERED_ROW = 128, NUMBERED_ALONE = 32, COLUMN_LONGEST = 1024 };
-/* Elements of a block; it is long where it takes no scratch. */
+/* Sizes of blocks, elements; long if no scratch is needed. */
 enum { BLOCK = 1024, LEAST_BLOCK = 256, LONG_BLOCK = 1 << 20 };
-/* Scratch: half of a first-level cache. Operands that are fetched ahead; results that pass the caches, from where on
- * even a core that fetches ahead by itself is asked to. One of a Zen 1: add f32{256,768} 33 us, asked to 59; of 16
- * M 19.2 ms, asked to 12.4. */
+/* Sizes in bytes. CACHE_BYTES: scratch, half of a first-level cache. FAR_BYTES: operands are prefetched from this
+ * size. UNREAD_BYTES: results that are not read soon are streamed past the caches. PAST_BYTES: all results are
+ * streamed, and operands are prefetched even on cores with a good hardware prefetcher. One Zen 1 core, add, without
+ * and with prefetching: f32{256,768} 33 and 59 us; 16 M elements 19.2 and 12.4 ms. */
 enum { CACHE_BYTES = 24 << 10, FAR_BYTES = 256 << 10, UNREAD_BYTES = 1 << 20, PAST_BYTES = 32 << 20 };
-enum { INSTRUCTIONS = 7 }; /* of a step, at most: three fetches, two moves, itself, a rounding */
+enum { INSTRUCTIONS = 7 }; /* most per step: three prefetches, two moves, the operation, a rounding */
 
 /* ---- calls ---- */
 
@@ -39,7 +41,7 @@ chain_type(const struct call *c)
     return type == COMP_I64 && !c->op->eltwise.i ? COMP_F64 : type;
 }
 
-/* What it is computed in: i32 for i64 where that gives the same. A number is i64 whatever it is beside. */
+/* Returns the type that a step computes in: i32 instead of i64 if the result is the same. A number counts as i64. */
 static enum compute
 step_type(const struct call *c)
 {
@@ -55,7 +57,7 @@ step_type(const struct call *c)
 
 /* ---- lanes ---- */
 
-/* The stride of operand v in dimension d of a walk over ndim dimensions. */
+/* Returns the stride of operand v in dimension d of a loop nest over ndim dimensions. */
 static int64_t
 broadcast_stride(const struct view *v, int d, int ndim)
 {
@@ -63,7 +65,7 @@ broadcast_stride(const struct view *v, int d, int ndim)
     return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
 }
 
-/* Dimensions to loops: size one is dropped, neighbours are merged when they are one run in every lane. */
+/* Makes loops of the dimensions: drops those of size one, and merges neighbours that are contiguous in every lane. */
 static void
 make_loops(struct elt *e, const struct view *walk, const struct view *const *view)
 {
@@ -102,7 +104,8 @@ lane_constant(const struct elt *e, const struct lane *l)
     return true;
 }
 
-/* One element for each row of many: f32{512, 1024} and f32{512, 1} take 48 us for 226, one core of an EPYC (Zen 4). */
+/* Returns true if the lane has one element per row, and rows are long. f32{512, 1024} and f32{512, 1}: 48 us instead
+ * of 226, one Zen 4 (EPYC) core. */
 static bool
 lane_by_row(const struct elt *e, const struct lane *l)
 {
@@ -117,7 +120,7 @@ lane_repeats(const struct elt *e, const struct lane *l)
     return l->stride[e->nloop - 1] == 1;
 }
 
-/* Is a block of the walk a run of this lane's memory? */
+/* Returns true if a block is contiguous in this lane. */
 static bool
 lane_runs(const struct elt *e, const struct lane *l)
 {
@@ -142,8 +145,8 @@ chain_lanes(struct elt *e, const struct view *walk, const struct view *const *vi
     e->rows = e->numel > 0 && e->nloop > 1 && e->row < SHORT_ROW && linear_out;
 }
 
-/* Which lanes are asked for ahead, and which outputs so large that little of them would wait in the last cache for a
- * reader, or less large where there is none. */
+/* Marks the lanes to prefetch, and outputs so large that the last-level cache would keep little for a reader; the
+ * limit is lower if no reader follows soon. */
 static void
 mark_far(struct elt *e, bool unread)
 {
@@ -166,7 +169,7 @@ new_area(struct elt *e, enum compute type, enum slot_kind kind)
     return (struct site){IN_SCRATCH, e->narea++};
 }
 
-/* The slot that is this, made if there is none yet. */
+/* Returns the slot equal to `want`; makes a new one if necessary. */
 static int
 slot_of(struct elt *e, struct slot want)
 {
@@ -185,7 +188,7 @@ slot_of(struct elt *e, struct slot want)
     return e->nslot++;
 }
 
-/* Does tile.c take argument k of the step for a number, the other being none? */
+/* Returns true if tile.c accepts argument k of the step as a number, because the other argument is not a number. */
 static bool
 is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
 {
@@ -195,20 +198,20 @@ is_beside_elements(const struct elt *e, const struct fuse_step *step, int k)
     return other->step || (other->index >= 0 && e->lane[other->index].stride[e->nloop - 1] != 0);
 }
 
-/* Is memory halves, which tile.c reads and writes for this step? */
+/* Returns true if memory of dtype d is halves that tile.c accesses directly for this step. */
 static bool
 is_halves(enum dtype d, const struct step *s)
 {
     return dtype_is_half(d) && s->tile && s->type == COMP_F32;
 }
 
-/* Of argument k of the step, an operand. */
+/* Returns the slot of argument k of the step, an operand of the chain. */
 static int
 operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct step *by)
 {
     enum compute type = by->type;
     int index = step->arg[k].index;
-    if (index < 0) return slot_of(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* of a chain */
+    if (index < 0) return slot_of(e, (struct slot){.index = index, .type = type, .kind = SLOT_ABSENT}); /* for chains */
     const struct lane *l = &e->lane[index];
     struct slot s = {.index = index, .type = type, .kind = SLOT_LOADED};
     if (l->dtype == DT_NONE)
@@ -222,7 +225,8 @@ operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct st
     return slot_of(e, s);
 }
 
-/* Are the values of the step, one for tile.c, which are to be d, those of operands that are d, or truth? */
+/* Returns true if the step's values (for tile.c) are selected from operands of dtype d, or are 0 and 1, so that
+ * rounding to d is exact. */
 static bool
 chooses(const struct step *s, enum dtype d)
 {
@@ -235,7 +239,7 @@ chooses(const struct step *s, enum dtype d)
     return chosen != TILE_COMPUTES;
 }
 
-/* Does the block of the step's results hold what memory of their dtype would? */
+/* Returns true if the block of the step's results equals what memory of their dtype would hold. */
 static bool
 exact(const struct step *s)
 {
@@ -279,7 +283,7 @@ make_slots(struct arena *a, struct elt *e, const struct fuse_step *step)
 
 /* ---- parts ---- */
 
-/* The step whose result argument k of step i is, or -1. */
+/* Returns the step whose result is argument k of step i; -1: none. */
 static int
 source(const struct elt *e, int i, int k)
 {
@@ -287,7 +291,7 @@ source(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || s->kind == SLOT_CONVERTED ? s->index : -1;
 }
 
-/* Does one pass over the operand of both give both? */
+/* Returns true if one pass over their common operand computes both steps (struct eltwise, beside). */
 static bool
 is_beside(const struct step *other, const struct step *s)
 {
@@ -296,7 +300,7 @@ is_beside(const struct step *other, const struct step *s)
            other->type == COMP_F32 && s->arg[0] == other->arg[0] && op_attr_same(op, s->call->attr, other->call->attr);
 }
 
-/* Does step i take argument k as a value from the one before it, rounded if it is halves? */
+/* Returns true if step i can receive argument k as the value of the previous step, rounded if it is halves. */
 static bool
 takes_value(const struct elt *e, int i, int k)
 {
@@ -306,7 +310,8 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && is_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Conversions are made after a part, but for that of one value on its way to the next step. */
+/* Returns true if step i can join the part. Conversions are made after a part, except that of one value passed to
+ * the next step. */
 static bool
 belongs(const struct elt *e, const struct part *p, int i)
 {
@@ -337,7 +342,7 @@ make_parts(struct elt *e)
     }
 }
 
-/* Who reads what a step wrote, and until when. */
+/* Finds the readers of each step's result, and the last one. */
 static void
 find_readers(struct elt *e)
 {
@@ -360,7 +365,7 @@ find_readers(struct elt *e)
         if (e->slot[s].kind == SLOT_CONVERTED && !e->slot[s].read) e->area[e->slot[s].at.area].holds = AREA_NOTHING;
 }
 
-/* Does a later step read it other than as a value? */
+/* Returns true if a later step reads the result other than as the value. */
 static bool
 is_read(const struct elt *e, int index)
 {
@@ -370,7 +375,7 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* The area of an earlier step whose last reader is done, else a new one. */
+/* Returns an area whose last reader precedes the step; else a new area. */
 static struct site
 result_area(struct elt *e, int index)
 {
@@ -379,13 +384,13 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* its area is taken over */
+        past->last = RUN_STEP; /* the area is reused */
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);
 }
 
-/* Where results go. */
+/* Chooses the locations of results. */
 static void
 place_results(struct elt *e)
 {
@@ -410,7 +415,8 @@ chain_site(const struct elt *e, int slot)
 
 /* ---- blocks ---- */
 
-/* May a block be several rows? Then memory goes on from row to row, or, for tile.c, repeats with them. */
+/* Returns true if a block may span rows: memory is contiguous from row to row or, for tile.c, repeats with every
+ * row. */
 static bool
 spans_rows(const struct elt *e)
 {
@@ -427,7 +433,7 @@ spans_rows(const struct elt *e)
     return can;
 }
 
-/* Many areas make blocks shorter, so that all of them stay in the first cache. */
+/* Chooses the block size; many areas make blocks shorter, so that all areas fit the first-level cache. */
 static void
 choose_block(struct elt *e)
 {
@@ -475,7 +481,7 @@ is_number(const struct elt *e, int slot)
     return e->slot[slot].kind == SLOT_NUMBER || e->slot[slot].kind == SLOT_COLUMN;
 }
 
-/* How tile.c goes along with memory of dtype d. */
+/* Returns tile.c's addressing of memory of dtype d. */
 static enum tile_way
 way_of(enum dtype d, bool repeats)
 {
@@ -505,7 +511,7 @@ emit_fetches(struct elt *e, const struct step *s)
     }
 }
 
-/* The operand that the value shall be where it is none yet: rather not a number. */
+/* Returns the operand to load as the value if the part has no value yet; preferably not a number. */
 static int
 first_value(const struct elt *e, const struct step *s)
 {
@@ -514,7 +520,7 @@ first_value(const struct elt *e, const struct step *s)
     return 0;
 }
 
-/* The value, which is operand `value`, becomes the result with the others. */
+/* Emits the operation on the value, which is operand `value`, and the other operands. */
 static void
 emit_operation(struct elt *e, const struct step *s, int value)
 {
@@ -563,7 +569,7 @@ emit_step(struct elt *e, int i)
     if (s->stored) emit_store(e, s);
 }
 
-/* What step i hands to the next one of its part as a value, as memory would have it. */
+/* Emits the rounding of step i's value to its dtype, as memory would hold it, for the next step of the part. */
 static void
 emit_rounding(struct elt *e, int i)
 {

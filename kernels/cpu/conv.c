@@ -1,10 +1,9 @@
 /* conv.c - convolutions and their gradients on oneDNN.
  *
- * Images lie as NCHW. oneDNN would rather have sixteen channels innermost, and
- * where a window is more than a single place it pays to turn them there and back
- * (dnnl.h). One core, us of processor time, forward, as they lie and turned:
+ * Images are NCHW. oneDNN prefers sixteen channels innermost; for windows of more than one pixel, reordering there
+ * and back pays (dnnl.h). One core, us of processor time, forward, without and with reordering:
  *
- *     images, window           as they lie   turned
+ *     images, window                  NCHW  blocked
  *     32 x 16 x 32 x 32, 3 x 3       2,670    1,740
  *     8 x 64 x 56 x 56, 3 x 3       11,900    8,430
  *     8 x 512 x 7 x 7, 3 x 3         9,320    8,830
@@ -12,9 +11,8 @@
  *     64 x 1 x 28 x 28, 3 x 3          188      223
  *     8 x 64 x 56 x 56, 1 x 1        3,370    5,920
  *
- * The three primitives share one description: image, kernel and result. A kernel
- * of groups has a dimension more. Gradients are made with the forward
- * descriptor as their hint. */
+ * The three primitives share one description: image, kernel and result. A kernel with groups has an additional
+ * dimension. The forward descriptor is the hint for gradients. */
 #include "kernels/cpu/dnnl.h"
 
 #include "kernels/cpu/convert.h"
@@ -27,12 +25,13 @@
 enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
 
 struct shape {
-    dnnl_memory_desc_t x, w, y;             /* as they lie */
-    dnnl_memory_desc_t any_x, any_w, any_y; /* as oneDNN may have them */
+    dnnl_memory_desc_t x, w, y;             /* layouts of the caller */
+    dnnl_memory_desc_t any_x, any_w, any_y; /* layouts that oneDNN may choose */
     dnnl_dims_t stride, dilate, padding, padding_end;
 };
 
-/* A block of a dense view; a kernel of groups {go, c, p, q}, of which a block has whole ones, is {g, o, c, p, q}. */
+/* Describes a block of a dense view. A kernel with groups {go, c, p, q}, of which a block has whole groups, becomes
+ * {g, o, c, p, q}. */
 static void
 describe(const struct view *v, const struct view *whole, int64_t groups, dnnl_memory_desc_t *out)
 {
@@ -49,7 +48,7 @@ describe(const struct view *v, const struct view *whole, int64_t groups, dnnl_me
     dnnl_memory_desc_init_by_strides(out, n, size, prim_dtype(v->dtype), stride);
 }
 
-/* Channels of the image, divided by those that a kernel sees: 1 without groups, also where channels are split. */
+/* Returns the image's channels divided by the kernel's channels: 1 without groups, even if channels are split. */
 static int64_t
 groups_of(const struct view *x, const struct view *w)
 {
@@ -62,7 +61,7 @@ pair(const struct attr *a, int i, int64_t by_default)
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
 }
 
-/* As a primitive may have it: in any order, if that pays, else dense. */
+/* Describes the layout of a primitive's argument: any layout if reordering pays, else dense. */
 static dnnl_memory_desc_t
 wanted(const struct view *v, int64_t groups, bool turned)
 {
@@ -72,19 +71,20 @@ wanted(const struct view *v, int64_t groups, bool turned)
     return d;
 }
 
-/* What a call is of: image, kernel and result, whichever of the three it computes. */
+/* The image, kernel and result of a call, whichever of the three is computed. */
 struct three {
     struct view x, w, y;
 };
 
-/* Is it oneDNN's to choose how all of them lie? */
+/* Returns true if oneDNN may choose the layouts of all three. */
 static bool
 is_turned(const struct three *t)
 {
     return groups_of(&t->x, &t->w) == 1 && t->w.dim[1] >= 3 && t->w.dim[2] * t->w.dim[3] > 1;
 }
 
-/* Is the window one place that jumps from one of the image to another? Then it is one that stays on every so many. */
+/* Returns true if the window is a single pixel with a stride above 1. It equals a window with stride 1 on an image
+ * with larger strides. */
 static bool
 is_jump(const struct attr *a, const struct view *w)
 {
@@ -93,7 +93,7 @@ is_jump(const struct attr *a, const struct view *w)
     return jump && (pair(&a[STRIDE], 0, 1) > 1 || pair(&a[STRIDE], 1, 1) > 1);
 }
 
-/* The places of the image that it sees. */
+/* Describes the pixels that such a window sees. */
 static void
 describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x)
 {
@@ -103,16 +103,15 @@ describe_seen(const struct attr *a, const struct three *t, dnnl_memory_desc_t *x
     dnnl_memory_desc_init_by_strides(x, 4, size, x->data_type, stride);
 }
 
-/* Is a block some rows of each channel? oneDNN's products, which take images as they lie, want them dense: a band is
- * brought elsewhere anyway. */
+/* Returns true if a block is a band, some rows of each channel. oneDNN's products on NCHW need dense images, and a
+ * band is reordered anyway. */
 static bool
 is_band(const struct three *t, const struct three *whole)
 {
     return t->x.dim[2] != whole->x.dim[2] || t->y.dim[2] != whole->y.dim[2];
 }
 
-/* Direction i of a window: how far it moves, the zeros before the image, and the places from its first entry to its
- * last. */
+/* A window in one direction: its stride, the padding before the image, and its extent including dilation. */
 struct window {
     int64_t stride, padding, reach;
 };
@@ -124,7 +123,7 @@ window_of(const struct attr *a, const struct view *w, int i)
     return (struct window){pair(&a[STRIDE], i, 1), pair(&a[PADDING], i, 0), reach};
 }
 
-/* A block of all: some of the images, of the channels and of the rows, of which `top` rows of zeros are the first. */
+/* Describes a block: some of the images, channels and rows; the first `top` rows are padding. */
 static struct shape
 shape_of(const struct attr *a, const struct three *t, const struct three *whole, int64_t top, bool turned)
 {
@@ -139,13 +138,13 @@ shape_of(const struct attr *a, const struct three *t, const struct three *whole,
         s.stride[i] = w.stride;
         s.dilate[i] = pair(&a[DILATION], i, 1) - 1;
         s.padding[i] = i == 0 ? top : w.padding;
-        /* What the windows cover beyond the image: a stride may leave some of the padding unseen. */
+        /* padding after the image that windows reach; a stride may leave some of the padding unused */
         s.padding_end[i] = (t->y.dim[2 + i] - 1) * w.stride + w.reach - t->x.dim[2 + i] - s.padding[i];
     }
     return s;
 }
 
-/* The same of a band that is read: only the places that a window sees. */
+/* Describes a block that is read; if a band, only the pixels that a window sees. */
 static struct shape
 shape_read(const struct attr *a, const struct three *t, const struct three *whole, int64_t top)
 {
@@ -165,7 +164,7 @@ conv_accepts(const struct kcall *k)
     return same && view_numel(&k->in[0]) && view_numel(&k->in[1]) && view_numel(&k->out[0]);
 }
 
-/* Is it a product of matrices, of the kernel and all places? */
+/* Returns true if the convolution is a matrix product of the kernel and all pixels. */
 static bool
 is_product(const struct attr *a, const struct three *t)
 {
@@ -175,27 +174,27 @@ is_product(const struct attr *a, const struct three *t)
     return plain;
 }
 
-/* ---- some images at a time, some rows, and some channels ---- */
+/* ---- parts: images, rows and channels ---- */
 
 /* flops: about a thirtieth of a second of one core. rows: fewer would read many rows of the image twice. channels:
- * oneDNN computes 64 at the best rate. On one core, of the time that the whole takes, y, the gradients of x and of w:
- * {1, 64, 1000, 1000} with 64 windows of 3 x 3 99 to 101 %, 102 to 104, 100 to 109; 128 channels in 8 groups 98 to 102;
- * {1, 3, 2000, 2000} with 7 x 7 by steps of 2 102 to 103; {1, 512, 400, 400} with one place 102 to 106, by steps of two
- * 71 to 82, 114 to 119, 88 to 90. bench/stop. */
+ * oneDNN is fastest with 64. Time relative to the whole on one core, for y and the gradients of x and of w: {1, 64,
+ * 1000, 1000} with 64 windows of 3 x 3 99 to 101 %, 102 to 104, 100 to 109; 128 channels in 8 groups 98 to 102; {1,
+ * 3, 2000, 2000} with 7 x 7, stride 2 102 to 103; {1, 512, 400, 400} with 1 x 1 102 to 106, with stride 2 71 to 82,
+ * 114 to 119, 88 to 90. bench/stop. */
 struct conv_part conv_part = {7e9, 16, 64};
 
 enum { LANES = 16 }; /* channels that oneDNN computes together */
 
-/* A long convolution is computed in parts of so many images, that between them it can be stopped (runtime/stop.h).
- * Where one image takes longer, in parts of so many groups; where a group does, in bands of so many rows of y; where a
- * few rows do, in parts of so many channels of what is computed, too. */
+/* The division of a long convolution into parts, with a check for a stop between parts (runtime/stop.h). Parts are
+ * groups of images; if one image takes longer, some of the groups; if a group does, bands of rows of y; if a few
+ * rows do, also parts of the computed channels. */
 struct cut {
     int64_t images, rows, groups, channels;
-    int64_t bands, parts; /* parts of groups, or of channels */
-    bool product;         /* bands are products of matrices, which take them as they lie */
+    int64_t bands, parts; /* parts of groups or of channels */
+    bool product;         /* bands are matrix products on NCHW */
 };
 
-/* Does oneDNN gather windows for products of matrices, at a third of the rate? */
+/* Returns true if oneDNN gathers windows for matrix products (im2col), at a third of the rate. */
 static bool
 is_gathered(const struct attr *a, const struct three *t)
 {
@@ -204,7 +203,7 @@ is_gathered(const struct attr *a, const struct three *t)
     return !is_product(a, t) && !is_jump(a, &t->w) && (outside || !is_turned(t));
 }
 
-/* flops that take as long at full rate: where few channels are computed, or meet, it is not reached. */
+/* Returns the flops that would take equally long at full rate; few output or input channels do not reach that rate. */
 static double
 work_of(const struct attr *a, const struct three *t, int64_t channels)
 {
@@ -220,14 +219,14 @@ parts_of(double work)
     return (int64_t)(work / conv_part.flops) + 1;
 }
 
-/* Rows of y so many that a band at the edge has one whose window sees the image, and begins in it. */
+/* Returns the least rows of y per band for which a band at the edge has a window that starts in the image. */
 static int64_t
 rows_to_see(const struct window *w)
 {
     return (w->padding + w->stride - 1) / w->stride + 1;
 }
 
-/* Equal bands but for the last, which takes over what is too little for one more. */
+/* Divides the rows into equal bands; the last band includes a remainder too small for a band of its own. */
 static void
 cut_rows(struct cut *c, const struct three *t, const struct window *w, int64_t parts)
 {
@@ -274,12 +273,12 @@ cut_of(const struct attr *a, const struct three *t, int64_t channels, int thread
     return c;
 }
 
-/* Where a part of the channels begins, in channels of x, of y, and elements of the kernel. */
+/* The start of a part of the channels: channel of x, channel of y, element of the kernel. */
 struct start {
     int64_t x, y, w;
 };
 
-/* Part i of x (back), or of y. */
+/* Returns the start of part i of x's channels (back), or of y's. */
 static struct start
 start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
 {
@@ -290,24 +289,24 @@ start_of(const struct three *t, const struct cut *c, bool back, int64_t i)
     return back ? (struct start){first, 0, first * window} : (struct start){0, first, first * t->w.dim[1] * window};
 }
 
-/* Rows of y, those of x that meet them, and the rows of zeros above these. */
+/* Rows of y, the rows of x that they depend on, and the rows of padding above these. */
 struct band {
     int64_t x, nx, y, ny, top;
 };
 
-/* Band i of y, with all rows of x that its windows see. */
+/* Returns band i of y, with all rows of x that its windows see. */
 static struct band
 band_of_y(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {
     struct window w = window_of(a, &t->w, 0);
     int64_t y = i * c->rows, ny = (i + 1 < c->bands ? y + c->rows : t->y.dim[2]) - y, x = y * w.stride - w.padding;
     int64_t first = MAX(x, 0), end = MIN((y + ny - 1) * w.stride + w.reach - w.padding, t->x.dim[2]);
-    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* all of it, as it lies */
+    if (ny == t->y.dim[2]) end = t->x.dim[2]; /* the whole image, unchanged */
     return (struct band){first, end - first, y, ny, first - x};
 }
 
-/* Band i of x: from where the first window of that band of y begins to where that of the next does, with all rows of y
- * whose windows reach it. */
+/* Returns band i of x: from the start of band i's first window in y to that of band i + 1, with all rows of y whose
+ * windows reach the band. */
 static struct band
 band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int64_t i)
 {
@@ -318,7 +317,7 @@ band_of_x(const struct attr *a, const struct three *t, const struct cut *c, int6
     return (struct band){x, nx, y, end - y, w.padding + x - y * w.stride};
 }
 
-/* The first band of i's shape. */
+/* Returns the first band with the same shape as band i. */
 static int64_t
 like(const struct attr *a, const struct three *t, const struct cut *c,
      struct band (*band)(const struct attr *, const struct three *, const struct cut *, int64_t), int64_t i)
@@ -331,7 +330,7 @@ like(const struct attr *a, const struct three *t, const struct cut *c,
     return i;
 }
 
-/* What a band of n images is of, for a part of the channels of x (back), or of y. */
+/* Returns the views of a band of n images, for a part of the channels of x (back), or of y. */
 static struct three
 part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, const struct band *b)
 {
@@ -349,7 +348,7 @@ part_of(const struct three *whole, const struct cut *c, bool back, int64_t n, co
     return t;
 }
 
-/* Bytes of one index of dimension d of a dense view. */
+/* Returns the bytes of one index of dimension d of a dense view. */
 static int64_t
 bytes_of(const struct view *v, int d)
 {
@@ -358,7 +357,7 @@ bytes_of(const struct view *v, int d)
     return n;
 }
 
-/* Bytes from the first element of x or y to that of a band. */
+/* Returns the offset of a band in x or y, bytes. */
 static int64_t
 offset(const struct view *v, int64_t image, int64_t channel, int64_t row)
 {
@@ -378,7 +377,7 @@ forward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
     return prim_describe(&op, threads, NULL, NULL, false, pd);
 }
 
-/* The primitive for t, in which `top` rows of zeros come before the image. */
+/* Makes the primitive for t; `top` rows of padding precede the image. */
 typedef int made_fn(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
                     size_t *scratch_bytes);
 
@@ -397,10 +396,10 @@ static int
 x_new(const struct kcall *k, const struct three *t, const struct three *whole, int64_t top, void **prim,
       size_t *scratch_bytes)
 {
-    bool few = t->w.dim[1] < 3; /* of which oneDNN would compute sixteen: 7 times as slow */
+    bool few = t->w.dim[1] < 3; /* oneDNN would compute sixteen channels: 7 times as slow */
     bool turned = is_turned(whole) || (is_band(t, whole) && !few);
     struct three ahead = *t;
-    ahead.x.dtype = t->y.dtype; /* forward knows no image but of the weights' dtype */
+    ahead.x.dtype = t->y.dtype; /* forward needs the image in the weights' dtype */
     struct shape of_ahead = shape_of(k->call->attr, &ahead, whole, top, turned);
     struct shape s = shape_of(k->call->attr, t, whole, top, turned);
     struct prim_arg arg[] = {
@@ -418,7 +417,7 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
-/* ---- the same as products of matrices: of channels by places, or of channels by channels ---- */
+/* ---- convolutions as matrix products: channels by pixels, or channels by channels ---- */
 
 static dnnl_memory_desc_t
 matrix(const struct view *v, int64_t rows, int64_t cols, int64_t row, int64_t col)
@@ -434,7 +433,7 @@ places(const struct view *v, const struct view *whole)
     return matrix(v, v->dim[1], v->dim[2] * v->dim[3], whole->dim[2] * whole->dim[3], 1);
 }
 
-/* The result is operand 1 times operand 0. */
+/* Makes the product of operand 1 and operand 0. */
 static int
 product_new(const dnnl_memory_desc_t *in0, const dnnl_memory_desc_t *in1, const dnnl_memory_desc_t *out, int threads,
             void **prim, size_t *scratch_bytes)
@@ -478,14 +477,14 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
     return product_new(&x, &y, &w, k->threads, prim, scratch_bytes);
 }
 
-/* ---- y of x, and x of y ---- */
+/* ---- forward (y), and the gradient of x ---- */
 
-/* Which of the two: a primitive is made for each shape of a band, and repeated for the bands of that shape in all
- * images and channels. */
+/* The functions of one direction. A primitive is made for each shape of a band, and repeated for the bands of that
+ * shape in all images and channels. */
 struct pass {
     made_fn *made, *product;
     struct band (*band)(const struct attr *a, const struct three *t, const struct cut *c, int64_t i);
-    bool back; /* x of y */
+    bool back; /* the gradient of x */
 };
 
 struct conv {
@@ -493,7 +492,7 @@ struct conv {
     struct prim *prim[];
 };
 
-/* Executes p for all bands like band i; the last images and channels are computed with some again. */
+/* Makes p repeat for all bands of band i's shape; the last images and channels may overlap previous ones. */
 static void
 repeat(struct prim *p, const struct attr *a, const struct pass *pass, const struct three *t, const struct cut *c,
        int64_t i)
@@ -581,18 +580,17 @@ conv_drop(void *state)
     free(c);
 }
 
-/* ---- the gradient by the weights: a sum over images and bands ---- */
+/* ---- the gradient of the weights: a sum over images and bands ---- */
 
 enum { X, DY };
 
 struct conv_w {
     struct cut cut;
     struct three whole;
-    bool sums;           /* of parts in f32 */
-    size_t sum, scratch; /* bytes: of a sum in f32, aligned; of the primitives */
+    bool sums;           /* accumulates parts in f32 */
+    size_t sum, scratch; /* bytes: an f32 sum, aligned; the primitives' scratch */
     int64_t nprim;
-    struct prim *prim[]; /* two for a band, or NULL, as a band before it has them: of the cut's images, and of those
-                          * that are left */
+    struct prim *prim[]; /* two per band: the cut's images, the remaining images; NULL: an earlier band's shape */
 };
 
 static int
@@ -600,7 +598,7 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
       size_t *scratch_bytes)
 {
     struct three ahead = *t;
-    ahead.w.dtype = t->x.dtype; /* forward knows no weights but of x's dtype */
+    ahead.w.dtype = t->x.dtype; /* forward needs the weights in x's dtype */
     struct shape of_ahead = shape_read(k->call->attr, &ahead, whole, top), s = shape_read(k->call->attr, t, whole, top);
     struct prim_arg arg[] = {
         {DNNL_ARG_SRC, 0, s.x}, {DNNL_ARG_DIFF_DST, 1, s.y}, {DNNL_ARG_DIFF_WEIGHTS, PRIM_OUT, s.w}};
@@ -617,7 +615,7 @@ w_new(const struct kcall *k, const struct three *t, const struct three *whole, i
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
-/* The primitive for a band of n of the images. */
+/* Makes the primitive for a band of n images. */
 static int
 part_new(const struct kcall *k, struct conv_w *c, int64_t n, const struct band *b, struct prim **prim)
 {
@@ -668,7 +666,7 @@ conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* Of band i, from an image on, of the channels from `start` on. */
+/* Computes band i, from `image` on, for the channels from `start` on. */
 static int
 run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i, struct start start, void *to)
 {
@@ -681,7 +679,7 @@ run_part(const struct kcall *k, const struct conv_w *c, int64_t image, int64_t i
     return prim_at(p, at, k->scratch, k->call->op->name);
 }
 
-/* The gradient by the weights of some channels: parts are added up image after image, band after band. */
+/* Computes the weights' gradient for some channels: adds up the parts by image, then by band. */
 static int
 run_channels(const struct kcall *k, const struct conv_w *c, struct start start)
 {

@@ -1,8 +1,7 @@
-/* conv_f64.c - convolutions of doubles as products of matrices.
+/* conv_f64.c - convolutions of doubles as matrix products (im2col).
  *
- * The windows of one image and group are laid side by side, a column each
- * (c p q, u v): times the kernels (o, c p q) they are the result (o, u v). Both
- * gradients are the two other products of these three. */
+ * The windows of one image and group are the columns of a matrix (c p q, u v). The kernels (o, c p q) times this
+ * matrix are the result (o, u v). Each gradient is a product of the other two of these three matrices. */
 #include "kernels/cpu/conv_f64.h"
 
 #include "kernels/cpu/gemm_f64.h"
@@ -15,11 +14,11 @@ enum { STRIDE, PADDING, DILATION }; /* attributes of all three operators */
 
 struct windows {
     const struct view *x, *w, *y;
-    int64_t groups, images, channels, kernels; /* channels, kernels: of a group */
+    int64_t groups, images, channels, kernels; /* channels, kernels: per group */
     int64_t size[2], kernel[2], result[2], stride[2], padding[2], dilation[2];
-    int64_t deep, wide; /* of the matrix of windows: c p q and u v */
+    int64_t deep, wide; /* sizes of the matrix of windows: c p q and u v */
     char *scratch;
-    size_t workspace; /* of one thread */
+    size_t workspace; /* per thread */
 };
 
 static int64_t
@@ -58,8 +57,8 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
     return s;
 }
 
-/* Row r of the matrix of windows - one entry of all of them - is an image's channel, shifted: from x, or added to it.
- */
+/* Copies row r of the matrix of windows (one entry of every window: a shifted channel) from x; add: adds the row to
+ * x. */
 static void
 walk_row(const struct windows *s, int64_t r, double *x, double *row, bool add)
 {
@@ -120,7 +119,7 @@ backward(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, v
     for (int64_t r = 0; r < s->deep; r++) walk_row(s, r, x, all.data + r * s->wide, true);
 }
 
-/* All images of a group, so that its sums have one order. */
+/* Computes the gradient of a group's kernels over all images, in order, so that sums have a fixed order. */
 static void
 weights(const struct windows *s, int64_t n, int64_t g, struct matrix_f64 all, void *scratch)
 {

@@ -1,5 +1,5 @@
-/* conv_f64.h - convolutions of doubles and their gradients: variants of conv2d, conv2d_grad_x and conv2d_grad_w, for
- * which oneDNN has nothing. Any thread: calls keep nothing, and all memory is the caller's. */
+/* conv_f64.h - convolutions of doubles and their gradients: variants of conv2d, conv2d_grad_x and conv2d_grad_w,
+ * which oneDNN does not support in f64. Any thread: calls keep no state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_CONV_F64_H
 #define RILLE_KERNELS_CPU_CONV_F64_H
 

@@ -1,8 +1,7 @@
-/* convert.c - blocks of elements between memory and compute types.
+/* convert.c - conversion of blocks between memory and compute types.
  *
- * The pairs that training meets (f32 with bf16, f16, bool, integers; equal
- * types) have loops that vectorise; the rest go element by element. bf16 is
- * loaded at 60 elements a nanosecond from cache (one Zen 5 core, AVX-512). */
+ * The pairs common in training (f32 with bf16, f16, bool, integers; equal types) have vectorised loops; the others
+ * are converted element by element. bf16 is loaded at 60 elements per ns from cache (one Zen 5 core, AVX-512). */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/convert.h"
 
@@ -32,7 +31,7 @@ compute_narrow(enum dtype d)
 
 /* ---- loops ---- */
 
-/* name(memory, stride, n, block): block[i] = expr of x, element i of memory. */
+/* Defines name(memory, stride, n, block): block[i] = expr of x, element i of memory. */
 #define LOAD(name, memory_type, block_type, expr)                                                                      \
     VECTOR static void name(const void *memory, int64_t stride, int64_t n, void *block)                                \
     {                                                                                                                  \
@@ -109,11 +108,11 @@ static void (*const load[NCOMPUTE][NDTYPE])(const void *, int64_t, int64_t, void
 void
 block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int64_t n, void *block)
 {
-    assert(load[c][d]); /* a float is never computed with as an integer */
+    assert(load[c][d]); /* floats are never computed with as integers */
     load[c][d](memory, stride, n, block);
 }
 
-/* name(block, n, memory, stride): element i of memory = expr of x, which is block[i]. */
+/* Defines name(block, n, memory, stride): element i of memory = expr of x = block[i]. */
 #define STORE(name, block_type, memory_type, expr)                                                                     \
     VECTOR static void name(const void *block, int64_t n, void *memory, int64_t stride)                                \
     {                                                                                                                  \
@@ -132,7 +131,7 @@ block_load(enum compute c, enum dtype d, const void *memory, int64_t stride, int
         }                                                                                                              \
     }
 
-/* Towards zero, held within lo..hi; NaN is 0. top is the least float that is too large. */
+/* Truncates towards zero and clamps to lo..hi; NaN becomes 0. top: least float that is too large. */
 #define CUT(x, type, lo, hi, top) ((x) != (x) ? 0 : (x) < (lo) ? (lo) : (x) >= (top) ? (hi) : (type)(x))
 
 STORE(store_f32_f32, float, float, x)
@@ -203,7 +202,7 @@ static void (*const store[NCOMPUTE][NDTYPE])(const void *, int64_t, void *, int6
     [COMP_I32] = {[DT_I32] = store_i32_i32, [DT_U8] = store_i32_u8, [DT_BOOL] = store_i32_bool},
 };
 
-/* Any pair, one by one. */
+/* Converts any pair, one by one. */
 static void
 store_each(enum compute c, enum dtype d, const void *block, int64_t n, void *memory, int64_t stride)
 {
@@ -238,8 +237,9 @@ block_convert(enum compute from, enum dtype d, enum compute to, int64_t n, const
 
 /* ---- rows ---- */
 
-/* A row is vectors, the last of which ends with it; one of less than two, of the next smaller. Rows of fewer elements
- * than the smallest begin one, over which the rows that follow are written, but for the last. */
+/* Fills a row with vectors, the last of which overlaps the previous one; a row of less than two vectors uses the
+ * next smaller vector. A row shorter than the smallest vector is written as a full vector, whose excess the
+ * following rows overwrite; not the last rows. */
 #define SPREAD(name, type)                                                                                             \
     VECTOR static void name(const type *x, int64_t n, int64_t row, type *y)                                            \
     {                                                                                                                  \

@@ -1,4 +1,4 @@
-/* copies.c - copies of strided views, a range of one dimension a thread; and of several into one. */
+/* copies.c - copies of strided views, divided among threads along one dimension; concatenation of views. */
 #include "kernels/cpu/copies.h"
 
 #include "kernels/cpu/team.h"
@@ -30,7 +30,8 @@ copy_shares(void *arg, int64_t lo, int64_t hi)
     view_copy(&dst, &src);
 }
 
-/* The one of which every thread has some entries, or the most; of those the outermost in dst. */
+/* Returns the dimension to divide: the one with the most entries, counted up to EACH per thread; among equals, the
+ * outermost in dst. */
 static int
 dim_to_share(const struct view *dst, int nshare)
 {
@@ -47,7 +48,7 @@ dim_to_share(const struct view *dst, int nshare)
 void
 copies_run(const struct view *dst, const struct view *src, int threads)
 {
-    enum { PLENTY = 1 << 15 }; /* elements that are worth a thread */
+    enum { PLENTY = 1 << 15 }; /* elements that justify a thread */
     int nshare = (int)MIN((int64_t)threads, view_numel(dst) / PLENTY);
     if (nshare <= 1) {
         view_copy(dst, src);
@@ -58,17 +59,17 @@ copies_run(const struct view *dst, const struct view *src, int threads)
     team_run(c.nshare, c.nshare, 1, copy_shares, &c);
 }
 
-/* ---- joined ---- */
+/* ---- concatenation ---- */
 
 struct join {
     char *dst;
     int n;
     const struct view *src;
-    const size_t *bytes; /* of a run of each */
+    const size_t *bytes; /* per view: size of a run */
     size_t all;
 };
 
-/* n >= PIECE. A call of memcpy() looks for the way that it goes first, and takes 3 % longer for 3 KiB. */
+/* Copies n >= PIECE bytes. memcpy() first selects a method, which takes 3 % longer for 3 KiB. */
 enum { PIECE = 128 };
 VECTOR static void
 copy_long(char *to, const char *from, size_t n)
@@ -89,7 +90,7 @@ join_rows(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* The bytes that follow each other in a dense view from `axis` on. */
+/* Returns the contiguous bytes of a dense view from dimension `axis` on. */
 static size_t
 run_bytes(const struct view *v, int axis)
 {
@@ -98,12 +99,12 @@ run_bytes(const struct view *v, int axis)
     return n;
 }
 
-/* Where each gives long runs, memory is written from one end to the other: f32{256, 768} three times beside each other,
- * one core of an EPYC (Zen 4), 56 us become 52. */
+/* If every view has long runs, dst is written sequentially. f32{256, 768} three times side by side, one Zen 4 (EPYC)
+ * core: 56 us become 52. */
 void
 copies_join(const struct view *dst, int n, const struct view *src, int axis, int threads)
 {
-    enum { SHORT = 512, LONG = 64 << 10, MOST = 16, WORTH = 128 << 10 }; /* bytes; of a thread */
+    enum { SHORT = 512, LONG = 64 << 10, MOST = 16, WORTH = 128 << 10 }; /* bytes; WORTH: per thread */
     size_t bytes[MOST], all = run_bytes(dst, axis);
     bool runs = n <= MOST && view_is_dense(dst);
     for (int i = 0; runs && i < n; i++) {

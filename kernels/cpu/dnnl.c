@@ -13,28 +13,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An argument that oneDNN wants in an order of its own: in scratch, brought there before and from there afterwards. */
+/* An argument that oneDNN needs in another layout: reordered into scratch before a run, or from scratch after. */
 struct turn {
-    bool used;                /* false: the argument is taken as it lies */
-    dnnl_primitive_t reorder; /* NULL: turning_run() brings it */
+    bool used;                /* false: the caller's layout is used */
+    dnnl_primitive_t reorder; /* NULL: turning_run() reorders */
     struct turning turning;
     dnnl_memory_t plain;
-    size_t at; /* bytes from the start of scratch */
+    size_t at; /* offset in scratch, bytes */
 };
 
-/* What is executed after each run of a primitive, and adds to its result. */
+/* A primitive that is executed after each run, and adds to the result. */
 struct more {
-    struct prim *prim; /* NULL: nothing */
+    struct prim *prim; /* NULL: none */
     int64_t n;
-    int64_t first[PRIM_ARG], step[PRIM_ARG]; /* bytes from the run's addresses */
+    int64_t first[PRIM_ARG], step[PRIM_ARG]; /* offsets from the run's addresses, bytes */
 };
 
 struct prim {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
-    int threads, narg; /* narg with the scratch */
+    int threads, narg; /* narg includes the scratch */
     int64_t nrun;
-    int64_t *skip; /* nrun rows of nskip: bytes from the first run's address; NULL with one run */
+    int64_t *skip; /* nrun rows of nskip offsets from the first run, bytes; NULL: one run */
     int nskip;
     int from[PRIM_ARG + 1];
     dnnl_exec_arg_t arg[PRIM_ARG + 1];
@@ -49,7 +49,7 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* Is there a product of bf16? oneDNN 2.6 has one where the processor has AVX-512, and refuses it elsewhere. */
+/* Returns true if oneDNN multiplies bf16. Version 2.6 does on processors with AVX-512, and refuses elsewhere. */
 static bool
 find_bf16(void)
 {
@@ -102,7 +102,7 @@ implementation(const_dnnl_primitive_desc_t pd)
     return name;
 }
 
-/* Takes the first implementation whose name begins so; they are offered best first, by oneDNN's opinion. */
+/* Returns the first implementation whose name begins with `prefer`; oneDNN offers its favourite first. */
 static dnnl_primitive_desc_t
 walk_to(dnnl_primitive_desc_iterator_t it, const char *prefer)
 {
@@ -114,8 +114,9 @@ walk_to(dnnl_primitive_desc_iterator_t it, const char *prefer)
     return NULL;
 }
 
-/* oneDNN 2.6 with AMX: this one jumps to where no kernel is, where channels and places both leave a rest (windows of
- * 1 x 1, 17 channels, bands of 4 rows of 6, stride 2). t/kernels-conv meets it. */
+/* Returns true for an implementation that crashes: with AMX, oneDNN 2.6 jumps to a missing kernel if channels and
+ * pixels both leave a remainder (windows of 1 x 1, 17 channels, bands of 4 rows of 6, stride 2). t/kernels-conv
+ * covers the case. */
 static bool
 is_broken(const_dnnl_primitive_desc_t pd)
 {
@@ -123,7 +124,7 @@ is_broken(const_dnnl_primitive_desc_t pd)
     return !strncmp(implementation(pd), name, sizeof name - 1);
 }
 
-/* The first implementation that is not. */
+/* Returns the first implementation that is not broken. */
 static dnnl_primitive_desc_t
 walk_past(dnnl_primitive_desc_iterator_t it)
 {
@@ -213,7 +214,7 @@ add_reorder(struct turn *t, bool out, const dnnl_memory_desc_t *plain, const dnn
     return prim_check(status, "a reorder");
 }
 
-/* Argument i, which lies as `plain`, is wanted otherwise. */
+/* Adds a reorder of argument i from the caller's layout `plain` to `wanted`. */
 static int
 add_turn(struct prim *p, int i, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *wanted,
          size_t *scratch_bytes)
@@ -311,7 +312,7 @@ execute(const struct prim *p, dnnl_primitive_t primitive, int narg, const dnnl_e
     return prim_check(status, what);
 }
 
-/* Brings argument i, which lies at `at`, to where it is wanted, or a result from there. */
+/* Reorders argument i from `at` into scratch, or a result from scratch to `at`. */
 static int
 bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
 {
@@ -326,7 +327,8 @@ bring(const struct prim *p, int i, void *at, void *scratch, const char *what)
     return execute(p, p->turn[i].reorder, 2, arg, what);
 }
 
-/* before: where the arguments of the run before lay, whose scratch is as it left it; NULL: there was none. */
+/* Executes p once. before: argument addresses of the previous run, whose reordered arguments are still in scratch;
+ * NULL: no previous run. */
 static int
 run_at(const struct prim *p, void *const *at, void *const *before, void *scratch, const char *what)
 {
@@ -344,7 +346,7 @@ run_at(const struct prim *p, void *const *at, void *const *before, void *scratch
     return 0;
 }
 
-/* What is added to a run's result. */
+/* Executes the primitives that add to the result of the run. */
 static int
 run_more(const struct more *m, void *const *now, void *scratch, const char *what)
 {

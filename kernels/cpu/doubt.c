@@ -1,4 +1,4 @@
-/* doubt.c - when a kernel's results may not be the reference's. */
+/* doubt.c - detection of non-finite values that make results differ from the reference's. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/doubt.h"
 
@@ -25,7 +25,7 @@ all_nan(int64_t n, const float *x)
     return !found;
 }
 
-/* The same of halves, whose exponents have these bits. */
+/* Checks halves, whose exponent bits are `exponent`. */
 VECTOR static bool
 any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
 {
@@ -34,7 +34,8 @@ any_unbounded_half(int64_t n, const uint16_t *x, uint16_t exponent)
     return found;
 }
 
-/* Does `test` say so of any (or all) blocks of a dense view? A double beyond the floats counts as an infinity. */
+/* Returns true if `test` holds for any (or all) blocks of a dense view. A double beyond the range of floats counts
+ * as infinite. */
 static bool
 of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool all)
 {
@@ -49,7 +50,8 @@ of_blocks(const struct view *v, bool (*test)(int64_t n, const float *x), bool al
     return all;
 }
 
-/* Operands that are not dense are not looked at: then the reference computes, which is right and slow. */
+/* Returns true if an operand is entirely NaN, so that the results are NaN anyway. Operands that are not dense are
+ * not checked; the reference then computes the call, correctly but slowly. */
 static bool
 is_lost(const struct kcall *k)
 {
@@ -61,7 +63,7 @@ is_lost(const struct kcall *k)
     return false;
 }
 
-/* Has a dense view an infinity or NaN? */
+/* Returns true if a dense view has an infinity or NaN. */
 static bool
 has_unbounded(const struct view *v)
 {

@@ -1,12 +1,13 @@
-/* doubt.h - when a kernel's results may not be the reference's: some kernels multiply zeros - of padding, of what is
- * hidden - that the reference leaves out, which shows where the other factor is infinite or NaN. Pure; any thread. */
+/* doubt.h - detects non-finite values that make a kernel's results differ from the reference's. Some kernels
+ * multiply by zeros (of padding, of hidden entries) that the reference skips, and 0 * infinity is NaN. Pure; any
+ * thread. */
 #ifndef RILLE_KERNELS_CPU_DOUBT_H
 #define RILLE_KERNELS_CPU_DOUBT_H
 
 #include "runtime/op.h"
 
-/* The .doubts of variants: result 0, or operand 1, has values that are not finite, and no operand is NaN throughout, as
- * after a training that went astray: then the results are. */
+/* The .doubts of variants. Returns true if result 0 (operand 1) has non-finite values and no operand is entirely
+ * NaN. An entirely NaN operand, as after diverged training, makes the results NaN anyway. */
 bool doubts_result(const struct kcall *k);
 bool doubts_weight(const struct kcall *k);
 

@@ -1,9 +1,9 @@
-/* eltwise.c - the element-wise engine: blocks of elements go through the program of a chain (chain.h), on all threads
- * of the kernel.
+/* eltwise.c - the element-wise engine: runs blocks of elements through the program of a chain (chain.h), on all
+ * threads of the kernel.
  *
- * One Zen 5 core: f32{64,256} + f32{64,256} 1.1 us (180 GB/s from cache),
- * f32{64,256} + f32{256} 0.8 us, four elements 0.06 us (bench/kernels); ten steps
- * on 16 M elements 2.3 ms, as fast as memory is read and written (bench/ops). */
+ * One Zen 5 core: f32{64,256} + f32{64,256} 1.1 us (180 GB/s from cache), f32{64,256} + f32{256} 0.8 us, four
+ * elements 0.06 us (bench/kernels); ten steps on 16 M elements 2.3 ms, as fast as memory is read and written
+ * (bench/ops). */
 #include "kernels/cpu/eltwise.h"
 
 #include "kernels/cpu/chain.h"
@@ -17,9 +17,9 @@ elt_scratch(const struct elt *e)
     return e->scratch * (size_t)e->threads;
 }
 
-/* ---- running it ---- */
+/* ---- runs ---- */
 
-/* The state of one thread's run: the walk, and the programs with the addresses of this block. */
+/* The state of one thread's run: the loop position, and the programs with the addresses of this block. */
 struct run {
     void *const *in, *const *out;
     char *scratch;
@@ -27,7 +27,7 @@ struct run {
     int64_t at[MAX_DIM], offset[RUN_LANE]; /* of the row, elements */
     int64_t column, done;                  /* within the row; elements before this block */
     int64_t stop;                          /* elements before the end */
-    bool repeated;                         /* operands that repeat with every row lie in their blocks */
+    bool repeated;                         /* operands that repeat with every row are loaded already */
 };
 
 static char *
@@ -36,7 +36,7 @@ lane_data(const struct elt *e, const struct run *r, int i)
     return i < e->nin ? r->in[i] : r->out[i - e->nin];
 }
 
-/* Element address of the lane at the block's first element. */
+/* Returns the address, in the lane, of the block's first element. */
 static char *
 lane_here(const struct elt *e, const struct run *r, int i)
 {
@@ -65,7 +65,7 @@ next_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Moves the walk on by n rows, of which the last begins within the loop around rows. */
+/* Advances by n rows, of which at most the last begins a new iteration of the loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {
@@ -79,7 +79,7 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
 
 enum { ROWS = 256, SHORT = 16 };
 
-/* Rows from this one on, of so many that are left, which lie at equal distances. */
+/* Returns the number of rows, at most `left`, at equal distances from this one on. */
 static int64_t
 rows_alike(const struct elt *e, const struct run *r, int64_t left)
 {
@@ -87,8 +87,8 @@ rows_alike(const struct elt *e, const struct run *r, int64_t left)
     return k < 0 ? 1 : MIN(MIN(left, ROWS), e->size[k] - r->at[k]);
 }
 
-/* Rows row..row + nrow of a block, each of n elements. An operand that has one element a row, and rows of a few
- * elements, are loaded column by column: {1000000, 3} + {1000000, 1} takes a quarter of the time. */
+/* Loads rows row..row + nrow of a block, n elements each. Operands with one element per row, and rows of a few
+ * elements, are loaded column by column: {1000000, 3} + {1000000, 1} then takes a quarter of the time. */
 static void
 load_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row, int64_t nrow, int64_t n)
 {
@@ -117,7 +117,8 @@ load_rows(const struct elt *e, struct run *r, const struct slot *s, int64_t row,
     }
 }
 
-/* Brings in the operands of the next block; gives its length. With short rows the walk moves on as rows are loaded. */
+/* Loads the operands of the next block; returns its length. With short rows the position advances as rows are
+ * loaded. */
 static int64_t
 load_block(const struct elt *e, struct run *r)
 {
@@ -132,11 +133,11 @@ load_block(const struct elt *e, struct run *r)
         }
         if (e->rows) next_rows(e, r, alike);
     }
-    r->repeated = e->rows; /* no later block is longer */
+    r->repeated = e->rows; /* later blocks are not longer */
     return n;
 }
 
-/* One block through an operator that has no fast loop. */
+/* Computes one block of an operator that has no fast loop. */
 static void
 each_real(const struct step *s, int64_t n, const void *const *x, void *y)
 {
@@ -183,7 +184,7 @@ compute_step(const struct elt *e, struct run *r, const struct step *s, int64_t n
         each_real(s, n, x, y);
 }
 
-/* A step and what is computed beside it. */
+/* Computes a step and the step beside it, if any. */
 static void
 compute_both(const struct elt *e, struct run *r, const struct step *other, const struct step *s, int64_t n)
 {
@@ -203,7 +204,7 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
-/* Hands a step's result to the output it writes and to the slots that read it converted. */
+/* Stores a step's result to its output, and to the slots that read it converted. */
 static void
 give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
 {
@@ -231,7 +232,7 @@ compute_part(const struct elt *e, struct run *r, const struct part *p, int64_t n
     for (int i = p->first; i <= p->last; i++) give_result(e, r, &e->step[i], n);
 }
 
-/* To element lo of the walk. */
+/* Moves to element lo. */
 static void
 seek(const struct elt *e, struct run *r, int64_t lo)
 {
@@ -264,7 +265,7 @@ load_constants(const struct elt *e, struct run *r)
     }
 }
 
-/* The programs, with the addresses that no block changes. */
+/* Copies the programs with the addresses that are constant over blocks. */
 static void
 load_code(const struct elt *e, struct run *r)
 {
@@ -295,10 +296,10 @@ run_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
-/* Elements: fewer are worth no thread; of a row that alone is long enough for a call. */
+/* Elements: minimum per thread; row long enough for a call of its own. */
 enum { GRAIN = 4096, LONG_ROW = 16384 };
 
-/* What the threads of a team share. Short rows are not divided: then a unit is a row, else an element. */
+/* The work shared by the threads of a team. Short rows are not divided: the unit is a row, else an element. */
 struct work {
     const struct elt *e;
     void *const *in, *const *out;
@@ -328,14 +329,14 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
     if (e->numel == 0) return;
     int64_t unit = e->rows ? e->row : 1;
     struct work w = {e, in, out, scratch, unit, e->numel / unit};
-    /* With one row a call, finding its place would take a sixth of the time. */
+    /* With one row per call, finding the position would take a sixth of the time. */
     int64_t least = unit <= LONG_ROW && w.nunit >= 2 * e->threads ? 2 : 1;
     team_shares(e->threads, w.nunit, MAX(GRAIN / unit, least), run_range, &w);
 }
 
-/* ---- the meaning ---- */
+/* ---- reference ---- */
 
-/* Through the dtype of the result, so that reals become integers as in memory: cut, held in range, "not zero". */
+/* Converts through the result's dtype, so that reals become integers as in memory: truncated, clamped, "not zero". */
 static void
 put_result(const struct view *y, enum dtype d, int64_t p, double v)
 {

@@ -1,15 +1,15 @@
-/* exact.h - e^(x - y) to 36 digits, as an integer, on any machine to the same bit: what a sum near 1 lacks of 1 is left
- * when ranks have added up such integers, in whatever order.
+/* exact.h - e^(x - y) to 36 digits as an integer, bit-identical on all machines. Ranks can add such integers in any
+ * order, and the small difference between a sum near 1 and 1 keeps its digits.
  *
- * An integer of 128 bits is two words, the low one first. A fraction is one in units of 2^-128. e^r of a remainder r is
- * ((1 + p)^2)^2..., where p is e^(r / 16) - 1, by its series. Pure; any thread. */
+ * A 128-bit integer is two words, the low word first. A fraction has units of 2^-128. e^r of a remainder r is ((1 +
+ * p)^2)^2..., where p = e^(r / 16) - 1 is computed by its series. Pure; any thread. */
 #ifndef RILLE_KERNELS_CPU_EXACT_H
 #define RILLE_KERNELS_CPU_EXACT_H
 
 #include <math.h>
 #include <stdint.h>
 
-/* The high word of a product. */
+/* Returns the high word of a product. */
 static inline uint64_t
 high_product(uint64_t a, uint64_t b)
 {
@@ -17,7 +17,7 @@ high_product(uint64_t a, uint64_t b)
     return (uint64_t)((product)a * b >> 64);
 }
 
-/* One text for every machine. */
+/* Macros with one source text for all machines. */
 #define EXACT_TEXT(...)  EXACT_TEXT_(__VA_ARGS__)
 #define EXACT_TEXT_(...) #__VA_ARGS__
 
@@ -30,7 +30,7 @@ high_product(uint64_t a, uint64_t b)
         to[1] += a[1] + (to[0] < a[0]);                                                                                \
     }
 
-/* to = a b, of fractions; at most 2^-127 below. */
+/* to = a b for fractions; at most 2^-127 too small. */
 #define EXACT_TIMES                                                                                                    \
     {                                                                                                                  \
         const uint64_t low = a[1] * b[1], c = high_product(a[1], b[0]), d = high_product(a[0], b[1]), sum = low + c;   \
@@ -38,7 +38,7 @@ high_product(uint64_t a, uint64_t b)
         to[0] = sum + d;                                                                                               \
     }
 
-/* A number below 128, in units of 2^-120. */
+/* to = x in units of 2^-120, |x| < 128. */
 #define EXACT_OF                                                                                                       \
     {                                                                                                                  \
         int e = 0;                                                                                                     \
@@ -49,7 +49,7 @@ high_product(uint64_t a, uint64_t b)
         to[1] = up <= -64 ? 0 : up >= 64 ? word << (up - 64) : up > 0 ? sign << up | word >> (64 - up) : sign;         \
     }
 
-/* e^(x - y) in units of 2^-126, y within 30 of 0; 0 where x - y is above 1, or NaN. */
+/* to = e^(x - y) in units of 2^-126, |y| < 30; 0 if x - y > 1 or is NaN. */
 #define EXACT_EXP                                                                                                      \
     {                                                                                                                  \
         const uint64_t ln2[2] = {0xc9e3b39803f2f6af, 0xb17217f7d1cf79ab};                                              \
@@ -73,10 +73,10 @@ high_product(uint64_t a, uint64_t b)
         const uint64_t times = k < 0 ? (uint64_t)-k : ~(uint64_t)k + 1;                                                \
         p[0] = times * ln2[0];                                                                                         \
         p[1] = times * ln2[1] + high_product(k < 0 ? times : 0, ln2[0]) - (k > 0);                                     \
-        r[1] = r[1] << 8 | r[0] >> 56; /* in units of 2^-128: what is a whole number goes, there as in p */            \
+        r[1] = r[1] << 8 | r[0] >> 56; /* units of 2^-128: drops the integer part, as p did */                         \
         r[0] <<= 8;                                                                                                    \
         exact_add(p, r);                                                                                               \
-        if (r[1] >> 62 == 3) { /* a little below 0 */                                                                  \
+        if (r[1] >> 62 == 3) { /* slightly below 0 */                                                                  \
             exact_add(ln2, r);                                                                                         \
             k--;                                                                                                       \
         }                                                                                                              \
@@ -106,7 +106,7 @@ high_product(uint64_t a, uint64_t b)
         exact_shift(k, to);                                                                                            \
     }
 
-/* to 2^k, rounded. */
+/* to *= 2^k, rounded. */
 #define EXACT_SHIFT                                                                                                    \
     {                                                                                                                  \
         const int down = -k;                                                                                           \
@@ -119,10 +119,10 @@ high_product(uint64_t a, uint64_t b)
         to[1] = down >= 64 ? 0 : to[1] >> down;                                                                        \
     }
 
-/* A sum of exponentials near 1, as ranks add it up: in units of 2^-108, as they wrap around in 64 bits, so that of
- * the 1 nothing is seen; and what units leave, in units of 2^-126. A sum that is within 2^-44 of what is expected of it
- * is told by that. Of floats units of 2^-76 are enough, which wrap around in 32 bits; and of a sum that is within 2^-17
- * of 1 without being so near to it units of 2^-80. part: EXACT_UNITS, ... */
+/* Encodings of e, an exponential in units of 2^-126, in a sum near 1 that ranks add up. EXACT_UNITS: units of
+ * 2^-108, wrapping around in 64 bits, so the 1 itself is not represented; sufficient if the sum is within 2^-44 of
+ * the expected value. EXACT_MORE: the rest of EXACT_UNITS, in units of 2^-126. EXACT_SHORT, for floats: units of
+ * 2^-76, wrapping around in 32 bits. EXACT_NEAR: units of 2^-80, for a sum within 2^-17 of 1 but not that near. */
 enum { EXACT_UNITS, EXACT_MORE, EXACT_SHORT, EXACT_NEAR };
 #define EXACT_PART                                                                                                     \
     {                                                                                                                  \
@@ -141,7 +141,7 @@ static inline int64_t exact_part(const uint64_t *e, int part) EXACT_PART
 
 /* clang-format on */
 
-/* The same for bodies of machines that compile texts. */
+/* The same functions as lambdas, in the texts of compiled kernels. */
 #define EXACT_LAMBDA(name, args, body) "const auto " #name " = [&]" #args EXACT_TEXT(body) ";\n"
 #define EXACT_BODY                                                                                                     \
     EXACT_LAMBDA(exact_add, (const uint64_t *a, uint64_t *to), EXACT_ADD)                                              \

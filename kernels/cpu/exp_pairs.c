@@ -1,9 +1,8 @@
 /* exp_pairs.c - sums of exponentials in pairs of doubles.
  *
- * e^t = 2^k ((1 + p)^2)^2..., where p = e^(r / 16) - 1 by its series: of that the first terms are pairs, the others
- * doubles. Sums of two (Knuth 1969) and products (by fma) say what they lack; products of what two lack are left out.
- *
- * To fewer digits e^t = 2^k e^r, and of the series 1, r and r^2 / 2 are pairs. */
+ * e^t = 2^k ((1 + p)^2)^2..., where p = e^(r / 16) - 1 is computed by its series, with pairs for the first terms and
+ * doubles for the others. Sums (Knuth 1969) and products (by fma) include their rounding errors; products of two
+ * rounding errors are omitted. For fewer digits e^t = 2^k e^r, with pairs for 1, r and r^2 / 2 of the series. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/exp_pairs.h"
 
@@ -19,8 +18,8 @@ struct pair {
 };
 
 #define LOG2E 1.4426950408889634
-#define WHOLE 0x1.8p52 /* what is added to it becomes a whole number */
-/* ln 2: two parts of 40 digits, whose products with whole numbers are exact, and the rest. */
+#define WHOLE 0x1.8p52 /* adding it rounds to an integer */
+/* ln 2 as two parts of 40 digits, whose products with integers are exact, and a rest. */
 #define LN2_A 0x1.62e42fefa2p-1
 #define LN2_B 0x1.9ef35793c6p-41
 #define LN2_C 0x1.673007e5ed5e8p-81
@@ -32,7 +31,7 @@ sum_of_two(double a, double b)
     return (struct pair){sum, (a - (sum - less)) + (b - less)};
 }
 
-/* The same where a is the larger one. */
+/* Adds exactly if a is the larger one. */
 INLINE struct pair
 sum_below(double a, double b)
 {
@@ -47,7 +46,7 @@ product(struct pair a, struct pair b)
     return (struct pair){high, fma(a.high, b.high, -high) + (a.high * b.low + a.low * b.high)};
 }
 
-/* c + a b, c the largest. */
+/* Returns c + a b, if c is the largest. */
 INLINE struct pair
 step(struct pair a, struct pair b, double c, double c_low)
 {
@@ -67,7 +66,7 @@ power(double k)
     return result;
 }
 
-/* e^(x - y); what is below e^-700 may be e^-700. */
+/* Returns e^(x - y); below e^-700 possibly e^-700. */
 INLINE struct pair
 exponential(double x, double y)
 {
@@ -100,7 +99,7 @@ exponential(double x, double y)
     return (struct pair){scale * e.high, scale * (e.low + p.low)};
 }
 
-/* Near y, and a multiple of 2^-20: with a multiple of LN2_A it adds up exactly. */
+/* Rounds y to a multiple of 2^-20, which adds exactly with multiples of LN2_A. */
 INLINE double
 base_of(double y)
 {
@@ -108,7 +107,8 @@ base_of(double y)
     return y + whole - whole;
 }
 
-/* e^(x - base), which is below 2, off by 2^-59 of it; high is a multiple of 2^-50, so that sums below 8 are exact. */
+/* Returns e^(x - base), below 2, with a relative error of 2^-59; high is a multiple of 2^-50, so that sums below 8
+ * are exact. */
 INLINE struct pair
 near_exponential(double x, double base)
 {
@@ -147,7 +147,7 @@ near_exponentials(int64_t n, const double *x, double base, double *high, double 
     }
 }
 
-/* base + log (1 + d), d below 2^-17. */
+/* Returns base + log (1 + d) for d < 2^-17. */
 INLINE double
 near_base(double base, double d)
 {
@@ -180,7 +180,7 @@ exponentials(int64_t n, const double *x, double y, double *high, double *low)
     }
 }
 
-/* Adds n / LANES of each to the lane's sum. */
+/* Adds n / LANES pairs to each lane's sum. */
 VECTOR static void
 add_up(int64_t n, const double *high, const double *low, double *sum, double *lack)
 {
@@ -203,7 +203,7 @@ units(int64_t n, const double *high, const double *low)
     return sum;
 }
 
-/* The same below 8 of 2^-80, in two parts. */
+/* Converts a sum below 8 likewise to units of 2^-80, in two parts. */
 VECTOR static uint64_t
 units_in_two(int64_t n, const double *high, const double *low)
 {
@@ -215,8 +215,8 @@ units_in_two(int64_t n, const double *high, const double *low)
     return sum;
 }
 
-/* Elements from `from` on as doubles, at most a block, with -infinity behind them for a multiple of LANES, and for
- * those above `most`. Returns how many. */
+/* Loads at most a block of elements from `from` on as doubles. Pads to a multiple of LANES with -infinity, which
+ * also replaces elements above `most`. Returns the number of elements. */
 static int64_t
 load(enum dtype d, int64_t n, const void *x, int64_t from, double most, double *to)
 {
@@ -229,7 +229,7 @@ load(enum dtype d, int64_t n, const void *x, int64_t from, double most, double *
     return i;
 }
 
-/* What n / LANES of each add up to, in the lane's sum. */
+/* Sums n / LANES exponentials per lane into the lane's sum. */
 VECTOR static void
 add_to_lanes(int64_t n, const double *high, const double *low, double *sum, double *lack)
 {

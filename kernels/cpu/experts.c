@@ -1,4 +1,4 @@
-/* experts.c - products of rows by the matrices that they name, gathered expert by expert. */
+/* experts.c - products of rows by the matrices (experts) that they name, gathered by expert. */
 #include "kernels/cpu/experts.h"
 
 #include "kernels/cpu/convert.h"
@@ -12,28 +12,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many rows are multiplied at once, the greatest that has as many as `least`, of f32 and of bf16. One core (Zen 4),
- * 512 x 2048: f32 has 109 Gflop/s from 16 rows on; bf16, for which each product orders the matrix anew, 126 by 16, 190
- * by 64, 219 by 256, so that some rows of zeros cost less than a second product. With AVX-512 a row of f32 has the same
- * bits in all but the last, which is for calls of one entry. 512 rows that name 2 of 8 such matrices take 23.0 ms in
- * f32, where as many rows by one matrix take 19.6, and 12.4 and 10.3 in bf16; gradients 20.7, 20.2, 12.7 and 10.6. */
+/* The numbers of rows that products support. The largest whose `least` (f32, bf16) does not exceed the remaining
+ * rows is used. One Zen 4 core, 512 x 2048: f32 reaches 109 Gflop/s from 16 rows on. bf16, for which each product
+ * repacks the matrix, reaches 126 with 16 rows, 190 with 64, 219 with 256, so padding with zero rows costs less than
+ * a second product. With AVX-512 a row of f32 has the same bits in all sizes but the last, which is for calls of one
+ * entry. 512 rows that name 2 of 8 such matrices take 23.0 ms in f32, against 19.6 for 512 rows by one matrix; 12.4
+ * and 10.3 in bf16; gradients 20.7, 20.2, 12.7 and 10.6. */
 static const struct {
     int rows, least[2];
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
              {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
-enum { ALONE = 16 }; /* rows at most of a call of one entry, which go one by one */
+enum { ALONE = 16 }; /* maximum rows of a one-entry call computed row by row */
 
-enum { FIRST, MORE, NPRODUCT }; /* a gradient adds up the products of some rows after the other */
+enum { FIRST, MORE, NPRODUCT }; /* a gradient accumulates the products of pieces: FIRST sets, MORE adds */
 struct experts {
-    enum dtype dtype;      /* in which factors are multiplied; sums are of the compute type */
-    int64_t panel, npanel; /* columns of a unit of work; the last unit's may begin before its own */
-    int64_t rows;          /* of a product, at most */
+    enum dtype dtype;      /* of the factors; sums have the compute type */
+    int64_t panel, npanel; /* columns per unit of work; the last panel may overlap the previous one */
+    int64_t rows;          /* maximum rows of a product */
     int threads;
-    bool alone;                              /* of one entry, whose rows go one by one */
-    bool in_place;                           /* the gradient's sums are the result */
-    size_t at[NMATRIX], each;                /* of a worker's scratch, behind the product's: bytes of it in all */
-    struct prim *product[][NPRODUCT][NSIZE]; /* by thread */
+    bool alone;                              /* one-entry call, computed row by row */
+    bool in_place;                           /* the gradient accumulates directly in the result */
+    size_t at[NMATRIX], each;                /* worker scratch, bytes: offsets behind the product's scratch; size */
+    struct prim *product[][NPRODUCT][NSIZE]; /* per thread */
 };
 
 static int
@@ -44,7 +45,7 @@ size_of(const struct experts *e, int64_t left)
     return i;
 }
 
-/* Rows of an expert that are multiplied at once. */
+/* Rows of an expert that are multiplied together. */
 struct piece {
     int64_t first, n;
     int size;
@@ -69,7 +70,7 @@ pieces_of(const struct experts *e, int64_t nrow)
     return n;
 }
 
-/* ---- which ---- */
+/* ---- supported views ---- */
 
 static bool
 by_rows(const struct view *w)
@@ -77,14 +78,14 @@ by_rows(const struct view *w)
     return w->dim[3] == 1 || w->stride[3] == 1;
 }
 
-/* Rows whose elements lie together. */
+/* Returns true for views whose rows are contiguous. */
 bool
 experts_grad_takes(const struct kcall *k, int i)
 {
     return i == IDS || (by_rows(&k->in[i]) && k->in[i].dim[3] > 1);
 }
 
-/* And matrices, row by row or column by column. */
+/* Returns true for views with contiguous rows, and for row- or column-major matrices. */
 bool
 experts_takes(const struct kcall *k, int i)
 {
@@ -103,7 +104,7 @@ experts_accepts(const struct kcall *k)
     return !empty && same && by_rows(out);
 }
 
-/* ---- making ---- */
+/* ---- preparation ---- */
 
 static size_t
 up(size_t bytes)
@@ -117,7 +118,8 @@ sum_bytes(const struct experts *e)
     return e->dtype == DT_F64 ? sizeof(double) : sizeof(float);
 }
 
-/* The product of so many rows and a panel of w, which may be a copy; or, of a gradient, of rows and rows. */
+/* Returns the product of `rows` rows and a panel of w, which may be a copy; for a gradient, of rows transposed and
+ * rows. */
 static struct gemm
 product_of(const struct experts *e, const struct view *w, bool gradient, int64_t rows)
 {
@@ -158,7 +160,7 @@ list_words(const struct kcall *k, const struct view *w)
     return 2 * (w->dim[0] * w->dim[1] + 1) + w->dim[0] * view_numel(&k->in[IDS]);
 }
 
-/* One of equal parts, of several a multiple of 16. */
+/* Returns the length of equal panels; a multiple of 16 if there are several. */
 static int64_t
 panel_of(int64_t width)
 {
@@ -167,7 +169,7 @@ panel_of(int64_t width)
     return n == 1 ? width : ((width + n - 1) / n + STEP - 1) / STEP * STEP;
 }
 
-/* How scratch is used, of which the product takes so many bytes. */
+/* Divides a worker's scratch, of which the product needs `bytes`; returns the scratch of all workers. */
 static size_t
 share_scratch(struct experts *e, const struct view *w, bool gradient, size_t bytes)
 {
@@ -181,7 +183,7 @@ share_scratch(struct experts *e, const struct view *w, bool gradient, size_t byt
     return e->each * (size_t)e->threads;
 }
 
-/* w: the matrices, or their gradient. */
+/* Prepares the products. w: the matrices, or their gradient. */
 static int
 make(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
 {
@@ -192,7 +194,7 @@ make(const struct kcall *k, const struct view *w, bool gradient, void **state, s
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
-    e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE; /* whatever ranks have of it */
+    e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE; /* independent of the sharding */
     e->rows = sizes[size_of(e, entries)].rows;
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =
@@ -233,9 +235,9 @@ experts_drop(void *state)
 struct experts_run {
     const struct kcall *k;
     const struct experts *e;
-    const struct view *w, *y;             /* y: the result or its gradient, whose rows are counted group by group */
-    int64_t nexpert, *first, *unit, *row; /* of expert i: its rows row[first[i]..], and the first unit of its work */
-    char *scratch;                        /* of the workers */
+    const struct view *w, *y;             /* y: the result or its gradient; rows are counted group by group */
+    int64_t nexpert, *first, *unit, *row; /* expert i: its rows start at row[first[i]], its units at unit[i] */
+    char *scratch;                        /* of all workers */
 };
 
 static int64_t
@@ -246,7 +248,7 @@ named_by(const struct experts_run *r, int64_t row)
     return expert_of(r->w, elem_get_i(ids->dtype, ids->data, at), row / t / n);
 }
 
-/* Rows in their order, expert by expert. */
+/* Lists the rows by expert, in their original order. */
 static void
 list_rows(struct experts_run *r)
 {
@@ -271,9 +273,9 @@ run_of(const struct kcall *k, const struct experts *e, const struct view *w, con
     return r;
 }
 
-/* ---- a piece of work ---- */
+/* ---- units of work ---- */
 
-/* Where matrix e of w begins, in elements. */
+/* Returns the offset of matrix e within w, in elements. */
 static int64_t
 matrix_at(const struct view *w, int64_t e)
 {
@@ -297,7 +299,7 @@ load(enum dtype to, const struct view *from, int64_t at, int64_t n, void *line)
         block_load(COMP_F32, from->dtype, data, 1, n, line);
 }
 
-/* `width` elements from `col` on of the rows of a piece of expert m; those that it is short of are zeros. */
+/* Gathers `width` elements from column `col` on of a piece's rows; pads missing rows with zeros. */
 static void
 gather(const struct experts_run *r, const struct view *v, int64_t m, const struct piece *p, int64_t col, int64_t width,
        char *to)
@@ -315,7 +317,7 @@ store(const struct experts_run *r, const void *line, int64_t n, const struct vie
                 (char *)to->data + at * (int64_t)dtype_bytes(to->dtype), 1);
 }
 
-/* The columns of panel p that a product gives from `from` on, and those of them that are its own. */
+/* The columns of a product for panel p: first column, number of columns of the previous panel to skip, own columns. */
 struct columns {
     int64_t from, skip, n;
 };
@@ -328,7 +330,7 @@ columns_of(const struct experts_run *r, int64_t p)
     return (struct columns){from, own - from, e->panel - (own - from)};
 }
 
-/* The panel of matrix m from column `from` on, as floats. */
+/* Converts the panel of matrix m from column `from` on to floats. */
 static void
 widen_panel(const struct experts_run *r, int64_t m, int64_t from, float *to)
 {
@@ -349,7 +351,7 @@ product_f64(const struct experts_run *r, int64_t n, void *const *at, void *scrat
              scratch);
 }
 
-/* A piece of expert m by columns c of its matrix, which begin at at[B]. */
+/* Multiplies a piece of expert m with columns c of its matrix, which start at at[B], and stores the result. */
 static int
 multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct piece p, const struct columns *c,
                void *const *at, void *scratch)
@@ -367,7 +369,7 @@ multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct pie
     return 0;
 }
 
-/* Units of work: expert by expert, panel by panel, piece by piece. */
+/* Computes units of work, ordered by expert, panel, piece. */
 static void
 run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -387,7 +389,7 @@ run_units(void *arg, int64_t share, int64_t lo, int64_t hi)
     }
 }
 
-/* Rows of groups in which nobody is named. */
+/* Clears result rows whose id names no matrix of this shard. */
 static void
 clear_rows(void *arg, int64_t lo, int64_t hi)
 {
@@ -431,7 +433,7 @@ clear_panel(const struct experts_run *r, int64_t m, const struct columns *c)
                (size_t)c->n * bytes);
 }
 
-/* Unit u: a panel of a matrix, which is the sum over all rows of its expert. */
+/* Computes gradient units: unit u is a panel of a matrix, summed over all rows of its expert. */
 static void
 run_panels(void *arg, int64_t share, int64_t lo, int64_t hi)
 {

@@ -1,10 +1,10 @@
 /* fold.c - sums, products and sums of squares of floats, in f64.
  *
- * A core has two pipes that convert and add, and two that multiply. A sum that is written as one of products by one is
- * rounded as it was and leaves the former to conversions. Of AMD's cores with AVX-512, Zen 4 takes vectors of 64 bytes
- * apart, and converts four floats in memory in one step, eight in four: so there are loops for both widths, whose lanes
- * add up in the same order. One Zen 4 core, others at work, f32{256,3072} from the cache: 27 us; by plain sums 54, in
- * f32 alone 32. */
+ * A core has two pipes that convert and add, and two that multiply. A sum written as fma(x, 1, sum) rounds like an
+ * addition and leaves the first two pipes to conversions. Among AMD's cores with AVX-512, Zen 4 splits 64-byte
+ * vectors: it converts four floats from memory in one step, but eight in four. So there are loops for both widths,
+ * whose lanes add in the same order. f32{256,3072} from the cache, one Zen 4 core, others busy: 27 us; plain sums
+ * 54, f32 alone 32. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/fold.h"
 
@@ -12,9 +12,9 @@
 #include "runtime/half.h"
 #include "runtime/simd.h"
 
-/* Lanes lie in a block as many streams, each `apart` from the one before, all of which go on by `step` in a turn. Of a
- * long block they are far from each other, since several come from memory faster than one: a core of a Xeon (Sapphire
- * Rapids) sums up 64 M in 16 ms for 20. */
+/* The lanes of a block form STREAMS streams, `apart` elements from each other, which all advance by `step` per
+ * iteration. In a long block the streams are far apart, because memory is faster with several streams: a Xeon core
+ * (Sapphire Rapids) sums 64 M floats in 16 ms instead of 20. */
 enum { LANES = 64, STREAMS = 4, SHARE = LANES / STREAMS, FAR_APART = 16384 };
 struct streams {
     int64_t turns, apart, step;
@@ -26,8 +26,8 @@ streams_of(int64_t n)
     return n < FAR_APART ? (struct streams){turns, SHARE, LANES} : (struct streams){turns, turns * SHARE, SHARE};
 }
 
-/* Elements, of each stream, that are asked for ahead of their use: not of Zen 4, which fetches ahead by itself (96 GB/s
- * from its last cache and 32 from memory, where asking makes it 70 and 28). */
+/* Prefetch distance in each stream, elements. Not used on Zen 4, whose hardware prefetcher is better alone (96 GB/s
+ * from its last-level cache and 32 from memory; with prefetching 70 and 28). */
 enum { AHEAD = 1024 };
 
 typedef double doubles4 __attribute__((vector_size(32)));
@@ -37,7 +37,7 @@ typedef float floats8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t ints4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t ints8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-/* keep + r: a mask of the last r of SHARE lanes. */
+/* keep + r masks the last r of SHARE lanes. */
 static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
 #define WIDE4(x)                                                                                                       \
@@ -50,19 +50,19 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
 #define PLUS(a, b)    (a) + (b)
 #define TIMES(a, b)   (a) * (b)
 
-/* All turns of a loop over vectors, which otherwise lie in memory. */
+/* Unrolls loops over vectors, which would otherwise be in memory. */
 #define ALL _Pragma("GCC unroll 16")
 
-/* NAME_W: in vectors of W. What is left of a row behind the last whole share is a share that ends with it, of which
- * only that counts; lanes are joined by halves. NAME_of_W: the same within another function. */
+/* name_W folds in vectors of W. A remainder of fewer than SHARE elements is read as the last SHARE elements of the
+ * row, with the others masked; lanes are combined by halves. name_of_W is for use within another function. */
 #define FOLD(name, W, LEVEL, first, JOIN, BOTH)                                                                        \
     INLINE double name##_of_##W(const float *x, int64_t n)                                                             \
     {                                                                                                                  \
         enum { N = LANES / W, EACH = SHARE / W };                                                                      \
         struct streams s = streams_of(n);                                                                              \
         double number = 1, none = first;                                                                               \
-        IN_REGISTER(number); /* or products by it are left out */                                                      \
-        IN_REGISTER(none);   /* or lanes are cleared in memory, which takes longer than a short row */                 \
+        IN_REGISTER(number); /* else gcc omits the products by number */                                               \
+        IN_REGISTER(none);   /* else gcc clears the lanes in memory, which costs more than a short row */              \
         doubles##W v[N], one = (doubles##W){0} + number;                                                               \
         UNUSED(one);                                                                                                   \
         ALL for (int k = 0; k < N; k++) v[k] = (doubles##W){0} + none;                                                 \
@@ -96,18 +96,18 @@ static const int32_t keep[2 * SHARE] = {[SHARE] = -1, -1, -1, -1, -1, -1, -1, -1
     }                                                                                                                  \
     LEVEL static double name##_##W(const float *x, int64_t n) { return name##_of_##W(x, n); }
 
-/* sums_W: of long rows, one after the other. */
+/* sums_W: sums of long rows, in sequence. */
 #define SUMS(W, LEVEL)                                                                                                 \
     LEVEL static void sums_##W(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)                      \
     {                                                                                                                  \
         for (int64_t r = 0; r < rows; r++) a[r] += sum_of_##W(x + r * apart, n);                                       \
     }
 
-/* rows_W: each element to its sum; sums stay in registers on the way down some rows. Of rows in memory those behind are
- * asked for, into the second cache: the sums and the rows at hand are what the first has room for, and from the last
- * cache asking takes longer than not. Xeon (Emerald Rapids), us, asked and unasked: f32{256,3072} 115 and 103,
- * f32{4096,4096} 2,800 and 5,000. What is in the second cache waits for conversions: two rows added as floats first
- * would take two thirds of the time, and the last digits of means. */
+/* rows_W: adds each element to its column's sum; the sums stay in registers for some rows. Later rows are prefetched
+ * from memory into the second-level cache: the first holds only the sums and the current rows, and prefetching from
+ * the last-level cache is slower than none. Xeon (Emerald Rapids), us, with and without prefetching: f32{256,3072}
+ * 115 and 103, f32{4096,4096} 2,800 and 5,000. With data in the second-level cache, conversions are the limit:
+ * adding two rows as floats first would take two thirds of the time, but lose the last digits of means. */
 #define DOWN(W, LEVEL)                                                                                                 \
     LEVEL static void rows_##W(const float *x, int64_t apart, int64_t rows, int64_t n, bool far, double *a)            \
     {                                                                                                                  \
@@ -155,8 +155,8 @@ FOLD(squares, 8, X86_V4, 0, SQUARES, PLUS)
 #define squares_8 squares_4
 #endif
 
-/* sums_of: rows of at least SHARE elements and fewer than SHORT, four at a time: one alone would wait for its own
- * additions. They are shares that add up in four vectors; each row by itself has the same bits. */
+/* sums_of: sums of rows of SHARE to SHORT - 1 elements, four rows at a time, because a single row would wait for its
+ * own additions. Shares add up in four vectors; the bits of a row do not depend on the other rows. */
 enum { SHORT = 1280, FOUR = 4 };
 VECTOR static void
 sums_of(const float *x, int64_t apart, int64_t rows, int64_t n, double *a)
@@ -232,7 +232,7 @@ fold_add(const float *x, int64_t n, double *sum)
 }
 EXPORTED(fold_add)
 
-/* Columns n.. of rows of halves, one by one. */
+/* Sums columns of rows of halves one by one. */
 #define COLUMNS(name, FLOAT)                                                                                           \
     VECTOR static void columns_##name(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)           \
     {                                                                                                                  \
@@ -243,8 +243,8 @@ EXPORTED(fold_add)
 COLUMNS(bf16, from_bf16)
 COLUMNS(f16, from_f16)
 
-/* Columns of 64 stay in registers on the way down: of two bf16 in a word one is the upper half already. How many of n.
- */
+/* Sums 64 columns at a time in registers, row by row. A word holds two bf16, of which one is the upper half already.
+ * Returns the number of columns done. */
 VECTOR static int64_t
 columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -274,7 +274,7 @@ columns_bf16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, flo
 }
 
 #ifdef X86_LEVELS
-/* As the processor widens f16: 32 columns; how many of n. */
+/* Sums 32 columns at a time with the processor's conversion of f16. Returns the number of columns done. */
 X86_V3 static int64_t
 columns_f16_wide(const uint16_t *x, int64_t apart, int64_t rows, int64_t n, float *sum)
 {
@@ -308,5 +308,5 @@ fold_halves(enum dtype d, const uint16_t *x, int64_t apart, int64_t rows, int64_
     if (d == DT_F16 && machine_level() >= LEVEL_V3) done = columns_f16_wide(x, apart, rows, n, sum);
 #endif
     (d == DT_F16 ? columns_f16 : columns_bf16)(x + done, apart, rows, n - done, sum + done);
-    return d == DT_F16 || all_finite(sum, n); /* no few f16 are beyond floats */
+    return d == DT_F16 || all_finite(sum, n); /* sums of a few f16 fit f32 */
 }

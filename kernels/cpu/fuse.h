@@ -1,5 +1,5 @@
-/* fuse.h - a chain of element-wise calls as one pass: step s reads operands of the whole chain or results of earlier
- * steps. Whoever makes the arrays owns them; any thread. */
+/* fuse.h - a chain of element-wise calls as one pass: step s reads operands of the chain or results of earlier
+ * steps. The maker of the arrays owns them; any thread. */
 #ifndef RILLE_KERNELS_CPU_FUSE_H
 #define RILLE_KERNELS_CPU_FUSE_H
 
@@ -12,7 +12,7 @@ struct fuse_arg {
 struct fuse_step {
     const struct call *call;
     struct fuse_arg arg[OP_OPERAND];
-    int out;    /* output of the chain that it writes, or -1 */
-    int others; /* of a call of several results: the output that its second one is, which the rest follow */
+    int out;    /* output of the chain that the step writes, or -1 */
+    int others; /* (several results) output for the second result; further results use the next outputs */
 };
 #endif

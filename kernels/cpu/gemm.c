@@ -1,14 +1,12 @@
-/* gemm.c - products of matrices on oneDNN's matmul.
+/* gemm.c - matrix products on oneDNN's matmul.
  *
- * A call becomes a struct gemm: sizes m, n, k, the two strides of each matrix,
- * and what is left of the batch. Transposed operands and rows cut out of wider
- * ones are strides, never copies. A batch over one and the same b is more rows
- * of a; oneDNN walks the batch that remains, or, where only its plain loop would
- * (strides that its kernels do not know), we repeat a single product. A long
- * one is repeated over panels of the result.
+ * A call becomes a struct gemm: sizes m, n, k, two strides per matrix, and the remaining batch. Transposed operands
+ * and rows of wider tensors are strides, never copies. A batch that shares b becomes more rows of a. oneDNN iterates
+ * over the remaining batch; if only its plain loop supports the strides, a single product is repeated here. A long
+ * product is computed in panels of the result.
  *
- * One core (AVX-512, 280 Gflop/s at most): 256x768x768 f32 255, bf16 500 Gflop/s;
- * 64x256x256 245; 48 heads of 64x64x64 out of rows of 768: 230. bench/gemm.c. */
+ * One core (AVX-512, peak 280 Gflop/s): 256x768x768 f32 255, bf16 500 Gflop/s; 64x256x256 245; 48 heads of 64x64x64
+ * out of rows of 768: 230. bench/gemm.c. */
 #include "kernels/cpu/gemm.h"
 
 #include "kernels/cpu/dnnl.h"
@@ -21,7 +19,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- from a call ---- */
+/* ---- struct gemm of a call ---- */
 
 static int64_t
 size_of(const struct view *v, int d)
@@ -35,14 +33,15 @@ stride_of(const struct view *v, int d)
     return d < 0 || v->dim[d] == 1 ? 0 : v->stride[d];
 }
 
-/* The matrix of dimensions d and e of v; -1 is a dimension that is not there. */
+/* Returns the matrix over dimensions d and e of v; -1: no such dimension, size 1. */
 static struct matrix
 matrix_of(const struct view *v, int d, int e)
 {
     return (struct matrix){size_of(v, d), size_of(v, e), stride_of(v, d), stride_of(v, e)};
 }
 
-/* Adds a dimension of the batch; one that continues the last in all three is merged with it. */
+/* Adds a dimension of the batch; merges it with the previous one if that is contiguous with it in all three
+ * matrices. */
 static void
 batch_add(struct gemm *g, int64_t size, int64_t a, int64_t b, int64_t c)
 {
@@ -60,7 +59,8 @@ rows_go_on(const struct matrix *x, int64_t step)
     return x->rows == 1 || step == x->rows * x->row;
 }
 
-/* Where b is the same for all of the innermost batch, and a and c go on evenly, the batch is more rows. */
+/* Merges the innermost batch dimension into the rows if b is the same for the whole dimension, and a and c are
+ * contiguous over it. */
 static void
 batch_to_rows(struct gemm *g)
 {
@@ -124,10 +124,10 @@ batch_count(const struct gemm *g)
     return n;
 }
 
-/* ---- what oneDNN takes ---- */
+/* ---- supported products ---- */
 
-/* A stride that is never taken (one row, one column) becomes that of dense memory. Is what results row-major or
- * column-major, with rows that do not overlap? */
+/* Sets an unused stride (one row, one column) to that of dense memory. Returns true if the matrix is row- or
+ * column-major without overlapping rows. */
 static bool
 matrix_settle(struct matrix *x)
 {
@@ -176,8 +176,8 @@ gemm_fits(const struct kcall *k)
     return !empty && k->in[1].dtype == d && (to == d || (dtype_is_half(d) && to == DT_F32));
 }
 
-/* Of one row or column oneDNN adds up product by product, in parts of k by its threads. A long sum of floats is our
- * own loops' (gemm_few.c), and so, as one of floats, is one of halves whose result is not rounded to them. */
+/* Returns true for a long sum with one row or column, which oneDNN adds up product by product, in parts of k by its
+ * threads. gemm_few.c computes such sums of floats, and, converted to floats, those of halves with an f32 result. */
 static bool
 is_long_of_one(const struct gemm *g)
 {
@@ -192,7 +192,8 @@ gemm_accepts(const struct kcall *k)
     return gemm_settle(&g) && !is_long_of_one(&g);
 }
 
-/* An operand whose last two dimensions oneDNN cannot walk, a repeated number, is made dense; the other is not. */
+/* Returns true if oneDNN supports the operand's last two dimensions; otherwise (a repeated number) this operand
+ * alone is made dense. */
 bool
 gemm_takes(const struct kcall *k, int i)
 {
@@ -200,7 +201,7 @@ gemm_takes(const struct kcall *k, int i)
     return matrix_settle(&g.x[i]);
 }
 
-/* The same where all dimensions but the last must be one. */
+/* Returns true if the operand's dimensions but the last can be merged into one. */
 bool
 contract_takes(const struct kcall *k, int i)
 {
@@ -224,7 +225,7 @@ describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out
 {
     const struct matrix *x = &g->x[i];
     dnnl_dims_t size, stride;
-    int64_t dense = x->rows * x->cols; /* of a dimension in which the operand is broadcast: never taken */
+    int64_t dense = x->rows * x->cols; /* for broadcast dimensions: any value */
     for (int d = 0; d < nbatch; d++) {
         int64_t step = g->batch[d].step[i];
         size[d] = step ? g->batch[d].size : 1;
@@ -235,18 +236,18 @@ describe_matrix(const struct gemm *g, int i, int nbatch, dnnl_memory_desc_t *out
     dnnl_memory_desc_init_by_strides(out, nbatch + 2, size, prim_dtype(g->dtype[i]), stride);
 }
 
-/* oneDNN offers its small-block kernels first and its older gemm second, which copies b into the order in which it is
- * read. That pays where the small blocks stride over a large b or c, and for a single row. One core of a Zen 5, us,
- * first and second:
+/* Chooses between oneDNN's first choice, its small-block kernels, and its second, the older gemm, which packs b.
+ * Packing pays if the small blocks read or write a large b or c with a stride, and for a single row. One Zen 5 core,
+ * us, first and second choice:
  *
  *   f32   m 256, n 768, k 50304, b in rows   119,500   79,200      bf16  the same      49,300   43,800
  *         m 256, n 768, k 3072                 5,470    4,850            m 1, k 3072      113       44
  *         m 768, n 3072, k 256                 5,470    4,630            others       equal or slower
  *         m 256, n 768, k 768                  1,143    1,161
- *         m 1, n 768, k 3072, b turned           232       96
+ *         m 1, n 768, k 3072, b by columns       232       96
  *
- * Two of a Xeon (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339, m 256 of it 320 and 340; m 3072, n 768,
- * k 256, a turned, 301 and 329. */
+ * Two Xeon cores (Sapphire Rapids), Gflop/s: m 1024, n 768, k 768 317 and 339, m 256 of it 320 and 340; m 3072, n
+ * 768, k 256, a transposed, 301 and 329. */
 static const char *
 gemm_prefers(const struct gemm *g)
 {
@@ -257,7 +258,7 @@ gemm_prefers(const struct gemm *g)
     return copies_pay ? "gemm" : NULL;
 }
 
-/* The primitive for all of the batch, or (nbatch 0) for one product. */
+/* Describes the primitive for the whole batch, or (nbatch 0) for one product. */
 static int
 gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
 {
@@ -269,7 +270,7 @@ gemm_describe(const struct gemm *g, int nbatch, int threads, bool add, struct pr
 
 struct gemm_panel gemm_panel = {7e9, 1024, 16};
 
-/* Equal parts of about `side` or more. */
+/* Returns the length of equal parts of at least about `side`. */
 static int64_t
 part_of(int64_t size, int64_t side)
 {
@@ -277,7 +278,7 @@ part_of(int64_t size, int64_t side)
     return MIN(size, (part + step - 1) / step * step);
 }
 
-/* Flops of a product; of a few rows or columns so many more as memory is slower than arithmetic. */
+/* Returns the flops of a product; counts few rows or columns as FEW, because memory is slower than arithmetic. */
 static double
 product_flops(int64_t m, int64_t n, int64_t k)
 {
@@ -285,32 +286,32 @@ product_flops(int64_t m, int64_t n, int64_t k)
     return 2 * (double)MAX(m, FEW) * (double)MAX(n, FEW) * (double)k;
 }
 
-/* Is c as good as the sum of the parts of a long k, one added to the other? Halves would be rounded each time. */
+/* Returns true if c can accumulate the parts of a long k without loss. Halves would be rounded each time. */
 static bool
 adds_up(const struct gemm *g)
 {
     return g->dtype[C] == DT_F32;
 }
 
-/* What is computed without a question: some thirty milliseconds of each thread. */
+/* Returns the flops between two checks for a stop: about thirty milliseconds per thread. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {
     return gemm_panel.flops * threads * (adds_up(g) ? 1 : 2);
 }
 
-/* A long product is computed in panels of c, that between them it can be stopped (runtime/stop.h): squares of rows and
- * columns, which are not so small that reading a and b again costs much, and so much of k at a time; k is not cut for
- * halves, whose squares are smaller. Seconds of one core for {12288, 12288} times {12288, 12288}, between two questions
- * and in all: sides of 1024 0.13, 15.5; with k in parts 0.04, 15.0. Sides of 640 take 5 % longer. bench/stop.c.
- * Parts of k are rounded to the nearest number of them, since each reads and writes c again: the logits of GPT-2, 256 x
- * 768 x 50,257 on two cores of a Zen 4, take 96 ms in one part and 106 in two. A weight's gradient by bf16, 50,257 x
- * 256 x 768, takes 58 in nine panels and 78 in one. */
+/* The part of a long product between two checks for a stop (runtime/stop.h): a square of c, large enough that
+ * reading a and b again is cheap, and a part of k. For halves k is not split, and the squares are smaller. {12288,
+ * 12288} times {12288, 12288} on one core, seconds between two checks and in all: sides of 1024 0.13, 15.5; with k
+ * in parts 0.04, 15.0. Sides of 640 cost 5 % more. bench/stop.c. The number of parts of k is rounded to the nearest
+ * integer, because each part reads and writes c: the logits of GPT-2, 256 x 768 x 50,257 on two Zen 4 cores, take 96
+ * ms in one part and 106 in two. A weight's gradient in bf16, 50,257 x 256 x 768, takes 58 in nine panels and 78 in
+ * one. */
 struct panel {
     int64_t m, n, k;
 };
 
-/* Of a long k (gemm.h) equal parts, so long as oneDNN takes them in whole steps. */
+/* Returns the length of equal parts of a long k (gemm.h), in multiples of oneDNN's step. */
 static int64_t
 part_of_long(int64_t k)
 {
@@ -335,7 +336,7 @@ panel_of(const struct gemm *g, int threads)
     return p;
 }
 
-/* Likewise a long batch: so many of its outermost dimension at once, in equal parts. */
+/* Returns the number of entries of the outermost batch dimension to compute between two checks, in equal parts. */
 static int64_t
 batch_at_once(const struct gemm *g, int threads)
 {
@@ -346,15 +347,15 @@ batch_at_once(const struct gemm *g, int threads)
     return parts < 2 ? size : (size + parts - 1) / parts;
 }
 
-/* How many pieces of so much cover it. */
+/* Returns the number of panels that cover `size`. */
 static int64_t
 panels(int64_t size, int64_t panel)
 {
     return (size + panel - 1) / panel;
 }
 
-/* Bytes from the first to the r-th panel, for each argument; the last panels end where the matrix does, and compute a
- * part of those before them again. */
+/* Returns, per panel and argument, the offset in bytes from the first panel. The last panels end at the matrix's end
+ * and overlap those before. */
 static int64_t *
 panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *product, int64_t n)
 {
@@ -371,7 +372,7 @@ panel_skips(const struct gemm *g, const struct panel *panel, const int64_t *prod
     return skip;
 }
 
-/* Bytes from the first to the r-th product, for each argument. */
+/* Returns, per product and argument, the offset in bytes from the first product. */
 static int64_t *
 batch_skips(const struct gemm *g, int64_t n)
 {
@@ -383,7 +384,8 @@ batch_skips(const struct gemm *g, int64_t n)
     return skip;
 }
 
-/* Bytes from the first to the r-th of n parts of a batch; the last part ends where the batch does. */
+/* Returns, per part of a batch and argument, the offset in bytes from the first part; the last part ends at the
+ * batch's end. */
 static int64_t *
 part_skips(const struct gemm *g, int64_t at_once, int64_t n)
 {
@@ -396,7 +398,7 @@ part_skips(const struct gemm *g, int64_t at_once, int64_t n)
     return skip;
 }
 
-/* oneDNN has no batch in which neither operand goes on. */
+/* Returns false if some batch dimension is broadcast in both operands, which oneDNN does not support. */
 static bool
 batch_goes_on(const struct gemm *g)
 {
@@ -405,8 +407,8 @@ batch_goes_on(const struct gemm *g)
     return true;
 }
 
-/* The primitive computes a panel of a product, or (nbatch) at_once products of the outermost dimension: tells it of the
- * others. */
+/* Makes the primitive repeat. The primitive computes one panel of a product or, with nbatch, at_once entries of the
+ * outermost dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {
@@ -422,7 +424,8 @@ gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct pane
     if (each > 1) free(skip);
 }
 
-/* The first k of panel, which the primitive computes, are followed by the others of g, equal parts that are added. */
+/* Adds the rest of k in equal parts, accumulated after the first part of k, which the primitive computes for each
+ * panel. */
 static int
 gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threads, struct prim_arg *arg,
          struct prim *prim, size_t *scratch_bytes)
@@ -444,7 +447,7 @@ gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threa
     return 0;
 }
 
-/* swapped: a and b have changed places. */
+/* Makes the primitive. swapped: a and b are exchanged. */
 static int
 gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
 {
@@ -466,7 +469,7 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     int status = gemm_describe(&panel, nbatch, threads, false, arg, &pd);
     bool plain = !status && nbatch && prim_is_plain(pd);
     if (plain) dnnl_primitive_desc_destroy(pd);
-    /* oneDNN walks a batch slowly, or not at all (matrices that overlap): then we do. */
+    /* oneDNN is slow with this batch, or does not support it (overlapping matrices): repeats a single product. */
     if (plain || (status && nbatch)) {
         nbatch = 0;
         err_clear();
@@ -496,7 +499,7 @@ contract_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return gemm_make(&g, k->threads, state, scratch_bytes);
 }
 
-/* ---- rows, not many, by columns: the transposes (gemm_turned.h) ---- */
+/* ---- few rows by a column-major matrix: products of the transposes (gemm_turned.h) ---- */
 
 static bool
 turned_of(const struct kcall *k, struct turned_sizes *t)

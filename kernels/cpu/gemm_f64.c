@@ -1,9 +1,8 @@
-/* gemm_f64.c - products of matrices of doubles.
+/* gemm_f64.c - matrix products of doubles, after Goto & van de Geijn (2008).
  *
- * As Goto & van de Geijn (2008): blocks of a and b are packed into the order in
- * which they are read, strips of MR rows and of NR columns; a strip of each gives
- * MR x NR sums that stay in registers while k goes on. Products are fused with
- * sums where the machine can, as in oneDNN's: twice as fast. */
+ * Blocks of a and b are packed into reading order, in strips of MR rows and of NR columns; one strip of each gives
+ * MR x NR sums, which stay in registers over k. Products and sums are fused where the machine supports it, as in
+ * oneDNN: twice as fast. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm_f64.h"
 
@@ -16,7 +15,8 @@ enum { MR = 4, NR = 16, KC = 256, MC = 64, NC = 512 };
 #define LANES_FILE "kernels/cpu/gemm_f64_level.inc"
 #include "kernels/cpu/lanes_levels.inc"
 
-/* `size` lines of x, `line` apart, k elements of each `step` apart, as strips of `width` lines: missing ones are 0. */
+/* Packs `size` lines of x (`line` apart, each k elements, `step` apart) as strips of `width` lines; pads with zero
+ * lines. */
 static void
 pack(int64_t size, int64_t k, const double *x, int64_t line, int64_t step, int64_t width, double *to)
 {
@@ -28,7 +28,7 @@ pack(int64_t size, int64_t k, const double *x, int64_t line, int64_t step, int64
     }
 }
 
-/* A block of c from packed blocks of a and b. */
+/* Computes a block of c from packed blocks of a and b. */
 static void
 block(int64_t m, int64_t n, int64_t k, const double *a, const double *b, bool add, double *c, int64_t row)
 {

@@ -1,13 +1,12 @@
-/* gemm_few.c - products of a few rows: columns of b are read as four streams, each in its order; rows one by one.
+/* gemm_few.c - products of a few rows: columns of b are read as four sequential streams; rows are read one by one.
  *
- * A core fetches ahead in each stream by itself, so that four come from memory faster than one. One core of an EPYC
- * that others used as well, 1 x 768 x 50,257: 33 to 35 GB of b a second, 48 products of 768 x 768 one after the other
- * 34 to 42, where oneDNN's take 26 and 22 and a sum of such memory 32. Told that a line is read once, it keeps no copy
- * of it in outer caches: all products of an id of GPT-2, f32, take two cores of a Zen 4 7.1 ms, 7.55 untold. Cores of
- * Intel's are asked for what lies a little further into the second cache all the same, since a stream of some hundred
- * KB is over before they are far ahead: on a Xeon (Sapphire Rapids) four streams of 1.2 MB in all go from 14.0 to 15.8
- * GB/s, one of 197 KB from 10.8 to 13.8. On an EPYC (Zen 5) that would cost: 31 GB/s for 35, and 23 for 30 of columns
- * of 64. */
+ * The hardware prefetches each stream, so four streams come from memory faster than one. One core of a shared EPYC,
+ * 1 x 768 x 50,257: 33 to 35 GB/s of b, 48 products of 768 x 768 in sequence 34 to 42; oneDNN 26 and 22, a sum over
+ * such memory 32. Non-temporal prefetches keep read-once lines out of the outer caches: all products of one GPT-2
+ * token, f32, take 7.1 ms on two Zen 4 cores, without 7.55. On Intel cores more distant lines are prefetched into
+ * the second-level cache as well, because a stream of some hundred KB ends before the hardware prefetcher is far
+ * ahead: on a Xeon (Sapphire Rapids) four streams of 1.2 MB in all go from 14.0 to 15.8 GB/s, one of 197 KB from
+ * 10.8 to 13.8. On a Zen 5 (EPYC) that would cost: 31 GB/s instead of 35, and 23 instead of 30 for columns of 64. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm_few.h"
 
@@ -16,14 +15,14 @@
 
 enum {
     STREAMS = FEW_STREAMS,
-    ONCE = 64,            /* bytes ahead, of what the core fetches by itself: 128 as fast, 0 and 256 less */
-    AHEAD = 4096,         /* bytes, of a single stream */
+    ONCE = 64,            /* bytes ahead, on cores with a good prefetcher: 128 as fast, 0 and 256 slower */
+    AHEAD = 4096,         /* bytes, for a single stream */
     AHEAD_OF_FOUR = 2048, /* bytes */
     ROWS_AHEAD = 16,
     STRIP = 4
 }; /* the order of additions is fixed: LANES sums side by side */
 
-/* The sums of the lanes of four vectors: one after the other would take longer than a short column. */
+/* Sums the lanes of four vectors together; one after the other would take longer than a short column. */
 INLINE four
 sums_of(four a, four b, four c, four d)
 {
@@ -33,7 +32,7 @@ sums_of(four a, four b, four c, four d)
            (__builtin_shufflevector(ab, cd, 2, 3, 6, 7) + __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7));
 }
 
-/* Columns of floats, or of bf16, the upper halves of floats. */
+/* Returns the address of an entry of a column of floats, or of bf16. */
 INLINE const void *
 entry(const void *column, int64_t l, bool halves)
 {
@@ -47,15 +46,15 @@ number_at(const void *column, int64_t l, bool halves)
     return float_of((uint32_t)((const uint16_t *)column)[l] << 16);
 }
 
-/* So many numbers of a column are multiplied in one step: bf16 two by two, as words hold them, since to widen each by
- * itself takes longer than to read it. One core of an EPYC (Zen 4): 30.8 GB/s of b for 25.9. */
+/* Returns the number of a column's elements per step. bf16 are multiplied in pairs, as stored in words, because
+ * widening each separately takes longer than reading it. One Zen 4 (EPYC) core: 30.8 GB/s of b instead of 25.9. */
 INLINE int64_t
 at_once(bool halves)
 {
     return halves ? FEW_PAIRED : LANES;
 }
 
-/* Row i of c in n columns: what is summed of whole vectors, and the rest of each column. */
+/* Completes n columns of row i of c: the sums of whole vectors plus the remainder of each column. */
 INLINE void
 finish(const struct few *p, int i, int n, bool halves, four sum, const void *const *b, float *const *c)
 {
@@ -69,7 +68,7 @@ finish(const struct few *p, int i, int n, bool halves, four sum, const void *con
     }
 }
 
-/* Asks for what a stream reads soon. alone: of a core that fetches ahead by itself. */
+/* Prefetches a stream. alone: the core has a good hardware prefetcher. */
 INLINE void
 ask(const void *at, bool alone, int64_t ahead)
 {

@@ -1,10 +1,10 @@
 /* gemm_halves.c - products of halves as products of f32, block by block.
  *
- * A number is multiplied 256 times for each time that it is widened, which so takes a few percent, and halves are read
- * from memory. One core of a Xeon (Emerald Rapids, no AMX: 163 Gflop/s in f32, 87 in bf16), ms, so, by oneDNN's bf16,
- * and f32 by oneDNN: 256 x 3072 x 768 8.1, 14.5, 8.2; 256 x 768 x 3072 8.0, 14.5, 7.3; 3072 x 768 x 256 8.7, 14.3, 8.2.
- * Blocks with sides of 128 to 512 and parts of k of 256 to 1024 take as long or up to 15 % longer. 768 columns are four
- * blocks, for two threads or four, and not three. */
+ * Each number is multiplied 256 times per conversion, so conversions cost a few percent, and memory is read as
+ * halves. One Xeon core (Emerald Rapids, no AMX: 163 Gflop/s in f32, 87 in bf16), ms, here, by oneDNN's bf16, and
+ * f32 by oneDNN: 256 x 3072 x 768 8.1, 14.5, 8.2; 256 x 768 x 3072 8.0, 14.5, 7.3; 3072 x 768 x 256 8.7, 14.3, 8.2.
+ * Blocks with sides of 128 to 512 and parts of k of 256 to 1024 take as long or up to 15 % longer. 768 columns make
+ * four blocks, for two or four threads, rather than three. */
 #include "kernels/cpu/gemm_halves.h"
 
 #include "kernels/cpu/convert.h"
@@ -17,16 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST, MORE, NPRODUCT }; /* of a block's parts of k: the first is c, the others are added */
+enum { FIRST, MORE, NPRODUCT }; /* parts of k of a block: FIRST sets c, MORE adds */
 struct halves {
-    int64_t m, n, first, part, nparts; /* sides of a block; of k */
-    int64_t down, across;              /* blocks of one product */
-    size_t at[NMATRIX], each;          /* of blocks in a worker's scratch, behind the product's; bytes of it in all */
+    int64_t m, n, first, part, nparts; /* sides of a block; first and further parts of k, their number */
+    int64_t down, across;              /* blocks per product */
+    size_t at[NMATRIX], each;          /* worker scratch, bytes: offsets of blocks behind the product's scratch; size */
     int threads;
-    struct prim *product[]; /* by thread, NPRODUCT each */
+    struct prim *product[]; /* NPRODUCT per thread */
 };
 
-/* ---- which ---- */
+/* ---- supported products ---- */
 
 static bool
 fits(const struct kcall *k)
@@ -35,7 +35,7 @@ fits(const struct kcall *k)
     return gemm_fits(k) && dtype_is_half(d) && !prim_multiplies(d);
 }
 
-/* Small products have better ways, as floats (wide.h). */
+/* Returns true if the product is large; small products are faster as floats (wide.h). */
 static bool
 is_large(const struct gemm *g)
 {
@@ -58,9 +58,9 @@ contract_halves_accepts(const struct kcall *k)
     return fits(k) && gemm_of_contract(k, &g) && gemm_settle(&g) && is_large(&g);
 }
 
-/* ---- making ---- */
+/* ---- preparation ---- */
 
-/* One of equal parts, none longer than `most`; of several a multiple of 16. */
+/* Returns the length of equal parts, at most `most`; a multiple of 16 if there are several. */
 static int64_t
 part_of(int64_t size, int64_t most)
 {
@@ -160,8 +160,8 @@ struct halves_run {
     char *data[NMATRIX], *scratch;
 };
 
-/* Lines of a matrix, rows or columns as they lie, of which `length` elements are floats after this; what a block has
- * beyond them is zero. */
+/* Lines of a matrix (contiguous rows or columns), of which `length` elements are converted to floats; pads a block
+ * with zeros. */
 struct lines {
     int64_t n, length;
 };
@@ -176,7 +176,7 @@ widen(enum dtype d, const char *from, int64_t apart, struct lines have, struct l
     }
 }
 
-/* A block of x from a row and a column on: of nrow by ncol, in one of rows by cols. */
+/* Converts an nrow x ncol block of x, from a row and a column on, into a block of rows x cols. */
 static void
 widen_block(const struct halves_run *r, int i, int64_t at, int64_t nrow, int64_t ncol, int64_t rows, int64_t cols,
             char *scratch)
@@ -209,7 +209,7 @@ store_block(const struct halves_run *r, int64_t at, int64_t nrow, int64_t ncol, 
                     x->col);
 }
 
-/* Block by block of a product, down and then across. */
+/* Computes the blocks of a product in column-major order. */
 static void
 run_blocks(void *arg, int64_t share, int64_t lo, int64_t hi)
 {

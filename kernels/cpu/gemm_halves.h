@@ -1,9 +1,9 @@
 /* gemm_halves.h - products of halves as products of f32, block by block.
  *
- * A block of either operand becomes f32 in memory of a worker, which stays in its cache, and so is the product; the
- * result rounds once. For halves that oneDNN does not multiply faster than floats (prim_multiplies): f16, and bf16 on
- * most processors of Intel's. Blocks are the same for any number of threads, and so are bits. Any thread; the state
- * that prepare() makes is for one run at a time. */
+ * A worker converts blocks of both operands to f32 in memory of its own, which stays in its cache, and so is the
+ * product; the result is rounded once. Used for halves that oneDNN does not multiply faster than floats
+ * (prim_multiplies): f16, and bf16 on most Intel processors. The blocks, and so the bits, are the same for any
+ * number of threads. Any thread; the state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_GEMM_HALVES_H
 #define RILLE_KERNELS_CPU_GEMM_HALVES_H
 

@@ -1,11 +1,11 @@
-/* gemm_int.c - products of matrices of whole numbers, which wrap.
+/* gemm_int.c - matrix products of integers, which wrap around.
  *
- * The loops of gemm_f64.c: packed strips, MR x NR sums in registers. Bits above an element's own change nothing of a
- * product's lower ones, so that every sum is of the element's width (of bytes, of four) and the results are those of
- * the reference, which adds up in 64 bits. Of a few rows, or columns, nothing is packed.
+ * The loops are those of gemm_f64.c: packed strips, MR x NR sums in registers. The low bits of a product do not
+ * depend on the high bits of its factors. So each sum has the element's width (bytes: four), with the results of the
+ * reference, which adds in 64 bits. With few rows or columns nothing is packed.
  *
- * One core of an EPYC (Zen 4), ms, here, by PyTorch, and by the reference: {256, 256} times {256, 256} of i64 0.75,
- * 0.95 and 22; of i32 0.39, 0.80 and 22; {1, 1000} times {1000, 1000} of i64 0.14, {1000, 1000} times {1000} 0.12. */
+ * One Zen 4 (EPYC) core, ms, here, PyTorch, and the reference: {256, 256} times {256, 256} of i64 0.75, 0.95 and 22;
+ * of i32 0.39, 0.80 and 22; {1, 1000} times {1000, 1000} of i64 0.14, {1000, 1000} times {1000} 0.12. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm.h"
 
@@ -18,13 +18,13 @@
 
 enum { MR = 4, NR_LONG = 16, NR_WORD = 32, KC = 256, MC = 64, NC = 512, ROWS = 128, FEW = 4, FEW_COLS = 512 };
 
-/* Element (i, j) is at data[i * row + j * col]. */
+/* A matrix: element (i, j) is data[i * row + j * col]. */
 struct lying {
     void *data;
     int64_t row, col;
 };
 
-/* c[m,n] = a[m,k] b[k,n]; packed: col of c is 1. */
+/* A product c[m,n] = a[m,k] b[k,n]; packed: c's col is 1. */
 struct whole {
     int64_t m, n, k;
     struct lying a, b, c;
@@ -68,15 +68,15 @@ static const struct {
 
 /* ---- calls ---- */
 
-/* Products, cut into rows of c, or, where these are few, into columns. */
+/* A batch of products, divided into rows of c or, if these are few, into columns. */
 struct ints {
     struct gemm g;
     char *data[NMATRIX], *scratch;
     bool few;
-    int64_t per; /* pieces of one product */
+    int64_t per; /* pieces per product */
 };
 
-/* Which of the product and its transpose is computed: few rows, or c row by row. */
+/* Chooses between the product and its transpose: few rows, or c row-major. */
 static bool
 settle(struct gemm *g, bool *swapped)
 {
@@ -144,7 +144,7 @@ pieces(void *arg, int64_t share, int64_t lo, int64_t hi)
 int
 gemm_int_run(const struct kcall *k, const void *state)
 {
-    enum { GRAIN = 1 << 16 }; /* products that are worth a thread */
+    enum { GRAIN = 1 << 16 }; /* multiply-adds that justify a thread */
     bool swapped;
     UNUSED(state);
     struct ints all = {.g = gemm_of_matmul(k), .scratch = k->scratch};

@@ -1,4 +1,4 @@
-/* gemm_long.c - products whose result is small and whose sums are long: parts of k by one thread each, added in f64. */
+/* gemm_long.c - products with a small result and long sums: single-threaded products of parts of k, added in f64. */
 #include "kernels/cpu/gemm_long.h"
 
 #include "kernels/cpu/dnnl.h"
@@ -11,17 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST, MORE, NPRODUCT }; /* parts of k: the first takes what equal ones leave */
-enum { SMALL = 1 << 16 };       /* entries of a result, of which oneDNN cuts larger ones among more threads than 32 */
-enum { GROUPS = 64, SUMS = 1 << 20 }; /* most groups; entries of their sums in all */
+enum { FIRST, MORE, NPRODUCT };       /* parts of k: FIRST is the remainder, MORE are of equal size */
+enum { SMALL = 1 << 16 };             /* most entries of a result; oneDNN splits larger ones among over 32 threads */
+enum { GROUPS = 64, SUMS = 1 << 20 }; /* limits: groups; entries of all groups' sums */
 struct of_long {
     int64_t first, part, nparts, ngroups;
-    size_t product_at, each; /* of a worker's scratch: where its product is; bytes of it */
+    size_t product_at, each; /* of a worker's scratch: offset of its product; size in bytes */
     int threads;
-    struct prim *product[]; /* by thread, NPRODUCT each */
+    struct prim *product[]; /* NPRODUCT per thread */
 };
 
-/* Of one row or column oneDNN adds up product by product: gemm_few.h. */
+/* Returns true if this file computes the product. Results of one row or column are excluded, because oneDNN adds up
+ * their products one by one (gemm_few.h). */
 static bool
 is_of_these(const struct gemm *g)
 {
@@ -51,14 +52,14 @@ up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Bytes before the workers' scratch. */
+/* Returns the offset of the workers' scratch, bytes. */
 static size_t
 sums_bytes(const struct gemm *g, const struct of_long *l)
 {
     return up(sizeof(double) * (size_t)(g->x[C].rows * g->x[C].cols * l->ngroups));
 }
 
-/* One thread's product of so much of k, to memory of its own. */
+/* Makes a single-threaded product of k columns of a and rows of b, into dense memory. */
 static int
 make_product(struct gemm g, int64_t k, struct prim **product, size_t *bytes)
 {
@@ -128,7 +129,7 @@ struct long_run {
     const struct gemm *g;
     const struct of_long *l;
     char *data[NMATRIX], *scratch;
-    double *sums; /* of the groups, one after the other */
+    double *sums; /* per group, consecutive */
     int64_t entries;
 };
 

@@ -1,8 +1,8 @@
-/* gemm_long.h - products whose result is small and whose sums are long (GEMM_LONG, gemm.h), of f32 or rounded to it.
+/* gemm_long.h - f32 products (or products rounded to f32) with a small result and long sums (GEMM_LONG, gemm.h).
  *
- * oneDNN's threads would share k, so that bits depended on how many there are. Here parts of k are products of one
- * thread, which are added up in f64, in groups that depend on sizes alone. Any thread; the state that prepare() makes
- * is for one run at a time. */
+ * oneDNN would split k over its threads, and the bits would depend on their number. Here each part of k is a
+ * single-threaded product, and the parts are added up in f64, in groups that depend on the sizes alone. Any thread;
+ * the state that prepare() makes is for one run at a time. */
 #ifndef RILLE_KERNELS_CPU_GEMM_LONG_H
 #define RILLE_KERNELS_CPU_GEMM_LONG_H
 

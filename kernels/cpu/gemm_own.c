@@ -1,5 +1,5 @@
-/* gemm_own.c - products of matrices by our own loops, where they are faster than oneDNN's, or oneDNN has none: a few
- * rows (gemm_few.h), small matrices (gemm_small.h), doubles (gemm_f64.h). */
+/* gemm_own.c - matrix products by our own loops, where these are faster than oneDNN, or oneDNN has none: a few rows
+ * (gemm_few.h), small matrices (gemm_small.h), doubles (gemm_f64.h). */
 #include "kernels/cpu/gemm.h"
 
 #include "kernels/cpu/convert.h"
@@ -13,20 +13,21 @@
 
 /* ---- a few rows of floats ---- */
 
-/* Is b read as it lies, column by column, or row by row where rows are short, as values of a head are? One core, us, so
- * and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3. Of one row oneDNN
- * makes a long sum in c itself, product by product. */
+/* Returns true if the loops can read b in place: column-major, or row-major with short rows, like a head's values.
+ * One core, us, here and by oneDNN: 1 x 64 x 128 0.23, 1.07; 12 of 1 x 128 x 64 2.3, 3.2; 1 x 128 x 1024 6.2, 3.3.
+ * Long sums of one row are also computed here, because oneDNN accumulates them in c product by product. */
 static bool
 few_goes_on(const struct gemm *g)
 {
-    enum { SHORT = 128, MOST = 1 << 17 }; /* of a row of b, of all of b */
+    enum { SHORT = 128, MOST = 1 << 17 }; /* elements: of a row of b, of all of b */
     const struct matrix *b = &g->x[B];
     if (b->row == 1) return g->x[A].col == 1;
     bool little = b->cols <= SHORT && b->rows * b->cols <= MOST;
     return b->col == 1 && g->x[C].col == 1 && (little || (g->x[C].rows == 1 && b->rows > GEMM_LONG));
 }
 
-/* Is it a few rows by a matrix that is read so, or its transpose, which then is computed? */
+/* Returns true for a few rows by such a matrix. Replaces the product by its transpose (swapped) if only that
+ * qualifies. */
 static bool
 few_settle(struct gemm *g, bool *swapped)
 {
@@ -37,7 +38,7 @@ few_settle(struct gemm *g, bool *swapped)
     return false;
 }
 
-/* Of bf16 only products by weights, column by column. */
+/* Accepts bf16 only for products by column-major weights. */
 bool
 gemm_few_accepts(const struct kcall *k)
 {
@@ -48,7 +49,7 @@ gemm_few_accepts(const struct kcall *k)
     return g.dtype[A] == DT_F32 || (g.x[B].row == 1 && g.nbatch == 0 && g.x[A].cols >= GEMM_SHORT);
 }
 
-/* Of contract those that are long. */
+/* Accepts only long sums. */
 bool
 contract_few_accepts(const struct kcall *k)
 {
@@ -58,7 +59,7 @@ contract_few_accepts(const struct kcall *k)
     return g.x[A].cols > GEMM_LONG && few_settle(&g, &swapped);
 }
 
-/* Rows of bf16 are floats in scratch, a and, until columns are done, c. */
+/* Reserves scratch for bf16: rows of a as floats, and of c as floats until columns are finished. */
 int
 gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
@@ -73,11 +74,11 @@ gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 struct few_batch {
     struct gemm g;
     struct few first;
-    char *halves;   /* c of bf16, or of f32 where a and b are */
-    int64_t shares; /* of few_level() */
+    char *halves;   /* c of bf16, or of f32 if a and b are bf16 */
+    int64_t shares; /* for few_level() */
 };
 
-/* Columns lo..hi, a long k part by part. */
+/* Computes columns lo..hi, a long k in parts. */
 static void
 few_columns(const struct few *p, int64_t lo, int64_t hi)
 {
@@ -92,7 +93,7 @@ few_columns(const struct few *p, int64_t lo, int64_t hi)
     }
 }
 
-/* Columns of a product of bf16 that are done. */
+/* Stores finished columns of a bf16 product. */
 static void
 few_give(const struct few_batch *all, int64_t lo, int64_t hi)
 {
@@ -129,7 +130,7 @@ few_of_halves(struct few_batch *all, float *scratch)
     p->c_col = 1;
 }
 
-/* Columns of c are counted through the products of the batch. */
+/* Computes columns lo..hi, counted over the products of the batch. */
 static void
 few_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -147,8 +148,9 @@ few_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* The columns of a thread. Reading weights is the limit: a thread whose core is slower, or has less of it, leaves some
- * to others. Two threads of one core, an id of GPT-2: f32 15.1 ms, 14.8 so, bf16 8.2, 7.8; of two cores the same. */
+/* Returns the columns of a thread. Reading weights is the limit: a thread on a slower or shared core leaves some
+ * columns to others. One GPT-2 token on two threads of one core, static and levelled: f32 15.1 ms, 14.8; bf16 8.2,
+ * 7.8; no difference on two cores. */
 static struct few_columns
 few_share(const struct few_batch *all, int64_t share)
 {
@@ -163,7 +165,7 @@ few_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     gemm_few_turns(&all->first, few_share(all, share), lo, hi);
 }
 
-/* Is the product one that few_level() takes, by these threads? */
+/* Returns true if few_level() supports the product with that many threads. */
 static bool
 few_is_level(const struct few_batch *all, int64_t threads)
 {
@@ -176,7 +178,7 @@ few_is_level(const struct few_batch *all, int64_t threads)
 static int
 few_run(const struct kcall *k, struct gemm g)
 {
-    enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 }; /* products worth a thread; bytes of b taken at once */
+    enum { GRAIN = 1 << 14, PIECE = 1 << 17, LANES = 16 }; /* products worth a thread; bytes of b per piece */
     bool swapped;
     struct few_batch all = {.g = g};
     few_settle(&all.g, &swapped);
@@ -225,19 +227,19 @@ contract_few_run(const struct kcall *k, const void *state)
 
 /* ---- small products ---- */
 
-/* Products as small as these oneDNN computes no faster, and a call of its own costs 0.3 us. One core of a Zen 4, us, so
- * and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x 1024 x 64 4,130, 5,550; 48 of 64 x 64 x 1024
- * 4,070, 4,140; 8 x 512 x 512 36, 58; with a turned 256 x 64 x 64 18.5, 20.0; but 96 of 32^3 63, 60. */
+/* Returns true for products so small that oneDNN is no faster; its call alone costs 0.3 us. One Zen 4 core, us, here
+ * and by oneDNN: 64 x 64 x 256 18.6, 18.8; 48 of 64^3 222, 223; 48 of 64 x 1024 x 64 4,130, 5,550; 48 of 64 x 64 x
+ * 1024 4,070, 4,140; 8 x 512 x 512 36, 58; a transposed 256 x 64 x 64 18.5, 20.0; but 96 of 32^3 63, 60. */
 static bool
 small_goes_on(const struct gemm *g)
 {
-    enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 }; /* b of few rows is read from memory, in its order */
+    enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 }; /* with few rows b is read from memory, in order */
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&
            b->cols % SMALL_COLS == 0 && c->rows * c->cols * a->cols <= (c->rows < FEW ? OF_FEW_ROWS : MOST);
 }
 
-/* The product, or its transpose, which then is computed. */
+/* Returns true for small products. Replaces the product by its transpose (swapped) if only that qualifies. */
 static bool
 small_settle(struct gemm *g, bool *swapped)
 {
@@ -265,12 +267,13 @@ contract_small_accepts(const struct kcall *k)
     return gemm_fits(k) && k->in[0].dtype == DT_F32 && gemm_of_contract(k, &g) && small_settle(&g, &swapped);
 }
 
-/* Products, cut into squares of c that are worth a thread: column by column of them, since one's b serves all. */
+/* A batch of products, divided into squares of c that justify a thread, in column-major order, because a column of
+ * squares shares its part of b. */
 struct small_batch {
     struct gemm g;
     const float *a, *b;
     float *c;
-    int64_t down, across; /* squares of one product */
+    int64_t down, across; /* squares per product */
 };
 enum { SIDE = 64 };
 
@@ -294,7 +297,7 @@ small_squares(void *arg, int64_t lo, int64_t hi)
 static int
 small_run(const struct kcall *k, struct gemm g)
 {
-    enum { GRAIN = 1 << 18 }; /* products that are worth a thread */
+    enum { GRAIN = 1 << 18 }; /* multiply-adds that justify a thread */
     bool swapped;
     small_settle(&g, &swapped);
     const struct matrix *c = &g.x[C];
@@ -330,7 +333,7 @@ f64_fits(const struct kcall *k)
     return gemm_fits(k) && k->out[0].dtype == DT_F64;
 }
 
-/* c lies row by row, or its transpose does, which then is computed. */
+/* Makes c row-major; replaces the product by its transpose (swapped) if necessary. */
 static bool
 f64_settle(struct gemm *g, bool *swapped)
 {
@@ -356,12 +359,12 @@ contract_f64_accepts(const struct kcall *k)
     return f64_fits(k) && gemm_of_contract(k, &g) && f64_settle(&g, &swapped);
 }
 
-/* Products, cut into rows of c that are worth a thread. */
+/* A batch of products, divided into rows of c that justify a thread. */
 struct doubles {
     struct gemm g;
     double *data[NMATRIX];
     char *scratch;
-    int64_t per; /* pieces of rows in one product */
+    int64_t per; /* pieces of rows per product */
 };
 enum { ROWS = 64 };
 
@@ -391,7 +394,7 @@ f64_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 static int
 f64_run(const struct kcall *k, struct gemm g)
 {
-    enum { GRAIN = 1 << 15 }; /* products that are worth a thread */
+    enum { GRAIN = 1 << 15 }; /* multiply-adds that justify a thread */
     bool swapped;
     f64_settle(&g, &swapped);
     struct doubles d = {.g = g, .data = {k->in[swapped].data, k->in[!swapped].data, k->out[0].data}};

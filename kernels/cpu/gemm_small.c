@@ -1,8 +1,8 @@
-/* gemm_small.c - the loops of gemm_small_level.inc for each level of x86-64, and the choice among them.
+/* gemm_small.c - the loops of gemm_small_level.inc for each level of x86-64, and the choice between levels.
  *
- * Sixteen sums at once hide how long a fused product and sum takes; so many rows and columns of them are those for
- * which a core loads the least. Not one function compiled for several levels (runtime/simd.h), because the vectors must
- * have the width of the machine's registers. */
+ * Sixteen sums at once hide the latency of an fma; their division into rows and columns minimises loads. One
+ * function compiled for several levels (runtime/simd.h) would not do, because vectors must have the width of the
+ * machine's registers. */
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm_small.h"
 
@@ -18,13 +18,13 @@ struct small {
     const element *b;
     float *c;
     bool add;
-    const element *next; /* the panel of b that is read after this one, of a copy; NULL where nothing is copied */
+    const element *next; /* the next panel of b, to prefetch while a copy is in use; NULL: no copy */
     int64_t next_row;
 };
 
-/* Are columns of b, a panel of them, copied before rows of a pass by? Rows of b that lie far apart fall into few lines
- * of the first cache, and a core does not fetch ahead in them. One core of a Zen 4 (114 Gflop/s at most), of the limit:
- * 64 x 1024 x 64 in the cache 92 and 96 %, from memory 57 and 83. */
+/* Limits for copying a panel of b before rows of a are processed. Rows of b that are far apart fall into few sets of
+ * the first-level cache, and the hardware does not prefetch them. One Zen 4 core (peak 114 Gflop/s), per cent of the
+ * peak without and with copies: 64 x 1024 x 64 in the cache 92 and 96, from memory 57 and 83. */
 enum { SMALL_COPY = 128, SMALL_FAR = 512 };
 INLINE bool
 is_copied(const struct small *g)
@@ -42,7 +42,7 @@ is_copied(const struct small *g)
 
 #include <immintrin.h>
 
-/* Elements are pairs. */
+/* Products of pairs. */
 #define SMALL_SUFFIX  pairs
 #define SMALL_LEVEL   X86_V4_BF16
 #define SMALL_WIDTH   16

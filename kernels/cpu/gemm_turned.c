@@ -1,8 +1,8 @@
-/* gemm_turned.c - rows, not many, by a matrix that lies column by column, as weights of a layer do.
+/* gemm_turned.c - products of few rows by a column-major matrix, such as a layer's weights.
  *
- * oneDNN orders a b that lies column by column anew in each call, as many floats as there are of b. Its transpose times
- * that of a needs no order but c's, and a's where that lies row by row, which are turned here: fewer where rows are
- * few. Rows become the columns that oneDNN takes sixteen of at once. One core, us, so and by oneDNN as it is:
+ * oneDNN repacks a column-major b in every call, as many floats as b has. The transpose of b times the transpose of
+ * a needs other reorders: of c, and of a if a is row-major. These are done here, and are smaller if rows are few.
+ * Rows become columns, of which oneDNN computes sixteen at once. One core, us, transposed and by oneDNN directly:
  *
  *     m   n     k                     m    n    k
  *     8   1024  1024   271    316     64   256   256    51     56
@@ -10,8 +10,7 @@
  *     16  1024  1024   281    401     128 1024  1024  1603   1713
  *     32   256   256    25     33     192  768   768  1331   1439
  *     20   768   768   259    263     256 2304   768  5795   5397
- *     24   256   256    28     27     64   256    64    15     14
- */
+ *     24   256   256    28     27     64   256    64    15     14 */
 #include "kernels/cpu/gemm_turned.h"
 
 #include "kernels/cpu/dnnl.h"
@@ -24,7 +23,7 @@
 bool
 gemm_turned_pays(const struct turned_sizes *t)
 {
-    enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 }; /* rows; floats of a that oneDNN strides over */
+    enum { LEAST = 8, MOST = 192, AT_ONCE = 16, FAR = 700 * 1000 }; /* rows; FAR: floats of a, read with a stride */
     if (t->m < LEAST || t->m > MOST || (t->m > AT_ONCE && t->m % AT_ONCE) || t->m * t->k >= FAR) return false;
     return 2 * t->n * t->k >= 3 * t->m * (t->k + t->n);
 }
@@ -32,11 +31,11 @@ gemm_turned_pays(const struct turned_sizes *t)
 struct turned {
     struct turned_sizes size;
     struct prim *prim;
-    size_t a_at, c_at; /* of the transposes, bytes from the start of scratch */
+    size_t a_at, c_at; /* offsets of the transposes in scratch, bytes */
     int threads;
 };
 
-/* Does a lie column by column, so that its transpose is there? */
+/* Returns true if a is column-major, so that its transpose needs no copy. */
 static bool
 a_lies(const struct turned_sizes *t)
 {

@@ -1,17 +1,17 @@
-/* lanes.h - LANES sums side by side, for loops that add up.
+/* lanes.h - LANES sums side by side, for loops that accumulate.
  *
- * Such a loop is compiled for each level of machine, with sums in vectors as wide as its registers: gcc keeps a wider
- * one in memory and moves it, in single numbers, there and back with every addition, which is why a function for
- * several levels (simd.h) will not do. lanes_levels.inc includes LANES_FILE for each of them with
+ * Such a loop is compiled once per machine level, with sums in vectors as wide as the level's registers. gcc keeps a
+ * wider vector in memory, and moves it there and back by single numbers with every addition; therefore a function
+ * for several levels (simd.h) is too slow. lanes_levels.inc includes LANES_FILE for each level with
  *
- *   LEVEL(by_halves) by_halves_v4, by_halves_v3, by_halves_any: so of any name; OF_LEVEL() is that of this machine
- *   AT_LEVEL         their attributes
- *   vec, VEC, NVEC   a vector as wide as a register, its floats; so many of them are LANES floats
- *   AT(x)            the vector that lies at x
- *   STREAMS_OF(n)    of four streams, each of which has n sums of LANES floats, so many at a time stay in registers
+ *   LEVEL(by_halves) by_halves_v4, by_halves_v3, by_halves_any; likewise any name. OF_LEVEL(): that of this machine
+ *   AT_LEVEL         attributes of the level's functions
+ *   vec, VEC, NVEC   a vector as wide as a register, its number of floats, and the number of vectors in LANES floats
+ *   AT(x)            the vector at address x
+ *   STREAMS_OF(n)    of four streams with n sums of LANES floats each, the number that fits the registers
  *
- * Each level adds in the same order: four streams of LANES sums, joined by FOLD_SUM. Four of them are enough to hide
- * how long an addition takes. Macros; any thread. */
+ * Each level adds in the same order: four streams of LANES sums, joined by FOLD_SUM. Four streams hide the latency
+ * of an addition. Macros; any thread. */
 #ifndef RILLE_KERNELS_CPU_LANES_H
 #define RILLE_KERNELS_CPU_LANES_H
 
@@ -31,7 +31,7 @@ typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alia
 #define LOWER4(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
 #define UPPER4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
 
-/* LANES sums by halves. */
+/* Adds LANES sums pairwise by halves, down to four. */
 INLINE four
 by_halves_v4(const sixteen *v)
 {
@@ -52,7 +52,7 @@ by_halves_any(const four *v)
     return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
-/* sum += all lanes of the four streams v[0]..v[3]. */
+/* Adds all lanes of the four streams v[0]..v[3] to sum. */
 #define FOLD_SUM(v, sum)                                                                                               \
     do {                                                                                                               \
         vec all[NVEC];                                                                                                 \

@@ -1,4 +1,4 @@
-/* lines.c - the lines of tensors along an axis. */
+/* lines.c - iterates over the lines of tensors along an axis. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/lines.h"
 
@@ -13,14 +13,14 @@
 #include <string.h>
 
 enum { BLOCK = 1024, SHORT = 4 * BLOCK, GRAIN = 16384 };
-/* Neighbours that are brought together, many or few; reals: on their way, of a page, of few and many neighbours in a
- * cache. */
+/* TOGETHER, FEW: limits of neighbours copied together, and their smaller number. Limits in reals: CELLS: a
+ * workspace; PAGE_CELLS: half a page of f32; CACHE_CELLS, MANY_CELLS: few and many neighbours in a cache. */
 enum { TOGETHER = 64, FEW = 16, CELLS = 1024, PAGE_CELLS = 512, CACHE_CELLS = 1 << 17, MANY_CELLS = 1 << 16 };
 
 struct lines
 lines_of(const struct view *v, int axis)
 {
-    struct lines l = {1, axis < v->ndim ? v->dim[axis] : 1, 1}; /* a scalar is a line of one */
+    struct lines l = {1, axis < v->ndim ? v->dim[axis] : 1, 1}; /* a scalar is a line of one element */
     for (int d = 0; d < axis; d++) l.outer *= v->dim[d];
     for (int d = axis + 1; d < v->ndim; d++) l.inner *= v->dim[d];
     return l;
@@ -122,7 +122,7 @@ softmax_grads(int64_t n, int64_t count, const double *x, const double *y, double
     for (; count > 0; count--, x += n, y += n, z += n) times_less(n, x, y, dot_block(n, x, y), z);
 }
 
-/* ---- loops over floats that rows.h does not have ---- */
+/* ---- loops over floats that rows.h lacks ---- */
 
 VECTOR static void
 times_less_f32(int64_t n, const float *x, const float *y, float shift, float *z)
@@ -167,7 +167,7 @@ exps_f64(int64_t n, const double *x, double first, double then, double scale, do
     affine(n, scale, y, 0, y);
 }
 
-/* e^(x - shift) for any x. */
+/* Sets y = e^(x - shift) for any x. */
 static void
 exp_any_f32(int64_t n, const float *x, float shift, float *y)
 {
@@ -175,7 +175,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
     vec_exp(n, y, y);
 }
 
-/* ---- of a line of at most a block, and block by block ---- */
+/* ---- loops over one block, and over lines block by block ---- */
 
 #define OF_A_BLOCK(type, suffix, max_of, sum_of, dot_of, exp_of, exp_ahead, exp_any, exps_of, affine_of, less_of,      \
                    times_less_of, softmax_grads_of)                                                                    \
@@ -187,7 +187,7 @@ exp_any_f32(int64_t n, const float *x, float shift, float *y)
         if (shift != 0) affine_of(n, 1, x, (type)-shift, workspace);                                                   \
         double sum = sum_of(n, shift != 0 ? workspace : x);                                                            \
         if (isfinite(sum)) return sum;                                                                                 \
-        sum = 0; /* a float may hold the terms, or the sum, where floats on the way do not */                          \
+        sum = 0; /* f32 may overflow in between, although all terms and the sum are finite */                          \
         for (int64_t i = 0; i < n; i++) sum += (double)x[i] - shift;                                                   \
         return sum;                                                                                                    \
     }                                                                                                                  \
@@ -250,7 +250,7 @@ OF_A_BLOCK(float, f32, vec_max, vec_sum, vec_dot, vec_exp_below, vec_exp_ahead, 
 OF_A_BLOCK(double, f64, max_block, sum_block, dot_block, exp_block, exp_block, exp_block, exps_f64, affine, less,
            times_less, softmax_grads)
 
-/* Each block of n elements: `of` is what to do with m elements from i on. */
+/* Executes `of` for each block of n elements: m elements starting at i. */
 #define EACH_BLOCK(of)                                                                                                 \
     for (int64_t i = 0, m; i < n && stop_passes(i); i += m) {                                                          \
         m = MIN(n - i, BLOCK);                                                                                         \
@@ -330,7 +330,7 @@ static const struct reals reals_of[NCOMPUTE] = {
     [COMP_F64] = {max_f64, sum_f64, exp_sum_f64, max_exp_sum_f64, exp_sums_f64, exp_sum_any_f64, exps_lines_f64,
                   affine_f64, minus_f64, log, logs_f64, softmax_grads_f64},
 };
-/* A short line costs what is done to it: no loop around that. */
+/* For lines of at most a block: without the loop, whose overhead would matter. */
 static const struct reals reals_of_block[NCOMPUTE] = {
     [COMP_F32] = {block_max_f32, block_sum_f32, block_exp_sum_f32, block_max_exp_sum_f32, block_exp_sums_f32,
                   block_exp_sum_any_f32, block_exps_f32, block_affine_f32, block_minus_f32, log_f32, logs_f32,
@@ -340,9 +340,9 @@ static const struct reals reals_of_block[NCOMPUTE] = {
                   block_softmax_grads_f64},
 };
 
-/* ---- lines side by side ---- */
+/* ---- interleaved lines ---- */
 
-/* y[c][i] = x[i][c]; i < n, c < width. */
+/* Transposes: y[c][i] = x[i][c] for i < n, c < width. */
 static void
 turn_f64(int64_t n, int64_t width, const double *x, int64_t x_pitch, double *y, int64_t y_pitch)
 {
@@ -352,7 +352,8 @@ turn_f64(int64_t n, int64_t width, const double *x, int64_t x_pitch, double *y, 
             for (int64_t i = from; i < MIN(from + TILE, n); i++) y[c * y_pitch + i] = x[i * x_pitch + c];
 }
 
-/* `width` lines from element `at` of v on, as rows of n in `to`. Other dtypes become reals some elements at a time. */
+/* Copies `width` lines starting at element `at` of v to rows of n in `to`. Other dtypes are converted to reals some
+ * elements at a time. */
 static void
 turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t width, void *to)
 {
@@ -363,7 +364,7 @@ turn_in(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t widt
     if (pitch == 1) {
         block_load(type, v->dtype, from, 1, n, to);
     } else if (v->dtype == DT_F32) {
-        for (int64_t i = 0; i < n; i += FEW) /* all that was read of a line of the cache is used while it is there */
+        for (int64_t i = 0; i < n; i += FEW) /* while a cache line is cached, all of its data is used */
             cols_turn(MIN(n - i, FEW), width, (const float *)from + i * pitch, pitch, (float *)to + i, n);
     } else if (v->dtype == DT_F64) {
         turn_f64(n, width, (const double *)from, pitch, to, n);
@@ -402,7 +403,7 @@ turn_out(const struct view *v, int64_t at, int64_t n, int64_t pitch, int64_t wid
 
 /* ---- the call ---- */
 
-/* May the lines of these views be walked together? */
+/* Returns true if the views have one compute type, of reals. */
 static bool
 are_alike(const struct line_call *c)
 {
@@ -421,7 +422,7 @@ lines_accepts(const struct kcall *k)
     return k->call->op->lines(k, &c) && are_alike(&c);
 }
 
-/* Do a view's lines lie as reals in memory? */
+/* Returns true if a view's lines are contiguous reals in memory. */
 static bool
 in_place(const struct line_call *c, int i)
 {
@@ -429,7 +430,8 @@ in_place(const struct line_call *c, int i)
     return c->l.inner == 1 && d == compute_dtype(compute_of(d));
 }
 
-/* How many neighbours are brought together: as many as a cache has room for, many where rows are half a page apart. */
+/* Returns the number of neighbours copied together: as many as fit a cache, more if rows are at least PAGE_CELLS
+ * apart. */
 static int64_t
 neighbours(const struct line_call *c)
 {
@@ -438,7 +440,7 @@ neighbours(const struct line_call *c)
     return MIN(few, c->l.inner);
 }
 
-/* Bytes of scratch that one thread needs for view i. */
+/* Returns the bytes of scratch per thread for view i. */
 static int64_t
 room_of(const struct line_call *c, int i)
 {
@@ -465,11 +467,11 @@ lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* Where a view's lines are. */
+/* The lines of one view. */
 struct side {
     bool in_place;
     char *data;
-    int64_t line_bytes, room; /* of a line as reals; of scratch for one thread */
+    int64_t line_bytes, room; /* bytes: of a line as reals; of scratch per thread */
 };
 
 struct work {
@@ -477,8 +479,8 @@ struct work {
     const struct kcall *k;
     const struct reals *f;
     struct side side[LINE_VIEWS];
-    int64_t step, per, room; /* neighbours in a group; groups in one outer position; scratch of one thread */
-    bool in_place;           /* all of them */
+    int64_t step, per, room; /* neighbours per group; groups per outer position; scratch per thread */
+    bool in_place;           /* all views are */
 };
 
 static struct work
@@ -498,8 +500,8 @@ work_of(const struct line_call *c, const struct kcall *k)
     return w;
 }
 
-/* `count` lines from r on, one behind the other; line: where the first of them lies in each view. What goes together
- * stays in the innermost cache. */
+/* Computes `count` consecutive lines starting at r; line: address of line r in each view. Lines that are passed
+ * together stay in the innermost cache. */
 static void
 each_line(const struct work *w, int64_t r, int64_t count, void **line)
 {
@@ -515,7 +517,7 @@ each_line(const struct work *w, int64_t r, int64_t count, void **line)
     }
 }
 
-/* `width` lines from (outer, inner) on. */
+/* Computes `width` lines starting at (outer, inner). */
 static void
 run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, char *scratch)
 {
@@ -534,8 +536,7 @@ run_group(const struct work *w, int64_t outer, int64_t inner, int64_t width, cha
         if (!w->side[i].in_place && c->out >> i & 1) turn_out(c->view[i], at, n, c->l.inner, width, first[i]);
 }
 
-/* Lines one behind the other: nothing is brought anywhere, and short ones cost little more than what is done to them.
- */
+/* Computes contiguous lines in place, without copies, so that short lines have little overhead. */
 static void
 run_in_place(const struct work *w, int64_t lo, int64_t hi)
 {

@@ -1,10 +1,10 @@
 /* log_sums.c - logarithms of sums of exponentials.
  *
- * y is m + log of a sum of exponentials, of floats or of doubles; then, where it lacks digits, y + log (1 + d), d the
- * sum of e^(x - y) less 1. Pairs give d to 2^-58; nearer to 0 they give it to 2^-100, and of doubles integers do to
- * 2^-122. Short lines lie beside each other, so that what one waits for others fill.
+ * y is m + log of a sum of exponentials, of floats or of doubles. If y lacks digits, it is corrected to y + log (1 +
+ * d), where d is the sum of e^(x - y) minus 1. Pairs compute d to 2^-58; closer to 0 they compute it to 2^-100, and
+ * for doubles integers compute it to 2^-122. Short lines are interleaved to hide latencies.
  *
- * One core of a Zen 4, ms: f32{100000,10} 2.5, line by line 5.5 to 7.3; f64 3.1 for 8.0. */
+ * One Zen 4 core, ms: f32{100000,10} 2.5, line by line 5.5 to 7.3; f64 3.1 instead of 8.0. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/log_sums.h"
 
@@ -19,15 +19,15 @@
 
 static_assert((int)COLS == (int)EXP_COLS && (int)COLS == (int)LOG_SUMS, "as many beside each other");
 
-/* Does the logarithm of a sum of exponentials of its dtype lack digits? Floats' are off by 2^-22, and doubles' sum and
- * logarithm by 2^-50. */
+/* Returns true if the logarithm of a sum of exponentials of the dtype has too few digits. The error of floats is
+ * 2^-22, that of doubles' sum and logarithm 2^-50. */
 static bool
 lacks(enum dtype d, double y)
 {
     return fabs(y) < (d == DT_F32 ? 2 : 8);
 }
 
-/* As exp_pairs_left(), of doubles to 2^-122. */
+/* Computes exp_pairs_left(), but for doubles to 2^-122. */
 static double
 exactly_left(int64_t n, const double *x, double y)
 {
@@ -40,8 +40,8 @@ exactly_left(int64_t n, const double *x, double y)
     return (double)(int64_t)left * 0x1p-108 + (double)(int64_t)more * 0x1p-126;
 }
 
-/* y near 0, to which 2^-58 is more than its last place: d so small that its square hardly counts. Pairs leave 2^-100,
- * or where the greatest, m, is near 0 less. */
+/* Refines y near 0, where 2^-58 exceeds its last place, and d is so small that its square hardly matters. The error
+ * of pairs is 2^-100, and less if the maximum, m, is near 0. */
 static double
 finer(enum dtype d, int64_t n, const void *x, double m, double y)
 {
@@ -52,7 +52,7 @@ finer(enum dtype d, int64_t n, const void *x, double m, double y)
     return y;
 }
 
-/* Of floats, y of exponentials of doubles. */
+/* Refines y of floats with exponentials of doubles. */
 static double
 near(int64_t n, const void *x, double m, double y)
 {
@@ -72,7 +72,7 @@ log_sum_refined(enum dtype d, int64_t n, const void *x, double m, double y)
 typedef double doubles4 __attribute__((vector_size(32)));
 typedef double doubles4_at __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* Four reals of each of four lines. */
+/* Transposes four reals of each of four lines. */
 INLINE void
 turn_four(const double *const *line, int64_t i, double *to)
 {
@@ -86,7 +86,7 @@ turn_four(const double *const *line, int64_t i, double *to)
     *(doubles4_at *)(to + (i + 3) * COLS) = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
 }
 
-/* Real i of line l at to[i * COLS + l]; the last line once more for each that is missing. */
+/* Stores real i of line l at to[i * COLS + l]; repeats the last line for missing lines. */
 VECTOR static void
 turn_doubles(int64_t n, int64_t count, const double *x, double *to)
 {
@@ -117,7 +117,7 @@ greatest(int64_t n, const double *x, double *m)
         for (int l = 0; l < COLS; l++) m[l] = x[i * COLS + l] > m[l] ? x[i * COLS + l] : m[l];
 }
 
-/* How far x is below the greatest of its line. */
+/* Computes the distance of x below the maximum of its line. */
 #define COLUMNS(name, type)                                                                                            \
     VECTOR static void below_##name(int64_t n, const double *x, const double *m, type *less)                           \
     {                                                                                                                  \
@@ -133,7 +133,7 @@ greatest(int64_t n, const double *x, double *m)
 COLUMNS(f32, float)
 COLUMNS(f64, double)
 
-/* y = m + log sum */
+/* Sets y = m + log sum. */
 static void
 logarithms(const double *m, const double *sum, double *y)
 {
@@ -163,7 +163,7 @@ by_doubles(int64_t n, const double *x, const double *m, double *y)
     logarithms(m, sum, y);
 }
 
-/* Lines far from 0 without their greatest, which is exact where that counts. */
+/* Computes lines far from 0 relative to their maximum; the subtraction is exact where precision matters. */
 static void
 pairs(int64_t n, double *x, const double *m, double *y)
 {
@@ -179,7 +179,7 @@ pairs(int64_t n, double *x, const double *m, double *y)
     for (int l = 0; l < COLS; l++) y[l] += off[l];
 }
 
-/* Without a greatest one that is finite: infinite, or NaN. */
+/* Returns the result of a line whose maximum is not finite: infinite, or NaN. */
 static double
 unlimited(int64_t n, const double *x)
 {
@@ -199,7 +199,7 @@ any_lacks(const double *y)
 void
 log_sums_short(enum dtype d, int64_t n, int64_t count, const void *x, double *y)
 {
-    enum { FEW = 16 }; /* of so few floats most sums are so small that doubles' are asked for */
+    enum { FEW = 16 }; /* with so few floats most sums are small and need doubles */
     _Alignas(64) double at[LOG_SUM_SHORT * COLS], m[COLS], first[COLS], then[COLS];
     bool doubles = d == DT_F64, few = n <= FEW && !doubles;
     doubles ? turn_doubles(n, count, x, at) : turn_floats(n, count, x, at);

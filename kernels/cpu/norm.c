@@ -1,15 +1,14 @@
 /* norm.c - normalisation of rows.
  *
- * A row is read twice (its mean and variance, then the result) and lies in the
- * cache the second time. Both are sums of distances from the mean of the row's
- * first elements; where that is more than a deviation off they are taken again,
- * from the mean. The gradient's sums are taken with them. The mean is two floats:
- * what the rest is taken off is small, and so is what is rounded then. Those of
- * weight and bias are summed while their rows are in the cache: of four rows in f32,
- * of these in f64, by lots of rows, which sizes cut and threads share.
+ * A row is read twice (for mean and variance, then for the result), the second time from the cache. Mean and
+ * variance are computed from sums of distances from the mean of the row's first elements. If that is more than a
+ * deviation off, the sums are computed again around the mean. The gradient's sums are computed with them. The mean
+ * is stored as two floats, because subtracting the small second part has small rounding errors. The sums for weight
+ * and bias are accumulated while their rows are cached: over four rows in f32, over these in f64, by lots of rows,
+ * which depend on sizes alone and are divided among threads.
  *
- * One Zen 5 core, f32{256,768}: forward 23 us, the gradient 38, that of the weight
- * 23; rows one by one, each of whose sums waits for the one before, 27, 39, 28. */
+ * One Zen 5 core, f32{256,768}: forward 23 us, gradient 38, gradient of the weight 23; row by row, where each sum
+ * waits for the one before, 27, 39, 28. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/norm.h"
 
@@ -26,17 +25,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { ABREAST = 4 }; /* rows in one loop */
+enum { ABREAST = 4 }; /* rows per loop */
 
 struct stats {
-    float mean, rest; /* the mean is their sum */
+    float mean, rest; /* mean + rest is the mean */
     float rstd;
 };
 
 struct task {
     const struct norm *s;
     const struct view *x, *dy, *weight, *bias, *to;
-    double *sum; /* of each lot of rows those of dw and db */
+    double *sum; /* per lot of rows: sums for dw and db */
 };
 
 static struct row
@@ -46,9 +45,9 @@ row_at(const struct view *v, int64_t r, int64_t n)
     return (struct row){(char *)v->data + r * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
 }
 
-/* How far ahead of a row's result what is read next, and where the result goes on, is asked for of memory, in elements.
- * Of more than the caches hold both are far: while a row that has come is computed with, the rows behind come too. One
- * core of a Xeon (Sapphire Rapids), f32{16384, 768}: 4.8 ms for 10.1, of which either alone takes 9. */
+/* Prefetch distances in elements: of the next operand, and of the result, from the current result. Not 0 only for
+ * tensors larger than the caches: the next rows arrive while the current ones are computed. f32{16384, 768}, one
+ * Xeon core (Sapphire Rapids): 4.8 ms instead of 10.1; either prefetch alone 9. */
 struct ahead {
     int64_t read, write;
 };
@@ -63,7 +62,7 @@ ahead_of(const struct norm *s)
 
 /* ---- blocks ---- */
 
-/* x - mean */
+/* Returns x - mean. */
 INLINE float
 distance(float x, struct stats t)
 {
@@ -87,18 +86,18 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
 #define LANES_FILE "kernels/cpu/norm_level.inc"
 #include "kernels/cpu/lanes_levels.inc"
 
-/* What a row's gradient is made of, its sums taken. */
+/* The coefficients of a row's gradient. */
 struct slope {
     struct stats stats;
-    float mean_u, scale; /* of u; of u xhat, times rstd */
+    float mean_u, scale; /* mean of u; mean of u xhat, times rstd */
 };
 
-/* dx of some rows, and what they add to dw and db: their sum in f32, one row after the other. */
+/* Computes dx of some rows, and adds their sum, accumulated in f32 row by row, to dw and db. */
 INLINE void
 gradient_rows(int rows, int64_t n, const float *const *x, const float *const *dy, const float *weight,
               const struct slope *slope, float *const *dx, double *dw, double *db)
 {
-    struct slope t[ABREAST]; /* which no result changes */
+    struct slope t[ABREAST]; /* a copy that stores of results cannot change */
     for (int k = 0; k < rows; k++) t[k] = slope[k];
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
@@ -132,7 +131,7 @@ add_to(int64_t n, const double *x, double *sum)
 
 /* ---- rows ---- */
 
-/* Near the mean, if the row begins as it goes on. */
+/* Returns a value near the mean, if the beginning of the row is typical. */
 static float
 near_mean(const struct row *x, const struct norm *s)
 {
@@ -141,7 +140,7 @@ near_mean(const struct row *x, const struct norm *s)
     return s->center ? vec_sum(n, row_load(x, 0, n, workspace)) / (float)n : 0;
 }
 
-/* sum: of the distances from `mean`, and of their squares. */
+/* Returns the statistics; sum: distances from `mean`, and their squares. */
 static struct stats
 stats_from(float mean, const double sum[2], const struct norm *s)
 {
@@ -150,14 +149,14 @@ stats_from(float mean, const double sum[2], const struct norm *s)
     return (struct stats){mean, (float)rest, (float)(1 / sqrt(variance + s->eps))};
 }
 
-/* Was the distance from the mean so large that its square takes digits off the variance? */
+/* Returns true if the distance from the mean is so large that its square loses digits of the variance. */
 static bool
 is_far(struct stats t)
 {
     return fabsf(t.rest) * t.rstd > 1;
 }
 
-/* Are the squares more than f32 holds, or so small, beside eps too, that it takes some for 0? */
+/* Returns true if the squares overflow f32, or are so small, even beside eps, that f32 flushes some to 0. */
 static bool
 out_of_range(const struct norm *s, double squares)
 {
@@ -175,7 +174,7 @@ sums_around(float mean, const struct row *x, double sum[2])
     }
 }
 
-/* A block of a vector of n elements, `other` repeated where it is absent. */
+/* Returns a block of a vector of n elements; repeats `other` if the vector is absent. */
 static const float *
 load_or(const struct row *r, int64_t from, int64_t n, float other, float *workspace)
 {
@@ -184,8 +183,8 @@ load_or(const struct row *r, int64_t from, int64_t n, float other, float *worksp
     return workspace;
 }
 
-/* The sums of deviations() and gradient_sums() in f64, dy absent: 0, around the mean as a float: squares of what is far
- * from 0 leave the range of f32, from 2e19 on, and below 1e-19. */
+/* Computes the sums of deviations() and gradient_sums() in f64 around the mean, rounded to a float; dy absent: 0.
+ * Used if squares leave the range of f32: distances from 2e19 on, or below 1e-19. */
 static struct stats
 stats_wide(const struct norm *s, const struct row *x, const struct row *dy, const struct row *weight, double sum[4])
 {
@@ -210,7 +209,7 @@ stats_wide(const struct norm *s, const struct row *x, const struct row *dy, cons
     return stats_from((float)mean, sum, s);
 }
 
-/* Of rows r to r + n, n at most ABREAST: what each waits for in one step overlaps with the step's other rows. */
+/* Computes the statistics of rows r to r + n, n <= ABREAST; each step interleaves the rows to hide latencies. */
 static void
 stats_abreast(const struct task *t, int64_t r, int n, struct stats *to)
 {
@@ -252,13 +251,12 @@ forward_row(const struct task *t, int64_t r, struct stats stats)
 
 /* ---- halves as floats ----
  *
- * Rows of halves are read two times, and a weight with each of them: those that are not too long are widened once,
- * ABREAST together. bf16{256,768} with weight and bias on one Zen 4 core: 65 us, where each was widened where it is
- * read 117. */
+ * Rows of halves are read twice, and a weight with each row. Rows that are not too long are converted once, ABREAST
+ * together. bf16{256,768} with weight and bias, one Zen 4 core: 65 us; with conversion at each read 117. */
 
 enum { LONGEST = 4096 };
 struct widened {
-    struct task task; /* of rows `first` and on, which are its own first ones */
+    struct task task; /* starts at row `first` of the original task */
     struct view x, dy, weight, bias, to;
     float x_row[ABREAST * LONGEST], dy_row[ABREAST * LONGEST], weight_row[LONGEST], bias_row[LONGEST];
 };
@@ -269,7 +267,7 @@ pays(const struct task *t)
     return dtype_is_half(t->x->dtype) && t->s->n <= LONGEST;
 }
 
-/* n elements of v from `first` on. */
+/* Returns a view of n elements of v, starting at `first`, converted to floats. */
 static struct view
 floats_of(const struct view *v, int64_t first, int64_t n, float *row)
 {
@@ -340,7 +338,7 @@ forward_range(void *arg, int64_t lo, int64_t hi)
         for (int64_t r = lo; r < hi; r += ABREAST) forward_rows(t, r, (int)MIN(hi - r, ABREAST));
 }
 
-/* A row's sums around `mean`, as gradient_sums() takes them. */
+/* Computes a row's sums around `mean` with gradient_sums(). */
 static struct stats
 backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
 {
@@ -371,7 +369,7 @@ slope_of(const struct task *t, int64_t r)
     return (struct slope){stats, t->s->center ? (float)(sum[2] / size) : 0, stats.rstd * mean_ux};
 }
 
-/* Rows r.. of at most ABREAST, which lie in the cache now: dx, and what they add to sum, of dw and of db. */
+/* Computes dx of up to ABREAST cached rows starting at r, and adds to the sums for dw and db. */
 static void
 backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *slope, double *sum)
 {
@@ -397,7 +395,8 @@ backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *
     }
 }
 
-/* Rows are cut into so many lots, each with sums of its own: by sizes alone, whoever computes them. */
+/* Returns the number of lots of rows, each with sums of its own; depends on sizes alone, so results do not depend on
+ * threads. */
 static int64_t
 lots_of(const struct norm *s)
 {
@@ -433,7 +432,7 @@ backward_lots(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Adds the sums of all lots to the first's, in their order: of columns lo to hi, those of dw before those of db. */
+/* Adds the sums of all lots to those of the first lot, in order, for columns lo to hi; dw's columns precede db's. */
 static void
 fold_lots(void *arg, int64_t lo, int64_t hi)
 {

@@ -1,6 +1,5 @@
-/* norm_f64.c - normalisation of rows of doubles: as norm.c, whose rows are floats. Sums have 32 lanes
- * within a block of a row, enough that none waits for its last addition, and blocks
- * one after the other. */
+/* norm_f64.c - normalisation of rows of doubles, like norm.c for floats. Sums have 32 lanes within a block of a row,
+ * enough to hide the latency of an addition; blocks are added in sequence. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/norm_f64.h"
 
@@ -14,7 +13,7 @@
 enum { LANES = 32, BLOCK = 1024 };
 
 struct stats {
-    double mean, rest; /* the mean is their sum */
+    double mean, rest; /* mean + rest is the mean */
     double rstd;
 };
 
@@ -25,7 +24,7 @@ struct task {
     struct stats *stats;
 };
 
-/* x - mean */
+/* Returns x - mean. */
 INLINE double
 distance(double x, struct stats t)
 {
@@ -78,7 +77,7 @@ stats_of(const struct norm *s, const double *x)
     row_moments(s->n, x, mean, sum);
     rest = s->center ? sum[0] / n : 0;
     double variance = sum[1] / n - rest * rest;
-    if (variance < 0) variance = 0; /* NaN stays */
+    if (variance < 0) variance = 0; /* keeps NaN */
     return (struct stats){mean, rest, 1 / sqrt(variance + s->eps)};
 }
 
@@ -206,7 +205,7 @@ weight_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* ---- the three ---- */
+/* ---- forward, gradient, gradient of the weights ---- */
 
 static int64_t
 row_grain(const struct norm *s)

@@ -1,4 +1,4 @@
-/* pairs.c - rows of bf16 made ready for products of pairs. */
+/* pairs.c - preparation of bf16 rows for products of pairs. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/pairs.h"
 
@@ -8,16 +8,16 @@
 #ifdef X86_LEVELS
 #include <immintrin.h>
 
-enum { HALVES = 32, FLOATS = 16 }; /* of a vector */
+enum { HALVES = 32, FLOATS = 16 }; /* per vector */
 
-/* The first n lanes. */
+/* Returns a mask of the first n lanes. */
 X86_V4_BF16 INLINE __mmask16
 some(int64_t n)
 {
     return n >= FLOATS ? 0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* Two vectors of halves, word by word. */
+/* Interleaves two vectors of halves, word by word. */
 X86_V4_BF16 INLINE __m512i
 joined(__m256i low, __m256i high)
 {
@@ -41,7 +41,7 @@ rounded(__m512 x)
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
-/* 2^x, where x is not above 0 but for rounding; 0 below -150; NaN stays. Off by 2^-18 of it, and as much as x is. */
+/* Returns 2^x for x <= 0 (up to rounding); 0 below -150; keeps NaN. Relative error 2^-18, plus that caused by x. */
 X86_V4_BF16 INLINE __m512
 power_of_two(__m512 x)
 {
@@ -106,8 +106,8 @@ grads(int64_t n, int64_t width, const float *factor, const float *x, const float
     }
 }
 
-/* A factor makes zeros of what is too small, as devices do (runtime/denormal.h), so that none of the instruction's are
- * others. */
+/* Multiplies by a factor so that subnormal numbers become zeros, as on devices (runtime/denormal.h); otherwise the
+ * instruction's own treatment would differ. */
 X86_V4_BF16 static void
 store(int64_t n, int64_t size, const float *x, int64_t pitch, const float *factor, uint16_t *to, int64_t row)
 {

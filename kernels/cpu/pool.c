@@ -1,14 +1,16 @@
 /* pool.c - windows over one plane of an image, row by row in lanes.
  *
- * 3x3 in steps of 2 over f32 32x64x112x112, in ms, on one core of an EPYC (Zen 5); oneDNN on the same dense memory, and
- * told where the greatest stand; what reading and writing each byte once takes:
- *                          here  window by window  oneDNN  memory
- *   greatest                3.6                46     9.2     2.1
- *   mean                    3.9                38     9.0     2.1
- *   gradient of a mean      6.9                      11.5     2.1
- *   of the greatest        13.6                      12.9     3.8
- * Of doubles, 8x64x112x112 on one core of a Zen 4: greatest 4.1, window by window 68; mean 3.3 and 25; with gradients
- * 12 and 72, 7 and 32. */
+ * 3x3, stride 2 over f32 32x64x112x112, ms, one Zen 5 (EPYC) core; oneDNN has the same dense memory, and for the
+ * gradient the positions of the maxima; memory: reading and writing each byte once:
+ *
+ *                         here  window by window  oneDNN  memory
+ *   maximum                3.6                46     9.2     2.1
+ *   mean                   3.9                38     9.0     2.1
+ *   gradient of a mean     6.9                      11.5     2.1
+ *   of a maximum          13.6                      12.9     3.8
+ *
+ * Doubles, 8x64x112x112, one Zen 4 core: maximum 4.1, window by window 68; mean 3.3 and 25; with gradients 12 and
+ * 72, 7 and 32. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/pool.h"
 
@@ -20,7 +22,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = PLANE_LANES, AHEAD = 8192, LINE = 64 }; /* bytes that are asked for ahead, of a line of the cache */
+enum { LANES = PLANE_LANES, AHEAD = 8192, LINE = 64 }; /* prefetch distance and cache line, bytes */
 
 /* ---- windows ---- */
 
@@ -34,15 +36,15 @@ plane_span(const struct plane *p, int i, int64_t u)
     return (struct span){lo, hi, p->count_padding ? MIN(end, p->n[i] + w->padding) - start : hi - lo};
 }
 
-/* Windows of a row, so many that vectors are full where loops are vectorised: rows in workspace are longer than need
- * be. */
+/* Returns the windows per row rounded up so that vectorised loops have full vectors; rows in workspace have that
+ * length. */
 INLINE int64_t
 rounded(const struct plane *p)
 {
     return p->window[1].stride <= 2 && p->lanes == 1 ? (p->m[1] + LANES - 1) / LANES * LANES : p->m[1];
 }
 
-/* Entries of a row of the image with its padding, as far as those windows reach; and one more, for add_two(). */
+/* Returns the entries of a padded image row that these windows cover, plus one for add_two(). */
 INLINE int64_t
 padded(const struct plane *p)
 {
@@ -51,7 +53,7 @@ padded(const struct plane *p)
     return (MAX(reach, w->padding + p->n[1]) + 1) * p->lanes;
 }
 
-/* Two padded rows and three rows of windows. */
+/* Returns the size of two padded rows and three rows of windows. */
 size_t
 plane_workspace(const struct plane *p, size_t bytes)
 {
@@ -83,7 +85,7 @@ plane_fits(const struct plane *p)
 
 /* ---- means of many floats, in f64 ----
  *
- * The mean of all of f32 32x64x112x112 takes 7.6 ms of two cores of an EPYC, in f32 8.0. */
+ * The mean of all of f32 32x64x112x112 takes 7.6 ms on two EPYC cores, in f32 8.0. */
 
 bool
 plane_mean_is_long(const struct plane *p)
@@ -91,7 +93,7 @@ plane_mean_is_long(const struct plane *p)
     return p->window[0].kernel > PLANE_LONG / p->window[1].kernel;
 }
 
-/* Windows that have entry h: lo..hi. */
+/* Returns the windows lo..hi that contain entry h. */
 static struct span
 covering(const struct plane *p, int i, int64_t h)
 {

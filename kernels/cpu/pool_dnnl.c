@@ -1,8 +1,7 @@
-/* pool_dnnl.c - means of windows, and their gradient, on oneDNN, NCHW as it lies.
+/* pool_dnnl.c - means of windows, and their gradient, on oneDNN in NCHW.
  *
- * oneDNN's greatest entries are not ours: NaN loses there, nothing is less than
- * the least finite number, and for the gradient of such windows it finds a
- * place in the padding (2.6.3). */
+ * oneDNN's maxima are not used: they ignore NaN, nothing is below the least finite number, and for the gradient of
+ * such windows oneDNN finds a position in the padding (2.6.3). */
 #include "kernels/cpu/dnnl.h"
 #include "kernels/cpu/pool.h"
 
@@ -38,7 +37,8 @@ shape_of(const struct plane *p, const struct view *x, const struct view *y)
     return s;
 }
 
-/* oneDNN divides by all of a window, also by what ceil_mode lets reach beyond the padding. */
+/* Returns true if oneDNN's divisors are correct: it counts the whole window, including what ceil_mode adds beyond
+ * the padding. */
 static bool
 same_count(const struct plane *p)
 {
@@ -71,14 +71,14 @@ backward(const struct shape *s, int threads, dnnl_primitive_desc_t *pd)
     return status;
 }
 
-/* oneDNN has a fast way for some shapes only: with 16 channels at least, as far as is known. */
+/* Returns true if oneDNN has a fast implementation for the shape: at least 16 channels, as far as is known. */
 static bool
 is_fast(const struct plane *p, const struct view *x, const struct view *y, int threads,
         int (*make)(const struct shape *s, int threads, dnnl_primitive_desc_t *pd))
 {
     if (x->dtype != y->dtype || prim_dtype(x->dtype) == dnnl_data_type_undef) return false;
     if (!view_numel(x) || !view_numel(y) || !plane_fits(p) || !same_count(p)) return false;
-    if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false; /* nothing could stop it for as long */
+    if (image_bytes(x) + image_bytes(y) > mean_part_bytes) return false; /* a run could not be stopped for too long */
     struct shape s = shape_of(p, x, y);
     dnnl_primitive_desc_t pd;
     if (make(&s, threads, &pd)) return false;
@@ -99,7 +99,7 @@ mean_back_accepts(const struct kcall *k, const struct plane *p)
     return !plane_mean_back_is_long(p) && is_fast(p, &k->out[0], &k->in[0], k->threads, backward);
 }
 
-/* ---- some images at a time, as convolutions (cpu/conv.c) ---- */
+/* ---- some images at a time, like convolutions (cpu/conv.c) ---- */
 
 static int64_t
 images_at_once(const struct view *x, const struct view *y, int threads)

@@ -1,8 +1,7 @@
-/* random.c - Philox4x32-10 on many counters at once, and what is made of its words (runtime/rng.h).
+/* random.c - Philox4x32-10 on many counters at once, and the conversion of its words to values (runtime/rng.h).
  *
- * Blocks are computed whole, four values each (two of f64), into a buffer that
- * begins at a block's first element: their words first, which become values in
- * their places. What was asked for is copied out of it. */
+ * Whole blocks of four values (two of f64) are computed into a buffer that begins at a block's first element. The
+ * words are written first and are converted to values in place. The requested values are then copied out. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/random.h"
 
@@ -21,34 +20,34 @@
 
 /* ---- words as numbers ---- */
 
-/* A whole number 0 <= n < 2^52, without a conversion that older machines lack in vectors. */
+/* Converts an integer 0 <= n < 2^52 without the conversion instruction that older machines lack for vectors. */
 INLINE double
 real_of(uint64_t n)
 {
     return double_of(n | 0x4330000000000000) - 0x1p52;
 }
 
-/* The same below 2^53. */
+/* Converts an integer below 2^53 likewise. */
 INLINE double
 long_real_of(uint64_t n)
 {
     return real_of(n >> 26) * 0x1p26 + real_of(n & 0x3ffffff);
 }
 
-/* ln(n / 2^top), 0 < n <= 2^top: n = 2^e m, sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s, s = (m - 1) / (m + 1),
- * s^2 < 0.0295. The series is as long as the result needs: `terms` is a constant to every caller. */
+/* Returns ln(n / 2^top), 0 < n <= 2^top: n = 2^e m, sqrt(1/2) <= m < sqrt 2; ln m = 2 atanh s, s = (m - 1) / (m +
+ * 1), s^2 < 0.0295. The number of terms depends on the required precision; `terms` is constant in every caller. */
 INLINE double
 ln(double n, int top, int terms)
 {
-    uint64_t u = bits_of_double(n) - 0x3fe6a09e667f3bcd; /* of sqrt(1/2) */
-    double e = real_of((u >> 52) & 0x7ff) - top;         /* n >= 1: no sign */
+    uint64_t u = bits_of_double(n) - 0x3fe6a09e667f3bcd; /* minus the bits of sqrt(1/2) */
+    double e = real_of((u >> 52) & 0x7ff) - top;         /* n >= 1: the sign bit is 0 */
     double m = double_of((u & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd);
     double s = (m - 1) / (m + 1), z = s * s, q = 1.0 / (2 * terms + 1);
     for (int k = terms - 1; k > 0; k--) q = q * z + 1.0 / (2 * k + 1);
     return e * 0.693147180559945309417 + (2 * s + 2 * s * z * q);
 }
 
-/* sin(2 pi v), |v| <= 1/4. */
+/* Returns sin(2 pi v), |v| <= 1/4. */
 INLINE double
 sin_turn(double v, int terms)
 {
@@ -67,21 +66,22 @@ sin_turn(double v, int terms)
     return r + r * z * q;
 }
 
-/* How long series are for f32 (to 1e-10) and f64. */
+/* Lengths of series for f32 (error 1e-10) and f64. */
 enum { LN_F32 = 6, LN_F64 = 11, SIN_F32 = 7, SIN_F64 = 10 };
 
-/* A pair of normal values of u = n / 2^top and v: radius times cos(2 pi v) and sin(2 pi v), which are sines of turns
- * within a quarter: cos(2 pi v) = sin(2 pi (|v - 1/2| - 1/4)), sin(2 pi v) = -+sin(2 pi (1/4 - ||v - 1/2| - 1/4|)). */
+/* Computes a pair of normal values from u = n / 2^top and v (Box-Muller): radius times cos(2 pi v) and sin(2 pi v).
+ * Both are sines of at most a quarter turn: cos(2 pi v) = sin(2 pi (|v - 1/2| - 1/4)), sin(2 pi v) = -+sin(2 pi (1/4
+ * - ||v - 1/2| - 1/4|)). */
 INLINE void
 normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
 {
-    double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32))); /* of 1 it is +0 */
+    double radius = sqrt(2 * fabs(ln(n, top, wide ? LN_F64 : LN_F32))); /* +0 for u = 1 */
     double half = v - 0.5, turn = fabs(half) - 0.25;
     *even = radius * sin_turn(turn, wide ? SIN_F64 : SIN_F32);
     *odd = radius * copysign(sin_turn(0.25 - fabs(turn), wide ? SIN_F64 : SIN_F32), -half);
 }
 
-/* ---- words become values in their places: n of them ---- */
+/* ---- conversion of n words to values, in place ---- */
 
 VECTOR static void
 uniform_f32(int64_t n, int digits, union random_workspace *w)
@@ -133,7 +133,7 @@ bits_64(int64_t n, int digits, union random_workspace *w)
 
 struct law {
     void (*values)(int64_t n, int digits, union random_workspace *w);
-    int of; /* values in a block */
+    int of; /* values per block */
 };
 static const struct law laws[][2] = {
     [RANDOM_UNIFORM] = {{uniform_f32, 4}, {uniform_f64, 2}},

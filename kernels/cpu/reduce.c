@@ -1,17 +1,16 @@
 /* reduce.c - reductions over any dimensions of a strided view.
  *
- * Dimensions that lie one behind the other and are all kept or all reduced are one loop. The last loop is the row.
- * Outside it, kept loops enclose reduced ones, so that what is accumulated stays in cache: a row that is reduced folds
- * into one number, a row that is kept is added to a row of accumulators, a block at a time. Lanes of a fold are fixed
- * by position: the same bits every run.
+ * Contiguous dimensions that are all kept or all reduced are merged into one loop. The last loop is the row. Outside
+ * the row, kept loops enclose reduced ones, so that accumulators stay in cache. A reduced row folds into one number;
+ * a kept row is added to a row of accumulators, a block at a time. The lanes of a fold are fixed by position, so
+ * results are bit-identical on every run.
  *
- * Sums and products are accumulated in double or i64, the greatest and least in the type that is read; bool, u8 and
- * i32 are read as i32. Short rows of floats are folded four abreast: greatest of rows of f32{1000,100} 12 us of a Zen
- * 4, one row after the other 32. 64 lanes hide the latency of an addition and of a maximum, which 16 do not (4x). Rows
- * of a few elements would each cost a call: those that are reduced change places with the loop around them, those that
- * are kept lie side by side as one. Rows that are reduced are read in the order in which they lie: f32{32,16,1024}
- * over all but 16 in 28 us, channel after channel 41.
- * One Zen 5 core reads 16M elements at 51 GB/s (memory), over the outer dimension at 30. */
+ * Sums and products are accumulated in double or i64, maxima and minima in the type that is read; bool, u8 and i32
+ * are read as i32. Short rows of floats are folded four abreast: maxima of rows of f32{1000,100} take 12 us on a Zen
+ * 4, row by row 32. 64 lanes hide the latency of an addition and of a maximum; 16 do not (4x). A call per row of a
+ * few elements would be expensive: short reduced rows are exchanged with the loop around them, short kept rows are
+ * joined side by side. Reduced rows are read in memory order: f32{32,16,1024} over all but 16 in 28 us, channel by
+ * channel 41. One Zen 5 core reads 16M elements at 51 GB/s (memory), over the outer dimension at 30. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/reduce.h"
 
@@ -24,13 +23,13 @@
 #include <math.h>
 
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
-enum { SHORT = 16, NARROW = 256 }; /* of rows that are reduced; of rows side by side */
+enum { SHORT = 16, NARROW = 256 }; /* SHORT: of reduced rows; NARROW: of rows side by side */
 enum { ABREAST = 4, SHORT_ROW = 256 };
-enum { GRAIN = 32768 }; /* elements that are worth a thread */
+enum { GRAIN = 32768 }; /* elements that justify a thread */
 
-/* ---- the meaning ---- */
+/* ---- reference ---- */
 
-/* What combining element x into accumulator a gives. */
+/* Return the combination of accumulator a and element x. */
 INLINE double
 real_sum(double a, double x)
 {
@@ -139,16 +138,16 @@ reduce_ref(const struct kcall *k)
 
 /* ---- loops over a block ---- */
 
-/* Memory is asked for so far ahead, in bytes. Of twice as much, what comes is put out by what comes behind it before it
- * is read, where neither is in a cache. A Zen 4 fetches ahead by itself. */
+/* Prefetch distance, bytes. With twice the distance prefetched lines are evicted before use, if nothing is cached.
+ * Not used on Zen 4, which has a good hardware prefetcher. */
 enum { AHEAD = 4096, LINE = 64 };
 #define BRING(x, n)                                                                                                    \
     for (size_t line = 0; asks && line < (n) * sizeof *(x); line += LINE)                                              \
     __builtin_prefetch((const char *)(x) + AHEAD + line)
 
-/* short_NAME: of rows of at least FEW floats and fewer than SHORT_ROW, ABREAST at a time, one number each and what came
- * before: a row alone would wait for its own lanes to be joined, which here are joined across rows. gcc keeps vectors
- * with a name in registers, and moves arrays of lanes to memory and back. */
+/* short_NAME folds rows of FEW to SHORT_ROW - 1 floats, ABREAST at a time, each into its accumulator. A single row
+ * would wait for the combination of its own lanes, which is done across rows here. gcc keeps named vectors in
+ * registers, but moves arrays of lanes to memory and back. */
 typedef float four __attribute__((vector_size(16)));
 typedef float four_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t truths __attribute__((vector_size(16)));
@@ -190,8 +189,8 @@ pick(truths condition, four a, four b)
 ROWS_ABREAST(max, GREATER)
 ROWS_ABREAST(min, LESS)
 
-/* fold_NAME: of rows of n elements, `apart`, one number each and what came before (in *a), in LANES lanes, of short
- * ones in FEW; the last ones are taken again where twice is once. */
+/* fold_NAME folds rows of n elements, `apart` elements apart, each into its accumulator *a, in LANES lanes (short
+ * rows: FEW). If combining an element twice is harmless (again), the last vector overlaps the previous one. */
 #define FOLD(name, type, acc, combine, again)                                                                          \
     INLINE acc row_##name(const type *x, int64_t n, acc all)                                                           \
     {                                                                                                                  \
@@ -233,7 +232,7 @@ ROWS_ABREAST(min, LESS)
         acc *a = accumulator;                                                                                          \
         for (int64_t r = 0; r < rows; r++) a[r] = row_##name((const type *)from + r * apart, n, a[r]);                 \
     }
-/* join_NAME: n elements each into its accumulator. */
+/* join_NAME combines n elements, each with its own accumulator. */
 #define JOIN(name, type, acc, combine)                                                                                 \
     VECTOR static void join_##name(const void *from, int64_t n, void *accumulator)                                     \
     {                                                                                                                  \
@@ -298,7 +297,7 @@ FOLD_ROWS_OF(min)
 struct loops_of {
     void (*fold)(const void *x, int64_t apart, int64_t rows, int64_t n, void *a);
     void (*join)(const void *x, int64_t n, void *a);
-    /* Of up to FOLD_ROWS rows that lie ready; far: in memory. NULL: there is none. */
+    /* Joins up to FOLD_ROWS rows that can be read in place; far: from memory. NULL: not available. */
     void (*join_rows)(const void *x, int64_t apart, int64_t rows, int64_t n, bool far, void *a);
 };
 static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
@@ -320,27 +319,27 @@ static const struct loops_of loops_of[NCOMPUTE][NREDUCE] = {
                   [RED_MIN] = {fold_i32_min, join_i32_min}},
 };
 
-/* ---- the walk ---- */
+/* ---- loops ---- */
 
 struct loop {
-    int64_t size, in, out; /* strides; out is 0 where it is reduced */
+    int64_t size, in, out; /* strides; out: 0 if reduced */
 };
 struct reduction {
     const char *x;
     char *y;
     enum dtype in, out;
-    enum compute type, wide; /* of what is read, and of what is accumulated in */
+    enum compute type, wide; /* type read; type accumulated */
     size_t in_bytes, out_bytes, wide_bytes;
     struct loops_of f;
     enum reduce reduce;
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
     int nkept, ngone;
-    bool row_gone, far; /* far: the operand is more than caches hold */
-    int64_t piece;      /* of a kept row: at most BLOCK */
+    bool row_gone, far; /* far: the operand exceeds the caches */
+    int64_t piece;      /* of a kept row, elements; at most BLOCK */
 };
 
-/* Rows of a few elements that are reduced would cost a call each: the innermost loop that is kept becomes the row, if
- * it is longer. */
+/* Replaces a short reduced row by the innermost kept loop, if that is longer, because a call per short row would be
+ * expensive. */
 static void
 kept_last(struct loop *all, bool *gone, int n)
 {
@@ -353,7 +352,7 @@ kept_last(struct loop *all, bool *gone, int n)
     gone[n - 1] = false;
 }
 
-/* The loops of the call, merged, the last one apart. */
+/* Plans the merged loops of the call; the last loop is the row. */
 static void
 plan(struct reduction *p, const struct kcall *k)
 {
@@ -386,7 +385,7 @@ plan(struct reduction *p, const struct kcall *k)
             p->kept[p->nkept++] = all[i];
 }
 
-/* Counts through loops: adds to *in and *out, false after the last position. */
+/* Advances a position through loops and updates *in and *out; returns false after the last position. */
 static bool
 advance(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *out)
 {
@@ -401,7 +400,7 @@ advance(const struct loop *loop, int n, int64_t *at, int64_t *in, int64_t *out)
     return false;
 }
 
-/* What is accumulated in: the greatest are of the type that is read, sums and products of the wider one. */
+/* Returns the type to accumulate in: the type read for maxima and minima, the wider one for sums and products. */
 static enum compute
 wide(enum compute type, enum reduce r)
 {
@@ -410,7 +409,7 @@ wide(enum compute type, enum reduce r)
     return r == RED_MAX || r == RED_MIN ? type : of[type];
 }
 
-/* n times one number. */
+/* Sets n accumulators to one number. */
 #define FILL(type, number)                                                                                             \
     do {                                                                                                               \
         const type all = (type)(number);                                                                               \
@@ -430,14 +429,15 @@ start(const struct reduction *p, int64_t n, void *accumulator)
         FILL(double, reduce_start_f(p->reduce));
 }
 
-/* Is a block read where it lies? */
+/* Returns true if blocks can be read in place. */
 static bool
 lies_ready(const struct reduction *p)
 {
     return p->row.in == 1 && p->in == compute_dtype(p->type);
 }
 
-/* n elements at offset `in`, as a block: of at most BLOCK, where it does not lie ready. */
+/* Returns n elements starting at offset `in` as a block; converts into `buffer` (n <= BLOCK) unless readable in
+ * place. */
 static const void *
 block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
 {
@@ -447,7 +447,8 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
     return buffer;
 }
 
-/* Sums of up to FOLD_ROWS rows of halves as floats, in the buffer; false: others' to add up. */
+/* Sums up to FOLD_ROWS rows of halves into floats in the buffer. Returns false if not applicable, or if f32
+ * overflowed. */
 static bool
 add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, void *buffer)
 {
@@ -455,8 +456,8 @@ add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, i
     return fold_halves(p->in, (const uint16_t *)(const void *)p->x + in, apart, rows, n, buffer);
 }
 
-/* Rows of n elements, `apart`, the first of them at offset `in`, as many as one call takes of those that are left; how
- * many. */
+/* Joins the first of `left` rows of n elements, `apart` elements apart, starting at offset `in`. Returns the number
+ * of rows joined. */
 static int64_t
 join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, int64_t n, void *buffer,
           void *accumulator)
@@ -477,7 +478,7 @@ join_some(const struct reduction *p, int64_t left, int64_t apart, int64_t in, in
     return rows;
 }
 
-/* Rows of a few elements, one behind the other, are joined as a long row of several, whose parts are joined then. */
+/* Returns the number of short contiguous rows to join as one long row, whose parts are then joined; 1: none. */
 static int64_t
 side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
 {
@@ -485,7 +486,8 @@ side_by_side(const struct reduction *p, int64_t rows, int64_t apart, int64_t n)
     return p->row.in == 1 && apart == n && side > 1 && rows > side ? side : 1;
 }
 
-/* All rows of n elements, `apart`, from offset `in` on; false: nobody wants them any more. */
+/* Joins all rows of n elements, `apart` elements apart, starting at offset `in`. Returns false if the result is no
+ * longer wanted. */
 static bool
 join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, int64_t *since,
          void *accumulator)
@@ -506,7 +508,7 @@ join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int
     return true;
 }
 
-/* A row that is reduced, from offset `in` on; false: nobody wants it any more. */
+/* Folds a reduced row starting at offset `in`. Returns false if the result is no longer wanted. */
 static bool
 fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulator)
 {
@@ -526,13 +528,13 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     return true;
 }
 
-/* The rows of one kept position, `in` its offset in the operand: from `first` on, n of a kept row, all of a reduced
- * one. */
+/* Accumulates the rows of the kept position at offset `in`: n elements from `first` on of a kept row, all of a
+ * reduced row. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
     int64_t at[MAX_DIM] = {0}, out = 0, since = 0;
-    bool several = !p->row_gone && p->ngone > 0; /* rows of the innermost loop that goes */
+    bool several = !p->row_gone && p->ngone > 0; /* rows of the innermost reduced loop */
     int64_t rows = several ? p->gone[p->ngone - 1].size : 1, apart = several ? p->gone[p->ngone - 1].in : 0;
     do {
         bool goes_on = p->row_gone ? fold_row(p, in, &since, accumulator)
@@ -541,7 +543,7 @@ accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void
     } while (advance(p->gone, p->ngone - several, at, &in, &out));
 }
 
-/* Where kept position i is, in the operand and in the result. */
+/* Returns the offsets of kept position i in the operand and in the result. */
 static void
 kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t *out)
 {
@@ -553,8 +555,8 @@ kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t 
     }
 }
 
-/* n results, each of rows that are reduced, the first ones `apart` in the operand. Rows that lie ready are folded by
- * few calls, in the order in which they lie: a row of each before the next of one. */
+/* Computes n results of reduced rows, whose first rows are `apart` in the operand. Rows readable in place are folded
+ * with few calls in memory order: a row of each result before the next row of any. */
 static bool
 fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, void *accumulator)
 {
@@ -576,7 +578,7 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
     return true;
 }
 
-/* Results lo..hi of rows that are reduced, as many of the innermost loop at a time as a block holds. */
+/* Computes results lo..hi of reduced rows, in groups of the innermost kept loop that fit a block. */
 static void
 fold_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -592,7 +594,7 @@ fold_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Results lo..hi, counted in pieces of the rows of kept positions. */
+/* Computes results lo..hi, counted in pieces of the rows of kept positions. */
 static void
 join_range(void *arg, int64_t lo, int64_t hi)
 {
@@ -609,24 +611,24 @@ join_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Each result by one thread, so that the bits do not depend on their number. */
+/* Computes each result on one thread, so that bits do not depend on the number of threads. */
 static void
 reduce_each(struct reduction *p, int threads, int64_t numel)
 {
     int64_t width = p->row_gone ? 1 : p->row.size, kept = 1;
     for (int k = 0; k < p->nkept; k++) kept *= p->kept[k].size;
-    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2; /* BROUGHT rows of floats are a block */
+    p->piece = lies_ready(p) ? BLOCK : BLOCK / 2; /* BROUGHT rows of floats fill a block */
     if (kept < threads) p->piece = MIN(MAX((width / threads + 63) / 64 * 64, 64), p->piece);
     int64_t units = kept * ((width + p->piece - 1) / p->piece);
     team_run(threads, units, 1 + GRAIN * units / numel, p->row_gone ? fold_range : join_range, p);
 }
 
-/* ---- one result of many elements: chunks, whose sizes do not depend on the threads ---- */
+/* ---- one result of many elements: chunks of a size independent of the threads ---- */
 
 struct chunks {
     const struct reduction *p;
     int64_t size;
-    char *of; /* in what is accumulated in */
+    char *of; /* accumulators, one per chunk */
 };
 
 static void
@@ -654,7 +656,7 @@ reduce_one(const struct reduction *p, int threads)
     block_store(p->wide, p->out, &result, 1, p->y, 1);
 }
 
-/* An operand without elements: every result is the identity. */
+/* Sets every result to the identity, because the operand is empty. */
 static void
 fill(const struct reduction *p, const struct view *y)
 {

@@ -1,4 +1,4 @@
-/* reduced.c - which dimensions a reduction takes away, and what it begins with. */
+/* reduced.c - the reduced dimensions of a call, and the identity of each reduction. */
 #include "kernels/cpu/reduce.h"
 
 #include "runtime/error.h"
@@ -25,7 +25,7 @@ reduce_start_i(enum reduce r, enum dtype d)
     return r == RED_MAX ? least[d] : r == RED_MIN ? most[d] : r == RED_PROD;
 }
 
-/* ---- which dimensions go ---- */
+/* ---- reduced dimensions ---- */
 
 void
 reduced_dims(const struct call *c, bool *gone)

@@ -64,11 +64,11 @@ vec_softmax_grads(int64_t n, int64_t count, const float *x, const float *y, floa
     OF_LEVEL(softmax_grads)(n, count, x, y, z);
 }
 
-/* e^x for x <= 0, 0 below -87; NaN stays. Simpler than vec_exp, which knows all of the line. */
+/* Returns e^x for x <= 0; 0 below -87; keeps NaN. Simpler than vec_exp, which supports all reals. */
 INLINE float
 exp_negative(float x)
 {
-    float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f); /* rounds: the integer is in the low bits */
+    float z = x < -87.0f ? -87.0f : x, n = fmaf(z, 1.44269504f, 0x1.8p23f); /* rounds: the low bits hold the integer */
     uint32_t k = bits_of(n) << 23;
     n -= 0x1.8p23f;
     float r = fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, z)); /* ln 2 in two parts */
@@ -102,7 +102,7 @@ vec_exp_ahead(int64_t n, const float *x, float shift, float *y)
 }
 EXPORTED(vec_exp_ahead)
 
-/* In two loops, because gcc vectorises only the first of them when they are one. */
+/* Two loops, because gcc vectorises only the first statement of a combined loop. */
 float
 vec_exp_sum(int64_t n, const float *x, float shift, float *y)
 {
@@ -142,7 +142,7 @@ EXPORTED(vec_add)
 
 /* ---- columns ---- */
 
-/* A strip of `lanes` columns at a time: these loops get that number as a constant. */
+/* Process a strip of `lanes` columns at a time, a compile-time constant for these loops. */
 INLINE void
 strip_max(int lanes, int64_t n, int64_t width, float scale, const float *x, float *max)
 {
@@ -200,7 +200,7 @@ cols_softmax_grad(int64_t n, int64_t width, float scale, const float *x, const f
 }
 EXPORTED(cols_softmax_grad)
 
-/* Four by four, in registers: element by element it takes four times as long. */
+/* Transposes four by four in registers: element by element takes four times as long. */
 #define LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 
@@ -236,7 +236,7 @@ cols_turn(int64_t n, int64_t width, const float *x, int64_t x_pitch, float *y, i
 struct row
 row_of(const struct view *v, int axis, int64_t k)
 {
-    int64_t inner = 1, n = axis < v->ndim ? v->dim[axis] : 1; /* a scalar is a row of one */
+    int64_t inner = 1, n = axis < v->ndim ? v->dim[axis] : 1; /* a scalar is a row of one element */
     for (int d = axis + 1; d < v->ndim; d++) inner *= v->dim[d];
     int64_t at = inner == 1 ? k * n : k / inner * n * inner + k % inner;
     return (struct row){(char *)v->data + at * (int64_t)dtype_bytes(v->dtype), v->dtype, inner, n};

@@ -1,7 +1,7 @@
-/* team.c - loops shared out among the threads of a kernel.
+/* team.c - loops divided among the threads of a kernel.
  *
- * ThreadSanitizer does not see how OpenMP's threads wait for each other: under it
- * a loop's threads are made for the loop, and what they share is checked. */
+ * ThreadSanitizer does not understand the synchronisation of OpenMP's threads. Under ThreadSanitizer a loop
+ * therefore creates threads of its own, and data shared between them is checked. */
 #include "kernels/cpu/team.h"
 
 #include "runtime/denormal.h"
@@ -20,8 +20,8 @@ team_set(int n)
     if (omp_get_max_threads() != n) omp_set_num_threads(n);
 }
 
-/* How much of a share is done between two questions whether it is still wanted: a grain is worth a thread, some dozens
- * are some milliseconds; one that is a single part of the work may be far more. */
+/* Returns the number of iterations between two checks for a stop. One grain justifies a thread, and dozens of grains
+ * take some milliseconds. If grain is 1, a single iteration may be a large part of the work. */
 static int64_t
 piece_of(int64_t grain)
 {
@@ -32,10 +32,10 @@ struct share {
     void (*part)(void *arg, int64_t lo, int64_t hi);
     void *arg;
     int64_t lo, hi, piece;
-    struct stop stop; /* the question of the thread that the others help */
+    struct stop stop; /* the stop check of the thread that called team_run */
 };
 
-/* Share i of nteam. */
+/* Returns share i of nteam. */
 static struct share
 share_of(const struct share *all, int64_t i, int64_t nteam)
 {
@@ -86,7 +86,7 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
     run_share(&share[0]);
     for (int64_t i = 1; i < nteam; i++) pthread_join(thread[i], NULL);
 #else
-    signals_hold(); /* threads that the team starts never take any */
+    signals_hold(); /* threads that the team starts receive no signals */
 #pragma omp parallel for num_threads((int)nteam) schedule(static, 1)
     for (int64_t i = 0; i < nteam; i++) {
         struct share share = share_of(&all, i, nteam);
@@ -121,9 +121,9 @@ team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64
     if (n > 0) team_run((int)s.count, s.count, 1, run_shares, &s);
 }
 
-/* ---- shares that threads take from each other ---- */
+/* ---- work stealing between shares ---- */
 
-/* The turns of a share that nobody has taken, from `first` on up to `end`: one word, which threads exchange. */
+/* The remaining turns of a share, first..end, packed into one word for atomic exchange. */
 struct left {
     alignas(64) _Atomic uint64_t range;
 };
@@ -134,8 +134,8 @@ range_of(int64_t first, int64_t end)
     return (uint64_t)first << 32 | (uint64_t)end;
 }
 
-/* Takes up to n turns, from the front as the share's own thread does, or from the back, where the last piece is left to
- * that thread, who soon will be there; false: there are none. */
+/* Takes up to n turns: from the front for the share's own thread, else from the back. The last piece is left to the
+ * share's own thread, which is about to take it. Returns false if no turns remain. */
 static bool
 take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
 {

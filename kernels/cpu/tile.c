@@ -1,9 +1,8 @@
-/* tile.c - the loops over tiles (tile_loop.inc) for each level of x86-64, and the choice among them.
+/* tile.c - the loops over tiles (tile_loop.inc) for each level of x86-64, and the choice between levels.
  *
- * Not one function compiled for several levels (simd.h), because a vector must
- * have the width of the machine's registers: gcc takes wider ones apart, and
- * comparisons of them into single elements. Eight vectors hide the latency of
- * an addition and leave registers for operands. */
+ * A vector must have the width of the machine's registers, so one function compiled for several levels (simd.h)
+ * would not do: gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors hide the
+ * latency of an addition and leave registers for operands. */
 #pragma GCC optimize("O3", "no-trapping-math", "wrapv")
 #include "kernels/cpu/tile.h"
 
@@ -14,16 +13,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* From memory, bytes ahead of their use: some 100 ns at the rate of one core. */
+/* Prefetch distance for memory, bytes: about 100 ns at the rate of one core. */
 enum { AHEAD = 4096, LINE = 64 };
 
-/* How rows are gone through: from their ends; where they are not so many whole tiles, with a last one that begins
- * within the one before it; and with the instruction that rounds to bf16, which no other level has. */
+/* Modes of the loops. TILE_BACK: rows from end to start. TILE_OVER: the last tile of a row overlaps the one before,
+ * instead of being partial. TILE_ROUNDS: use the bf16 rounding instruction, which only one level has. */
 enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 
-/* Sanitizers look at each of the thousands of loads and stores in the loops, which takes gcc minutes. The loops over
- * tiles are spared that: what they have of memory there goes through copies, by calls at which sanitizers look. Where
- * an operation is alone they look at memory, and at nothing else. */
+/* Sanitizers instrument each of the thousands of loads and stores in the loops, which takes gcc minutes. The tile
+ * loops are exempt: there, memory is accessed through copies by calls, which sanitizers check. In the
+ * single-operation loops only memory accesses are checked. */
 #ifdef SANITIZED
 #define TILE_COPIES  1
 #define TILE_SPARED  __attribute__((no_sanitize("address", "thread", "undefined")))
@@ -34,7 +33,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define ALONE_SPARED
 #endif
 
-/* The meanings, on vectors. PICK and TRUTH are those of the loops. */
+/* The operations on vectors. PICK and TRUTH are defined by the loops. */
 #define COPY(a)        (a)
 #define NEG(a)         (-(a))
 #define ABS(a)         TILE_ABS(a)
@@ -43,7 +42,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define RECIPROCAL(a)  (1 / (a))
 #define SQRT(a)        TILE_ROOT(a)
 #define RSQRT(a)       (1 / TILE_ROOT(a))
-#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* NaN stays */
+#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* keeps NaN */
 #define NOT(a)         TRUTH((a) == 0)
 #define ADD(a, b)      ((a) + (b))
 #define SUB(a, b)      ((a) - (b))
@@ -61,10 +60,11 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
 #define WHERE(a, b, c) PICK((a) != 0, b, c)
 #define CLAMP(a, b, c) TILE_KEEP_NAN(a, TILE_KEEP_NAN(b, HELD(a, b, c)))
-#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* but for NaN of a or b */
+#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* unless a or b is NaN */
 
-/* All of them, by the number of operands; TURNED: of two, to which another is the same with its operands exchanged;
- * BOUNDED: of three, of which two may be numbers, and what it is but for NaN of the first, where those are none. */
+/* All operations by number of operands. TURNED: binary, with an operation that equals it with operands swapped.
+ * BOUNDED: ternary, two operands may be numbers; the third argument is the operation without NaN handling, for
+ * numbers that are not NaN. */
 #define OPERATIONS(ONE, TWO, TURNED, THREE, BOUNDED)                                                                   \
     ONE(TILE_COPY, COPY)                                                                                               \
     ONE(TILE_NEG, NEG)                                                                                                 \
@@ -89,7 +89,7 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
     THREE(TILE_WHERE, WHERE)                                                                                           \
     BOUNDED(TILE_CLAMP, CLAMP, HELD)
 
-/* Those of reals alone: whole numbers are divided as reals, and have no roots. */
+/* Operations of reals only: integers are divided as reals, and have no roots. */
 #define OPERATIONS_REAL(ONE, TWO)                                                                                      \
     ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
     ONE(TILE_SQRT, SQRT)                                                                                               \
@@ -105,7 +105,7 @@ typedef int16_t places __attribute__((vector_size(64)));
                        33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63})
 
 #define TILE_SUFFIX        v4
-#define TILE_LEVEL         X86_V4_BF16 /* whose own instruction is left to TILE_ROUNDS */
+#define TILE_LEVEL         X86_V4_BF16 /* its bf16 instruction is used only with TILE_ROUNDS */
 #define TILE_WIDTH         64
 #define TILE_MM(name)      _mm512_##name
 #define TILE_PS            __m512
@@ -156,7 +156,7 @@ to_f16_of(four_floats f)
 
 typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int64_t at, int64_t apart, int how);
 
-/* In the order of enum compute. */
+/* Indexed by enum compute. */
 #define LOOPS(level)                                                                                                   \
     {tiles_f32_##level, tiles_f64_##level, tiles_i64_##level, tiles_i32_##level},                                      \
     {                                                                                                                  \
@@ -165,7 +165,7 @@ typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int6
 
 static const struct level {
     loop_fn *tiles[NCOMPUTE], *alone[NCOMPUTE];
-    int64_t width; /* bytes of a vector */
+    int64_t width; /* of a vector, bytes */
 } levels[] = {
     [LEVEL_ANY] = {LOOPS(any), 16},
 #ifdef X86_LEVELS
@@ -208,10 +208,11 @@ stores(const struct tile_step *s)
     return s->code == TILE_STORE || s->code == TILE_CUT || s->code == TILE_STREAM;
 }
 
-/* A load waits for a store before it whose address has the same last twelve bits, for a core knows no more of it yet.
- * So it does all along where what is read lies a little behind what is written, and from one end to the other it does
- * not. relu of f32{256, 3072}, the result 64 to 256 bytes behind a page's begin, one core of an EPYC (Zen 4): 88 to 101
- * us become 66, what it takes elsewhere. */
+/* Returns true if loads would wait for stores (4 KiB aliasing). A load waits for an earlier store whose address has
+ * the same low twelve bits, because the core does not know more of the address yet. That happens throughout if the
+ * operand is slightly below the result modulo a page; going backwards avoids it. relu of f32{256, 3072} with the
+ * result 64 to 256 bytes past the operand modulo a page, one Zen 4 (EPYC) core: 88 to 101 us become 66, the time
+ * without aliasing. */
 static bool
 meets_stores(const struct tile_step *step)
 {
@@ -229,7 +230,7 @@ meets_stores(const struct tile_step *step)
     return false;
 }
 
-/* May elements go through the steps twice? Not if a step writes what one before it reads. */
+/* Returns true if elements may be processed twice: no step overwrites what an earlier step reads. */
 static bool
 may_repeat(const struct tile_step *step)
 {
@@ -240,8 +241,9 @@ may_repeat(const struct tile_step *step)
     return true;
 }
 
-/* A row that repeats beside those that pass does not stay in the first cache with them if it is long: they come in
- * columns then, unless memory is slower. f32{256, 3072} and a row, one core of an EPYC (Zen 4): 105 us become 75. */
+/* Processes long rows in column blocks if an operand repeats with every row, because the repeating row would
+ * otherwise be evicted from the first-level cache; not if the rows exceed FAR, where memory is slower. f32{256,
+ * 3072} and a row, one Zen 4 (EPYC) core: 105 us become 75. */
 void
 tile_run(enum compute type, const struct tile_step *step, int64_t n, int64_t nrow)
 {

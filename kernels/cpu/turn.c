@@ -1,6 +1,6 @@
-/* turn.c - squares of sixteen channels and sixteen places, transposed in registers.
+/* turn.c - transposes squares of sixteen channels and sixteen pixels in registers.
  *
- * {1, 64, 2000, 2000} there and back on one core: 63 and 78 ms, oneDNN's own 66 and 75; in bands of 266 rows oneDNN's
+ * {1, 64, 2000, 2000} there and back on one core: 63 and 78 ms, oneDNN's own 66 and 75; in bands of 266 rows oneDNN
  * takes 180 ms back. A copy takes 54. */
 #include "kernels/cpu/turn.h"
 
@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-enum { CHUNK = 1024, GRAIN = 4 }; /* places that are one unit of work; units that are worth a thread */
+enum { CHUNK = 1024, GRAIN = 4 }; /* pixels per unit of work; units that justify a thread */
 
 bool
 turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct turning *t)
@@ -33,7 +33,7 @@ turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, str
 #define FIRSTS(a, b)  __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
 #define SECONDS(a, b) __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
 
-/* Four entries of each of the rows 0, 4, 8 and 12. */
+/* Loads four entries of each of the rows 0, 4, 8 and 12. */
 X86_V4 INLINE sixteen
 fours(const float *from, int64_t step)
 {
@@ -43,7 +43,8 @@ fours(const float *from, int64_t step)
     return (sixteen)_mm512_insertf32x4(v, _mm_loadu_ps(from + 12 * step), 3);
 }
 
-/* As turn_square(): squares of four, four of them side by side, so that what moves between them is loaded so. */
+/* Same as turn_square(). Transposes squares of four, four of them side by side; the exchange between these is done
+ * by the loads. */
 X86_V4 static void
 turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
 {
@@ -61,8 +62,7 @@ turn_square_v4(const float *from, int64_t from_step, float *to, int64_t to_step)
 }
 #endif
 
-/* to[j * to_step + i] = from[i * from_step + j] for sixteen of both. Registers that are shorter hold squares of four.
- */
+/* Sets to[j * to_step + i] = from[i * from_step + j] for i, j < 16; squares of four if registers are shorter. */
 static void
 turn_square(const float *from, int64_t from_step, float *to, int64_t to_step)
 {
@@ -75,7 +75,7 @@ turn_square(const float *from, int64_t from_step, float *to, int64_t to_step)
     cols_turn(LANES, LANES, from, from_step, to, to_step);
 }
 
-/* n squares. */
+/* Transposes n squares. */
 static void
 squares(const float *from, int64_t from_step, int64_t from_square, float *to, int64_t to_step, int64_t to_square,
         int64_t n)
@@ -83,7 +83,7 @@ squares(const float *from, int64_t from_step, int64_t from_square, float *to, in
     for (int64_t k = 0; k < n; k++) turn_square(from + k * from_square, from_step, to + k * to_square, to_step);
 }
 
-/* n places of sixteen channels. */
+/* Converts n pixels of sixteen channels. */
 static void
 turn(const struct turning *t, float *plain, float *inner, bool back, int64_t n)
 {
@@ -106,7 +106,7 @@ struct work {
     const struct turning *t;
     float *plain, *inner;
     bool back;
-    int64_t chunks; /* of a block */
+    int64_t chunks; /* per block */
 };
 
 static void
@@ -137,7 +137,7 @@ struct matrix_turn {
     float *to;
 };
 
-/* Strips of sixteen rows; what is left of rows and columns goes four by four. */
+/* Transposes strips of sixteen rows; remaining rows and columns four by four. */
 static void
 turn_strips(void *arg, int64_t lo, int64_t hi)
 {
@@ -156,7 +156,7 @@ turn_strips(void *arg, int64_t lo, int64_t hi)
 void
 turn_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step, int threads)
 {
-    enum { PLENTY = 1 << 15 }; /* floats that are worth a thread */
+    enum { PLENTY = 1 << 15 }; /* floats that justify a thread */
     struct matrix_turn m = {rows, cols, from_step, to_step, from, to};
     team_run(threads, (rows + LANES - 1) / LANES, 1 + PLENTY / (LANES * MAX(cols, 1)), turn_strips, &m);
 }

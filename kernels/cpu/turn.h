@@ -1,7 +1,7 @@
-/* turn.h - images with sixteen channels innermost, as oneDNN convolves them, from NCHW and back; matrices turned.
+/* turn.h - converts images between NCHW and oneDNN's layout with sixteen channels innermost; transposes matrices.
  *
- * Also of bands of rows, for which oneDNN has only a loop that takes twice as long. Any thread: calls keep nothing, and
- * all memory is the caller's. */
+ * Supports bands of rows, for which oneDNN has only a loop that takes twice as long. Any thread: calls keep no
+ * state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_TURN_H
 #define RILLE_KERNELS_CPU_TURN_H
 
@@ -9,18 +9,18 @@
 
 #include <dnnl.h>
 
-/* How both lie: an image has `blocks` of sixteen channels with `places` each. In floats: from an image to the next, and
- * of the plain one from a channel to the next. */
+/* Both layouts: an image has `blocks` blocks of sixteen channels with `places` pixels each. Strides in floats:
+ * plain_image, inner_image between images; apart between channels of the plain layout. */
 struct turning {
     int64_t images, blocks, places, apart, plain_image, inner_image;
 };
 
-/* False: plain is not NCHW of f32, or inner is none of the kind. */
+/* Returns false if plain is not NCHW of f32, or inner has another layout. */
 bool turning_of(const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *inner, struct turning *t);
-/* Brings plain into inner; back: inner into plain. */
+/* Copies plain to inner; back: inner to plain. */
 void turning_run(const struct turning *t, float *plain, float *inner, bool back, int threads);
 
-/* to[j * to_step + i] = from[i * from_step + j] for i < rows, j < cols; steps in floats. */
+/* Sets to[j * to_step + i] = from[i * from_step + j] for i < rows, j < cols; strides in floats. */
 void turn_matrix(int64_t rows, int64_t cols, const float *from, int64_t from_step, float *to, int64_t to_step,
                  int threads);
 

@@ -1,17 +1,14 @@
 /* vmath.c - elementary functions on blocks of f32.
  *
- * Each function is a straight line of arithmetic and selections on one element,
- * so that the compiler can do sixteen at a time. The polynomials interpolate at
- * Chebyshev nodes of the interval named beside them; what is left of the
- * argument is brought there exactly or in two parts. Fused operations are
- * written out, and exact where a machine has none (and slow there): one build
- * gives the same bits everywhere.
+ * Each function is branch-free arithmetic and selections on one element, so that the compiler can vectorise it by
+ * sixteen. The polynomials interpolate at Chebyshev nodes of the interval named beside them; the argument is reduced
+ * to that interval exactly or in two parts. Fused operations are explicit, and exact where a machine has none (and
+ * slow there), so one build gives the same bits everywhere.
  *
- * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20,
- * tanh 0.28, log 0.36, erf 0.42. Of a Zen 4: tanh 0.27, sigmoid 0.31, silu 0.35,
- * erf 0.53; gelu 0.43, its derivative 0.44, both at once 0.53; gelu by tanh
- * 0.40, its derivative 0.48, both 0.57. There a core multiplies once a cycle and
- * adds beside it, so that of two forms the one with fewer products is faster. */
+ * One core of a Xeon (Sapphire Rapids), elements from cache, ns each: exp 0.20, tanh 0.28, log 0.36, erf 0.42. Zen
+ * 4: tanh 0.27, sigmoid 0.31, silu 0.35, erf 0.53; gelu 0.43, its derivative 0.44, both at once 0.53; gelu by tanh
+ * 0.40, its derivative 0.48, both 0.57. A Zen 4 core multiplies once per cycle and adds in parallel, so of two forms
+ * the one with fewer products is faster. */
 #pragma GCC optimize("O3", "no-trapping-math", "schedule-insns")
 #include "kernels/cpu/vmath.h"
 
@@ -21,22 +18,22 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* The lesser of two numbers that are not below zero, of NaN and another the other: their bits are in the same order,
- * and whole numbers are compared and selected by one instruction. */
+/* Returns the lesser of two non-negative numbers; if one is NaN, the other. Their bit patterns have the same order,
+ * and integers are compared and selected by one instruction. */
 INLINE float
 at_most(float a, float most)
 {
     return float_of(MIN(bits_of(a), bits_of(most)));
 }
 
-/* The nearest whole number of |x| < 2^22: adding 1.5 * 2^23 leaves no room for a fraction. */
+/* Rounds to the nearest integer, |x| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction. */
 INLINE float
 nearest(float x)
 {
     return (x + 0x1.8p23f) - 0x1.8p23f;
 }
 
-/* e^r - 1 for |r| <= ln 2 / 2. */
+/* Returns e^r - 1 for |r| <= ln 2 / 2. */
 INLINE float
 exp_less_one(float r)
 {
@@ -48,15 +45,15 @@ exp_less_one(float r)
     return fmaf(r * r, q, r);
 }
 
-/* x - n ln 2, ln 2 in two parts. */
+/* Returns x - n ln 2, with ln 2 in two parts. */
 INLINE float
 exp_rest(float x, float n)
 {
     return fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
 }
 
-/* 2^raise e^x, where no power of two leaves the range; for NaN anything. A sum that has no room for a fraction has the
- * whole number in its low bits, from where it is added to the exponent. */
+/* Returns 2^raise e^x if no power of two overflows; undefined for NaN. The added constant rounds to an integer in
+ * the low bits, which are then added to the exponent. */
 INLINE float
 exp_raised(float x, float raise)
 {
@@ -64,8 +61,8 @@ exp_raised(float x, float raise)
     return float_of(bits_of(1.0f + exp_less_one(exp_rest(x, n))) + (bits_of(whole) << 23));
 }
 
-/* e^x = 2^n e^r, for |x| beyond 105 as there: 0 or infinity. Half way out of the range of powers of two the one is
- * raised by 2^64, the other let down, so that results below 2^-126 and the step to infinity come out right. */
+/* Computes e^x = 2^n e^r. |x| is clamped to 105, where the result is 0 or infinity. Scales by 2^64 (x < 0) or 2^-64
+ * and back, so that results below 2^-126 and the transition to infinity are correct. */
 INLINE float
 exp_one(float x)
 {
@@ -74,13 +71,13 @@ exp_one(float x)
     return x != x ? x : y;
 }
 
-/* log x = e ln 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2). */
+/* Computes log x = e ln 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2). */
 INLINE float
 log_one(float x)
 {
     bool tiny = x < 0x1p-126f;
     float z = tiny ? x * 0x1p23f : x;
-    uint32_t u = bits_of(z) - 0x3f3504f3; /* of sqrt(1/2): its exponent field is now e */
+    uint32_t u = bits_of(z) - 0x3f3504f3; /* minus the bits of sqrt(1/2): the exponent field is now e */
     float e = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
     float f = float_of((u & 0x007fffff) + 0x3f3504f3) - 1.0f;
     float q = 0.0697161144f; /* (log(1 + f) - f + f^2 / 2) / f^3 */
@@ -100,7 +97,8 @@ log_one(float x)
     return x != x || x == INFINITY ? x : y;
 }
 
-/* max(x, 0) + log(1 + t), t = e^-|x|: 2 artanh s, s = t / (t + 2) <= 1/3, which is 2 s + s^3 q(s^2). */
+/* Computes max(x, 0) + log(1 + t), t = e^-|x|. The logarithm is 2 artanh s, s = t / (t + 2) <= 1/3, computed as 2 s
+ * + s^3 q(s^2). */
 INLINE float
 softplus_one(float x)
 {
@@ -115,7 +113,7 @@ softplus_one(float x)
     return x > 0 ? x + y : y;
 }
 
-/* t / (t + 2), t = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), in which near 0 nothing is lost. */
+/* Computes t / (t + 2), t = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which has no cancellation near 0. */
 INLINE float
 tanh_one(float x)
 {
@@ -125,7 +123,8 @@ tanh_one(float x)
     return x != x ? x : copysignf(t / (t + 2.0f), x);
 }
 
-/* 1 - e^-r, |r| <= 0.35: what a factor 1 less this takes off is little, and so are its roundings. */
+/* Returns 1 - e^-r for |r| <= 0.35. Multiplying by e^-r as y - y (1 - e^-r) makes only a small correction, with
+ * small rounding errors. */
 INLINE float
 missing(float r)
 {
@@ -137,14 +136,15 @@ missing(float r)
     return fmaf(r * r, q, r);
 }
 
-/* y times 2^power, which are bits of an exponent. */
+/* Returns y 2^power; `power` is added to the exponent bits. */
 INLINE float
 scaled(float y, uint32_t power)
 {
     return float_of(bits_of(y) + power);
 }
 
-/* e^-a is 2^-64 times what power raises, less its part `less`, for 0 <= a + low <= 113, low little. */
+/* A representation of e^-a = 2^-64 (1 - less) 2^power, for 0 <= a + low <= 113 and small `low`. power: exponent
+ * bits; value: 2^64 e^-a. */
 struct decay {
     uint32_t power;
     float less, value;
@@ -158,7 +158,7 @@ decay_of(float a, float low)
     return (struct decay){power, less, scaled(1.0f - less, power)};
 }
 
-/* 2^64 e^-a y. */
+/* Returns 2^64 e^-a y; y is already scaled by 2^power. */
 INLINE float
 decayed(const struct decay *d, float y)
 {
@@ -174,7 +174,7 @@ sigmoid_one(float x)
     return x < 0 ? decayed(&d, y) * 0x1p-64f : up;
 }
 
-/* erf x for |x| <= 0.6. */
+/* Returns erf x for |x| <= 0.6. */
 #define ERF_NEAR 0.6f
 INLINE float
 erf_near(float x)
@@ -188,8 +188,9 @@ erf_near(float x)
     return x * q;
 }
 
-/* 2^64 e^-x^2 / sqrt(2 pi), x^2 < 105: in range where e^-x^2 is not. The square enters what is left of it unrounded.
- * Times e^(2.7e-9 x^2): so much is ln 2 off as one float, and who needs it exact takes it back. */
+/* Returns 2^64 e^-x^2 / sqrt(2 pi) for x^2 < 105; the scale avoids underflow. The reduced argument includes the
+ * rounding error of the square. The result has an extra factor e^(2.7e-9 x^2), the error of ln 2 as one float, which
+ * callers that need precision compensate for. */
 INLINE float
 exp_minus_square(float x)
 {
@@ -207,10 +208,11 @@ exp_minus_square(float x)
     return scaled(q, bits_of(whole) << 23);
 }
 
-/* Phi(-a) is e^(-a^2 / 2) / sqrt(2 pi) times under / (a under + over), polynomials in 0 <= a <= 14.43: 9e-8 off, and
- * takes back what exp_minus_square() is. What `under` is off is in both parts of the quotient, and `over` is little of
- * it where a is large: so their roundings are not seen where there are most. Their factor is such that near 0, where
- * they are, both lie high between two powers of two. */
+/* Returns q / (a q + p), polynomials in 0 <= a <= 14.43, so that Phi(-a) is e^(-a^2 / 2) / sqrt(2 pi) times the
+ * result, to 9e-8. Compensates for the extra factor of exp_minus_square(). Errors of q enter numerator and
+ * denominator alike, and p is a small part of the denominator if a is large; so rounding errors cancel where they
+ * are largest. The common factor of p and q is chosen so that near 0, where errors matter, both are just below a
+ * power of two. */
 INLINE float
 tail_share(float a)
 {
@@ -230,23 +232,23 @@ erf_one(float x)
 {
     float a = fabsf(x), t = at_most(a, 10.2f);
     float far = fmaf(exp_minus_square(t) * -0x1p-63f, tail_share(t * 1.41421356f), 1.0f);
-    return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x); /* near: NaN, too */
+    return a >= ERF_NEAR ? copysignf(far, x) : erf_near(x); /* includes NaN */
 }
 
-/* ---- gelu, silu and their derivatives, which share what costs most: a value each of one argument ---- */
+/* ---- gelu, silu and their derivatives, which share the expensive steps: value and slope of one argument ---- */
 
 struct both {
     float y, slope;
 };
 
-/* x less what it lacks, or that with the sign of x below 0: part times -decay. */
+/* Returns the value from its distance -part * decay to x: x + part * decay for x >= 0; part * decay for x < 0. */
 INLINE float
 less_part(float x, float part, float decay)
 {
     return fmaf(part, decay, x < 0 ? 0.0f : x);
 }
 
-/* The slope of -|x|, part times -decay, or what that leaves of 1. */
+/* Returns the slope at x. The slope at -|x| is -part * decay; the slope at |x| is 1 minus that. */
 INLINE float
 slope_of(float x, float part, float decay)
 {
@@ -254,11 +256,12 @@ slope_of(float x, float part, float decay)
     return fmaf(part, x < 0 ? -decay : decay, x < 0 ? 0.0f : 1.0f);
 }
 
-/* x Phi(x) and Phi(x) + x phi(x); beyond -14.6 they are 0. With a = |x|, e^(-a^2 / 2) is 2^n e^(-r / 2), r = a^2 + n ln
- * 4: ln 4 has 15 bits, so that n times it is exact and a^2 enters unrounded, and a rest. Phi(-a) is e^(-a^2 / 2) times
- * share / 2^64 = under / (a (2.506632 under + more) + 1.99), polynomials in a that are 2.1e-8 off, as sqrt(2 pi) is
- * there: what `under` is off is in both parts of the quotient, and the others are little of it where a is large. Their
- * factor, and the last digits of all, are those of thousands with which roundings add up least. */
+/* Computes x Phi(x) and Phi(x) + x phi(x), 0 below -14.6. With a = |x|, e^(-a^2 / 2) = 2^n e^(-r / 2), r = a^2 + n
+ * ln 4. ln 4 is split into 15 bits and a rest, so that n times the former is exact and a^2 is not rounded. Phi(-a)
+ * is e^(-a^2 / 2) times share / 2^64 = under / (a (2.506632 under + more) + 1.99), polynomials in a, to 2.1e-8;
+ * 2.506632 stands for sqrt(2 pi). Errors of `under` enter numerator and denominator alike, and the other terms are a
+ * small part of the denominator if a is large. Their common factor and the last digits of all coefficients are the
+ * best of thousands tried, with the least accumulated rounding error. */
 #define LN4      (22713.0f / 16384.0f)
 #define LN4_REST 2.85721364e-6f
 #define UP       0x1p64f
@@ -287,8 +290,8 @@ gelu_both(float x)
     return (struct both){less_part(x, part, decay), slope_of(x, slope, decay)};
 }
 
-/* x / 2 (1 + tanh u) = x s(v), s the logistic function, v = 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3), and s + x s (1 -
- * s) v'; below -11 they are 0. What is taken off x, or is the result below 0, is |x| s(-|v|). */
+/* Computes x / 2 (1 + tanh u) = x s(v) and s + x s (1 - s) v', 0 below -11. s is the logistic function, v = 2 u, u =
+ * sqrt(2 / pi) (x + 0.044715 x^3). |x| s(-|v|) is the distance from x if x >= 0, and minus the result if x < 0. */
 #define GELU_LINEAR 1.59576912f /* v = x (GELU_LINEAR + GELU_CUBIC x^2) */
 #define GELU_CUBIC  0.0713548163f
 INLINE struct both
@@ -322,7 +325,7 @@ gelu_tanh_derivative_one(float x)
     return gelu_tanh_both(x).slope;
 }
 
-/* x s(x) and s + x s (1 - s); below -110 they are 0. As gelu by tanh. */
+/* Computes x s(x) and s + x s (1 - s), 0 below -110, in the same way as gelu by tanh. */
 INLINE struct both
 silu_both(float x)
 {
@@ -343,7 +346,7 @@ silu_derivative_one(float x)
     return silu_both(x).slope;
 }
 
-/* sin x (quarter 0) or cos x (quarter 1) for |x| < FAR: x = k pi / 2 + r, pi / 2 in three parts. */
+/* Returns sin x (quarter 0) or cos x (quarter 1) for |x| < FAR: x = k pi / 2 + r, with pi / 2 in three parts. */
 #define FAR 8192.0f
 INLINE float
 sin_one(float x, int32_t quarter)
@@ -360,8 +363,8 @@ sin_one(float x, int32_t quarter)
 
 /* ---- blocks ---- */
 
-/* Two elements a turn, half of the block apart: the compiler lays their instructions between each other
- * (schedule-insns), and less of the machine waits for the one before. y may be x. */
+/* Computes two elements per iteration, half a block apart: the compiler interleaves their instructions
+ * (schedule-insns), which hides latencies. y may be x. */
 #define BLOCK(name)                                                                                                    \
     VECTOR void vec_##name(int64_t n, const float *x, float *y)                                                        \
     {                                                                                                                  \
@@ -386,8 +389,8 @@ BLOCK(erf)
 BLOCK(gelu_tanh)
 BLOCK(gelu_tanh_derivative)
 
-/* A turn an element, its instructions in their order: one has as many numbers as registers hold. clang has no such
- * order. */
+/* Computes one element per iteration with instructions in source order, because one element needs all registers.
+ * clang has no such attribute. */
 #ifdef __clang__
 #define IN_ORDER
 #else
@@ -403,7 +406,7 @@ BLOCK(gelu_tanh_derivative)
 LINE(gelu)
 LINE(gelu_derivative)
 
-/* The same for both values. */
+/* Computes value and slope, two elements per iteration. */
 #define BOTH(name)                                                                                                     \
     VECTOR void vec_##name(int64_t n, const float *x, float *y, float *slope)                                          \
     {                                                                                                                  \
@@ -427,7 +430,7 @@ BOTH(gelu_both)
 BOTH(gelu_tanh_both)
 BOTH(silu_both)
 
-/* Is any argument so large that k * pi / 2 is not exact in the parts above? */
+/* Returns true if some argument is so large that k * pi / 2 is inexact in the parts above. */
 VECTOR static bool
 any_far(int64_t n, const float *x)
 {

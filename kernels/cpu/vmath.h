@@ -1,8 +1,8 @@
 /* vmath.h - elementary functions on blocks of f32, vectorised. y may be x.
  *
- * The numbers are the largest errors in units of the last place of the result, measured against libm in f64
- * (t/kernels-vmath.c holds them to it). Infinities, NaN, signed zeros and subnormal results come out as from libm. Any
- * thread: calls keep nothing, and all memory is the caller's. */
+ * The numbers are the largest errors in units in the last place, measured against libm in f64 (t/kernels-vmath.c
+ * checks them). Infinities, NaN, signed zeros and subnormal results are as from libm. Any thread: calls keep no
+ * state, and the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_VMATH_H
 #define RILLE_KERNELS_CPU_VMATH_H
 
@@ -18,16 +18,16 @@ void vec_erf(int64_t n, const float *x, float *y);      /* 2.4 */
 void vec_sin(int64_t n, const float *x, float *y);      /* 1.5 for |x| <= 3; 1e-7 absolute elsewhere */
 void vec_cos(int64_t n, const float *x, float *y);      /* the same */
 
-/* x Phi(x): 4.3. Its approximation with tanh: 3 for x >= -1.3; the formula itself loses digits below,
- * where it is within 3.8e-8. Their derivatives: 1.4e-7 and 1.3e-7 absolute. */
+/* gelu: x Phi(x), 4.3. Its approximation with tanh: 3 for x >= -1.3; for smaller x the formula itself loses digits,
+ * and the absolute error is 3.8e-8. Absolute errors of the derivatives: 1.4e-7 and 1.3e-7. */
 void vec_gelu(int64_t n, const float *x, float *y);
 void vec_gelu_tanh(int64_t n, const float *x, float *y);
 void vec_gelu_derivative(int64_t n, const float *x, float *y);
 void vec_gelu_tanh_derivative(int64_t n, const float *x, float *y);
-/* Both at once, the same bits: the derivative in slope, which is not x. */
+/* Compute both with the same bits; slope receives the derivative and must not be x. */
 void vec_gelu_both(int64_t n, const float *x, float *y, float *slope);
 void vec_gelu_tanh_both(int64_t n, const float *x, float *y, float *slope);
-/* The derivative of silu: 1.3e-7 absolute, 6 below -3; and both at once. */
+/* Compute the derivative of silu, 1.3e-7 absolute, 6 below -3; and both. */
 void vec_silu_derivative(int64_t n, const float *x, float *y);
 void vec_silu_both(int64_t n, const float *x, float *y, float *slope);
 

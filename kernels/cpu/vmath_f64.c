@@ -1,11 +1,11 @@
 /* vmath_f64.c - elementary functions of doubles.
  *
- * The compiler puts the vector forms of exp, log... into loops that it vectorises.
- * What is left of a block is computed as eight, too: the scalar function may differ
- * in the last bit, and an element must not change with the place where it lies.
+ * The compiler vectorises loops with the vector forms of exp, log... The remainder of a block is also computed as a
+ * vector of eight, because the scalar function may differ in the last bit, and an element must not depend on its
+ * place.
  *
- * ns an element from cache, one core with AVX-512, and what libm takes one by one: exp 0.7 (16), log 0.9, tanh 1.8
- * (18), erf 1.3, sin 0.7, pow 3.5 (21). On a Zen 4 pow takes 3.8, that of floats 2.3. */
+ * ns per element from cache, one core with AVX-512, and one by one by libm: exp 0.7 (16), log 0.9, tanh 1.8 (18),
+ * erf 1.3, sin 0.7, pow 3.5 (21). On a Zen 4 pow takes 3.8, that of floats 2.3. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/vmath_f64.h"
 
@@ -34,12 +34,12 @@ extern HAS_LANES double pow(double x, double y);
 
 enum { EIGHT = 8 };
 
-/* Of attributes and numbers that are the same for all elements. */
+/* Attributes and numbers that are equal for all elements. */
 struct given {
     int64_t order;
 };
 
-/* f64_NAME: y = NAME_one(x, z, given). The last elements come with ones beside them. */
+/* Defines f64_NAME: y = NAME_one(x, z, given). The last elements are padded with ones to a full vector. */
 #define BLOCK(name, narg)                                                                                              \
     VECTOR static void eights_##name(int64_t n, const double *x, const double *z, struct given g, double *y)           \
     {                                                                                                                  \
@@ -77,7 +77,8 @@ logistic(double x)
     return x < 0 ? e * up : up;
 }
 
-/* What is too small for full precision compares as zero, and has bits that a function would see: a zero of its sign. */
+/* Returns a zero of x's sign for subnormal x, because functions would see its bits although comparisons treat it as
+ * zero. */
 INLINE double
 full(double x)
 {
@@ -116,7 +117,7 @@ INLINE double
 gelu_derivative_one(double x, double z, struct given g)
 {
     UNUSED(z);
-    double v = x > 40 ? 40 : x < -40 ? -40 : x; /* beyond it is 1 or 0; inf times 0 is neither */
+    double v = x > 40 ? 40 : x < -40 ? -40 : x; /* beyond 40, s is 1 or 0; avoids infinity * 0 */
     if (g.order == 0) return 0.5 * erfc(-v * M_SQRT1_2) + v * DENSITY * exp(-0.5 * v * v);
     double u = A * (v + C * v * v * v), s = logistic(u);
     return s + v * s * logistic(-u) * A * (1 + 3 * C * v * v);
@@ -131,13 +132,13 @@ pow_one(double x, double z, struct given g)
 }
 BLOCK(pow, 2)
 
-/* ---- powers of floats: right to 2^-37, so that rounded to f32 they are off by 0.501 units of the last place ---- */
+/* ---- powers of floats: accurate to 2^-37, so the error after rounding to f32 is 0.501 units in the last place ---- */
 
-/* log2 a = e + log2 m, sqrt(1/2) <= m < sqrt(2), for ordinary a > 0; log2 m = s q(s^2), s = (m - 1) / (m + 1). */
+/* Returns log2 a = e + log2 m, sqrt(1/2) <= m < sqrt(2), for normal a > 0; log2 m = s q(s^2), s = (m - 1) / (m + 1). */
 INLINE double
 log2_few(double a)
 {
-    const uint64_t root = 0x3fe6a09e667f3bcd, digits = (UINT64_C(1) << 52) - 1; /* of sqrt(1/2); of a fraction */
+    const uint64_t root = 0x3fe6a09e667f3bcd, digits = (UINT64_C(1) << 52) - 1; /* sqrt(1/2); fraction mask */
     uint64_t u = bits_of_double(a) - root + (UINT64_C(1024) << 52);
     double e = double_of(u >> 52 | bits_of_double(0x1p52)) - (0x1p52 + 1024);
     double m = double_of((u & digits) + root), s = (m - 1) / (m + 1), w = s * s;
@@ -150,7 +151,7 @@ log2_few(double a)
     return fma(s, q, e);
 }
 
-/* 2^t = 2^n 2^r, |r| <= 1/2, for |t| <= 1000, and of NaN itself. */
+/* Returns 2^t = 2^n 2^r, |r| <= 1/2, for |t| <= 1000; NaN for NaN. */
 INLINE double
 exp2_few(double t)
 {
@@ -167,7 +168,7 @@ exp2_few(double t)
     return double_of(bits_of_double(p) + (bits_of_double(whole) << 52));
 }
 
-/* Beyond 2^300 a float is infinite, or 0. Then the ends, as C has them. */
+/* Clamps to 2^300, beyond which a float is infinite or 0. Then handles the special cases as C does. */
 INLINE double
 power_of_floats(double x, double z)
 {
@@ -208,7 +209,7 @@ lowered_one(double x, double z, struct given g)
 }
 BLOCK(lowered, 2)
 
-/* y times z (z - 1) ... (z - order + 1); 0 where that is, whatever y. */
+/* Multiplies y by z (z - 1) ... (z - order + 1); the result is 0 if that product is 0, whatever y. */
 VECTOR static void
 times_falling(int64_t n, int64_t order, const double *z, double *y)
 {

@@ -1,10 +1,10 @@
-/* vmath_f64.h - elementary functions of doubles, eight at a time: block_f64 of the element-wise operators, whose
- * operands and attributes they take.
+/* vmath_f64.h - elementary functions of doubles, eight at a time: block_f64 of the element-wise operators, with
+ * their operands and attributes.
  *
- * The elementary ones are the C library's for vectors (libmvec) where it has them: within 4 units of the last place, 3
- * as measured, and right at infinities, NaN and zeros; without a difference between an element in the middle of a block
- * and one at its end. One build may give other bits on another level of machine. Any thread: calls keep nothing, and
- * all memory is the caller's. */
+ * Elementary functions use the C library's vector functions (libmvec) where available: within 4 units in the last
+ * place, 3 as measured, and correct at infinities, NaN and zeros. The position of an element in a block does not
+ * change its result. One build may give other bits on another machine level. Any thread: calls keep no state, and
+ * the caller owns all memory. */
 #ifndef RILLE_KERNELS_CPU_VMATH_F64_H
 #define RILLE_KERNELS_CPU_VMATH_F64_H
 
@@ -16,13 +16,13 @@ block_f64 f64_exp, f64_log, f64_tanh, f64_sigmoid, f64_silu, f64_silu_derivative
     f64_cos;
 block_f64 f64_gelu, f64_gelu_derivative; /* attribute 0: 0 exact, 1 with tanh */
 block_f64 f64_pow, f64_pow_derivative;   /* attribute 0 of the derivative: its order */
-/* The same of floats, for f32_by_f64: right to 2^-37, the same bits on every level of machine. */
+/* The functions of floats, for f32_by_f64(): accurate to 2^-37, bit-identical on every machine level. */
 block_f64 f64_pow_few, f64_pow_derivative_few;
 block_f64 f64_floor, f64_ceil, f64_round;
 
 void vec_exp_f64(int64_t n, const double *x, double *y); /* y may be x */
 
-/* Computes a function of floats as one of doubles, and rounds once. */
+/* Computes a function of floats with one of doubles, and rounds once. */
 void f32_by_f64(block_f64 *f, const struct call *c, int64_t n, int narg, const float *const *x, float *y);
 
 #endif

@@ -1,4 +1,4 @@
-/* wide.c - a variant for halves made of the operator's variant for f32. */
+/* wide.c - a variant for halves that wraps the operator's variant for f32. */
 #include "kernels/cpu/wide.h"
 
 #include "kernels/cpu/convert.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 struct wide {
-    const struct kernel_variant *variant; /* the one for f32 */
+    const struct kernel_variant *variant; /* the wrapped variant, for f32 */
     void *state;
-    struct call call; /* as that variant sees it: halves are f32 */
+    struct call call; /* the call that the variant sees, with f32 for halves */
     struct type in_type[OP_OPERAND], out_type[OP_OUT];
     struct view in[OP_OPERAND], out[OP_OUT];
-    size_t in_at[OP_OPERAND], out_at[OP_OUT]; /* bytes from the start of scratch; behind what the variant uses */
+    size_t in_at[OP_OPERAND], out_at[OP_OUT]; /* offsets in scratch, bytes, behind the variant's own scratch */
 };
 
 static bool
@@ -105,7 +105,7 @@ wide_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return 0;
 }
 
-/* Elements between a half and its f32; to: of the half. */
+/* A conversion between halves and f32. store: to halves. */
 struct move {
     const struct view *half;
     float *wide;
@@ -166,7 +166,7 @@ wide_drop(void *state)
     free(w);
 }
 
-/* As the operator's own variants do. */
+/* Applies the non-finite check of the operator's other variants. */
 bool
 wide_doubts(const struct kcall *k)
 {

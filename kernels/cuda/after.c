@@ -1,18 +1,18 @@
-/* after.c - what follows a line, in its kernel: the other steps of a chain that a call along lines leads.
+/* after.c - the steps after a call along lines in the same kernel: the rest of a chain that the call leads.
  *
- * What they read besides, they read where the line's threads write: as many elements at once, but that changes nothing
- * of how the line is shared out, so that its sums are those of the call alone. */
+ * The threads of a line read the other operands at the elements that they write, as many elements at once. The steps
+ * do not change how lines are distributed over threads, so sums are bit-identical to those of the call alone. */
 #include "kernels/cuda/line.h"
 
 #include "runtime/error.h"
 
 /* ---- what follows a result, where it is written ---- */
 
-/* Elements of a chain's operands that a thread keeps, beside what the line is of: as many as of a line of 768. Of more,
- * each pack is read where it is wanted. */
+/* Maximum elements of a chain's operands that a thread keeps, in addition to the line's own: as many as of a line of
+ * 768. Beyond that, each pack is read when needed. */
 enum { HELD_BESIDE = 24 };
 
-/* v<k>(i): an operand of the chain as memory has it. */
+/* Declares v<k>(i), which reads an operand of the chain in its memory type. */
 static void
 add_bringing(struct making *m, int k, enum dtype d, bool together)
 {
@@ -29,7 +29,7 @@ add_bringing(struct making *m, int k, enum dtype d, bool together)
         memory, k, memory, k, k, memory, k, memory, k, k, k);
 }
 
-/* r<k>(i): writes a result of the chain, a pack when it has the last of it. */
+/* Declares r<k>(i), which writes a result of the chain; a pack is written once its last element is computed. */
 static void
 add_leaving(struct making *m, int k, enum dtype d, bool together)
 {
@@ -67,7 +67,8 @@ add_end(struct making *m, const struct lines_on *l, const struct passing *p, int
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* each_of reads what the chain does before it writes: all of a line, where a thread keeps that, or pack by pack. */
+/* Declares each_of, which reads the chain's operands before it writes: for the whole line if a thread keeps that
+ * much, else pack by pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
@@ -99,7 +100,7 @@ add_each_of(struct making *m, const struct passing *p, const struct making_ends 
     str_free(&values);
 }
 
-/* y0(element, value) computes the steps, and writes what they show. */
+/* Declares y0(element, value), which computes the steps and writes their results. */
 void
 line_add_after(struct making *m, const struct lines_on *l, const struct passing *p)
 {
@@ -125,7 +126,7 @@ line_add_after(struct making *m, const struct lines_on *l, const struct passing 
 
 /* ---- a chain that a line leads ---- */
 
-/* A view as large as another that it is broadcast to. */
+/* Returns a view broadcast to the size of another. */
 static struct view
 spread(const struct view *v, const struct view *to)
 {
@@ -138,7 +139,8 @@ spread(const struct view *v, const struct view *to)
     return all;
 }
 
-/* Does end i of the chain lie along the lines: an operand that other steps read, the first result of a step? */
+/* Returns true if end i of the chain has positions along the lines: an operand of another step, or the first result
+ * of a step. */
 static bool
 goes_along(const struct after *f, int i)
 {
@@ -151,7 +153,7 @@ goes_along(const struct after *f, int i)
     return false;
 }
 
-/* What a run fills in of the call is that of the chain. */
+/* Converts the indices of the call's fills to indices of the chain. */
 static void
 renumber(struct cuda_source *s, const struct after *f)
 {
@@ -168,7 +170,7 @@ renumber(struct cuda_source *s, const struct after *f)
         }
 }
 
-/* The call that leads, as if it were alone: its first result is dense. */
+/* Sets the views of the leading call as if it were alone: its first result is dense. */
 static void
 lead_views(const struct fuse_step *lead, const struct making_ends *e, struct view *in, struct view *out)
 {

@@ -28,7 +28,7 @@ static bool
 has_rows(const struct view *v, enum dtype d)
 {
     int last = v->ndim - 1;
-    if (view_numel(v) == 0) return true; /* a result that is not wanted */
+    if (view_numel(v) == 0) return true; /* an unused result */
     return v->dtype == (int)d && v->ndim >= 2 && v->dim[last] <= SIZE && (v->dim[last] == 1 || v->stride[last] == 1) &&
            v->dim[last - 1] < 1 << 30;
 }
@@ -45,7 +45,8 @@ making_attends(const struct kcall *k)
     return can;
 }
 
-/* Do rows begin at multiples of 16 bytes, where the first one does, and end so? */
+/* Returns true if all rows are aligned to 16 bytes, relative to the first row, and are whole multiples of 16 bytes
+ * long. */
 static bool
 is_whole(const struct view *v)
 {
@@ -95,7 +96,7 @@ is_masked(const struct kcall *k)
     return k->call->nin > ATT_MASK && k->in[ATT_MASK].dtype != DT_NONE;
 }
 
-/* The mask has the last dimensions of the scores. */
+/* Adds the mask, which has the last dimensions of the scores. */
 static void
 add_mask(struct making *m, const struct kcall *k)
 {

@@ -1,13 +1,13 @@
-/* convolution.c - finds convolutions in calls, and how their images lie. */
+/* convolution.c - finds convolutions in calls, and the layouts of their images. */
 #include "kernels/cuda/convolution.h"
 
 #include <string.h>
 
-/* Its dimensions from the innermost one: row by row, or with its channels side by side. */
+/* Dimensions from the innermost to the outermost: row-major (NCHW), or channels last (NHWC). */
 static const int by_row[] = {3, 2, 1, 0}, by_channel[] = {1, 3, 2, 0};
 
-/* Does it lie in this order without gaps? Then strides of dimensions of size 1, which are free, become what tells the
- * library so. */
+/* Returns true if the image is dense in this order, and sets the strides of dimensions of size 1, which are free, to
+ * match the order for the library. */
 static bool
 lies(struct cuda_image *i, const int *order)
 {
@@ -29,10 +29,10 @@ read_image(const struct view *v, struct cuda_image *i)
     if (v->ndim != 4 || view_numel(v) == 0) return false;
     memcpy(i->size, v->dim, sizeof i->size);
     memcpy(i->stride, v->stride, sizeof i->stride);
-    return lies(i, by_row) || lies(i, by_channel); /* of other orders cuDNN 9 has ways that compute something else */
+    return lies(i, by_row) || lies(i, by_channel); /* for other orders cuDNN 9 has engines with wrong results */
 }
 
-/* Shards of image, kernel and result that go together. */
+/* Returns true if the shards of image, kernel and result match. */
 static bool
 fits(const struct cuda_convolution *c)
 {
@@ -68,6 +68,6 @@ cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in
     memcpy(c->dilation, w.dilation, sizeof c->dilation);
     c->makes = w.image < 0 ? CUDA_MAKES_X : w.kernel < 0 ? CUDA_MAKES_W : CUDA_MAKES_Y;
     *at = (struct cuda_places){.x = factor[0], .w = factor[1], .bias = -1, .aux = -1, .y = nin};
-    /* Of halves with an f32 result it has no way, or one that is wrong. */
+    /* For halves with an f32 result the library has no engine, or a wrong one. */
     return fits(c) && cuda_reals_of(call, &in[at->x], &in[at->w], out, &c->from, &c->to, &c->tf32) && c->from == c->to;
 }

@@ -1,15 +1,14 @@
-/* convolution.h - convolutions and their gradients by a library.
+/* convolution.h - convolutions and their gradients by a library (cuDNN).
  *
- * Which calls are convolutions their records say (struct op, convolution). A library computes those of floats, whose
- * images lie without gaps in one dimension and nowhere over each other; what it computes of these is its own to say.
- * Pure. */
+ * The record of an operator says which calls are convolutions (struct op, convolution). The library computes
+ * convolutions of floats whose images are dense in one of the known orders. Pure. */
 #ifndef RILLE_KERNELS_CUDA_CONVOLUTION_H
 #define RILLE_KERNELS_CUDA_CONVOLUTION_H
 
 #include "kernels/cuda/product.h"
 
-/* Is the step, of a chain that has no other, a convolution? at->y is nin: the first output. Views as exec_new() has
- * them. */
+/* Returns true if the step, the only one of its chain, is a convolution. at->y is nin: the first output. Views as in
+ * exec_new(). */
 bool cuda_convolution_of(const struct fuse_step *step, int nin, const struct view *in, const struct view *out,
                          struct cuda_convolution *c, struct cuda_places *at);
 

@@ -1,7 +1,8 @@
-/* cudnn_abi.h - what Rille calls of cuDNN 9, by its graph API: libcudnn.so.9 is opened at run time, and its headers are
- * on few machines. The numbers are DNN_STATUS_SUCCESS...; an enum of cuDNN's is an int, a handle or a descriptor a
- * pointer. t/cuda-cudnn.sh holds all of it to the real headers, and to the library, where there are some. C and C++;
- * what is called belongs to the library, and convolutions.cu says which thread may call it. */
+/* cudnn_abi.h - declarations of the cuDNN 9 graph API that Rille calls. libcudnn.so.9 is opened at run time, because
+ * few machines have its headers. The numbers are DNN_STATUS_SUCCESS...; cuDNN's enums are declared as int, handles
+ * and descriptors as pointers. t/cuda-cudnn.sh compares these declarations with the real headers and the library
+ * where available. C and C++; objects belong to the library, and convolutions.cu says which thread may call which
+ * function. */
 #ifndef RILLE_KERNELS_CUDA_CUDNN_ABI_H
 #define RILLE_KERNELS_CUDA_CUDNN_ABI_H
 
@@ -15,7 +16,7 @@ enum {
 };
 
 struct CUstream_st;
-/* Each is the type of a function: CALL(its name there, result, arguments). Results are statuses but for the first. */
+/* Lists the functions: CALL(name in cuDNN, result, arguments). All results are statuses, except the first. */
 #define CUDNN_CALLS(CALL)                                                                                              \
     CALL(cudnnGetVersion, size_t, (void))                                                                              \
     CALL(cudnnGetErrorString, const char *, (int status))                                                              \

@@ -1,4 +1,4 @@
-/* launch.c - from texts to kernels that run. */
+/* launch.c - compiles kernel texts and launches the kernels. */
 #include "kernels/cuda/launch.h"
 
 #include "runtime/device.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 4096 }; /* of an argument: what every GPU takes */
+enum { MOST_BYTES = 4096 }; /* argument size that every GPU accepts */
 
 static int
 finish(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch **out)
@@ -19,7 +19,7 @@ finish(struct arena *a, const struct cuda_source *s, int nin, struct cuda_launch
     return s->then ? finish(a, s->then, nin, &l->then) : 0;
 }
 
-/* Findings lie in scratch behind what the passes keep. */
+/* Adds the finder; findings are stored in scratch after the numbers of the passes. */
 static int
 add_finder(struct arena *a, const struct kcall *k, struct cuda_launch *l)
 {
@@ -44,7 +44,7 @@ cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **ou
     return add_finder(a, k, *out);
 }
 
-/* One pass, whose words that a run fills in are addresses. */
+/* Returns true if the kernel can be bundled: one pass, and each run fills in addresses only. */
 static bool
 bundles(const struct cuda_source *s)
 {

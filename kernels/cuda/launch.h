@@ -1,5 +1,5 @@
-/* launch.h - a call or a chain as a kernel that is compiled, and launching it. Made by the session's thread, run by a
- * stream's; read-only in between. */
+/* launch.h - compiles a call or a chain to a kernel, and launches the kernel. Made by the session's thread, run by a
+ * stream's thread; read-only in between. */
 #ifndef RILLE_KERNELS_CUDA_LAUNCH_H
 #define RILLE_KERNELS_CUDA_LAUNCH_H
 
@@ -7,29 +7,31 @@
 
 struct cuda_launch {
     struct cuda_source source;
-    struct cuda_kernel *kernel; /* the process's */
+    struct cuda_kernel *kernel; /* shared by the process */
     int nin;
-    struct cuda_launch *finder; /* of an operator that checks data; NULL */
-    size_t scratch_bytes;       /* of all passes, then of the finder */
-    struct cuda_launch *then;   /* NULL: none */
+    struct cuda_launch *finder; /* for operators that check data; NULL: none */
+    size_t scratch_bytes;       /* of all passes and the finder */
+    struct cuda_launch *then;   /* next pass; NULL: none */
 };
-/* All in arena a. *out NULL without failure: the host computes it. E_KERNEL: its text does not compile. */
+/* Makes the launch of a call in arena a. *out NULL and no error: the host computes the call. E_KERNEL: the text does
+ * not compile. */
 int cuda_launch_call(struct arena *a, const struct kcall *k, struct cuda_launch **out);
-/* lead: as cuda_source_chain has it. */
+/* Makes the launch of a chain. lead: as in cuda_source_chain. */
 int cuda_launch_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
                       const struct view *in, int nout, const struct view *out, struct cuda_launch **made);
-/* For bundles alone. *out NULL without failure: a bundle does not take it. */
+/* Makes a launch for use in bundles only. *out NULL and no error: the call cannot be bundled. */
 int cuda_launch_bundled(struct arena *a, const struct kcall *k, struct cuda_launch **out);
-/* As cuda_source_combine; one source of the result's dtype is copied bit by bit. bundled: for bundles alone. */
+/* Makes the launch of a combination (cuda_source_combine); a single source of the result's dtype is copied bit by
+ * bit. bundled: for use in bundles only. */
 int cuda_launch_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         bool bundled, struct cuda_launch **made);
-/* Launches it; what it finds is there when it returns. scratch: scratch_bytes, which the device reaches. find: the
- * first that is wrong in the data of a call that checks it; NULL: nobody asks. E_KERNEL. */
+/* Launches all passes; if the call checks data, waits for the finding. scratch: scratch_bytes, accessible to the
+ * device. find: receives the first invalid element; NULL: no check. E_KERNEL. */
 int cuda_launch_run(const struct cuda_launch *l, int device, void *const *in, void *const *out, void *scratch,
                     uint64_t piece, struct finding *find);
 
-/* Several calls, none of which reads what another writes: those that follow one another and have one kernel are one
- * launch. Belongs to the thread that makes it. */
+/* A batch of independent calls: consecutive calls with the same kernel become one launch. Belongs to the thread that
+ * makes it. */
 struct cuda_bundle {
     int device, n;
     int64_t blocks;

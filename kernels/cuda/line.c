@@ -1,4 +1,4 @@
-/* line.c - texts of kernels in which a group of threads goes along a line: folds, softmax, norms, in one pass or in
+/* line.c - texts of kernels in which a team of threads works along a line: folds, softmax, norms, in one pass or in
  * several. */
 #include "kernels/cuda/line.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Along which dimensions of operand 0, or of a result, lines lie. */
+/* Sets along which dimensions of operand 0, or of a result, the lines run. */
 static void
 line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
 {
@@ -32,7 +32,7 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
         gone[c->in[0].ndim - 1] = true;
 }
 
-/* Does nothing hold elements together, of dense operands and results of one shape? */
+/* Returns true if the elements are independent: dense operands and results of one shape. */
 static bool
 is_flat(const struct kcall *k, const struct lines_on *l)
 {
@@ -60,8 +60,8 @@ flatten(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Which lot a view has whose dimensions are those of one alone: that of its letters, or else of its sizes, which do not
- * tell where there are as many lines as a line is long. */
+/* Returns the lot of a view that has the dimensions of one lot only: by its letters, or else by its sizes, which are
+ * ambiguous if there are as many lines as elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
 {
@@ -100,7 +100,7 @@ line_strides(const struct lines_on *l, int index, const struct view *v, int64_t 
     return true;
 }
 
-/* Do dimensions a and b of lot g, neighbours, lie as one in all that goes along lines? */
+/* Returns true if the neighbouring dimensions a and b of lot g form one loop in all views along lines. */
 static bool
 are_joint(const struct kcall *k, const struct lines_on *l, int g, int a, int b)
 {
@@ -149,7 +149,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     if (!l->ruled) err_clear();
     line_dims(k->call, pass, l->gone);
     for (int d = 0; d < x->ndim; d++) {
-        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* walks divide by it, also those of no steps */
+        l->size[l->gone[d]][l->n[l->gone[d]]++] = MAX(x->dim[d], 1); /* at least 1: even empty walks divide by it */
         *(l->gone[d] ? &l->length : &l->count) *= x->dim[d];
     }
     for (int g = 0; g < 2; g++)
@@ -158,7 +158,7 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     join_loops(k, l);
 }
 
-/* The sizes of a lot's loops as words, or their strides. */
+/* Appends the sizes or the strides of a lot's loops as words. */
 static void
 add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stride)
 {
@@ -172,7 +172,7 @@ line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g)
     return stride[g][l->loop[g][l->nloop[g] - 1].last];
 }
 
-/* x<k>(i), and x<k>(element), which reads packs where they lie together; or lanes of lines that do. */
+/* Declares x<k>(i), and x<k>(element), which reads packs of contiguous elements; or lanes of contiguous lines. */
 static void
 add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -193,7 +193,7 @@ add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool
                  memory, k, type, k, type, k, memory, k, k);
 }
 
-/* y<k>(i, value), and y<k>(element, value), which writes a pack when it has the last of it; of lanes, all of them. */
+/* Declares y<k>(i, value), and y<k>(element, value), which writes a pack or lanes once the last value arrives. */
 static void
 add_writing(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -244,7 +244,7 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
 {
     int64_t stride[2][MAX_DIM];
     enum dtype d = (enum dtype)v->dtype;
-    if (name == 'y' && view_numel(v) == 0) { /* a result that is not wanted, or of no lines */
+    if (name == 'y' && view_numel(v) == 0) { /* a result that is unused, or has no lines */
         str_addf(&m->head, "    template <class C> METHOD void y%d(int64_t, C) const {}\n", k);
         return true;
     }
@@ -258,7 +258,7 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
     return true;
 }
 
-/* The bodies of an operator that folds: of all of a line at once, of a part of it, and of what parts gave. */
+/* Forms of the body of a fold: of a whole line, of a part of a line, and of the results of parts. */
 enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
 
 static const char *
@@ -288,7 +288,7 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
     return own;
 }
 
-/* Where element i of the line lies in what it is of, for bodies that read others by position. */
+/* Declares the position of element i of the line in its tensor, for bodies that read other operands by position. */
 static void
 add_where(struct making *m, const struct lines_on *l, bool of_result)
 {
@@ -314,7 +314,7 @@ add_where(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* keep, kept, kept_part: numbers of a pass, those of a line or part one after the other. */
+/* Declares keep, kept, kept_part: the numbers of a pass, stored together per line or part. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {
@@ -351,7 +351,7 @@ add_kept(struct making *m, const struct passing *p)
     }
 }
 
-/* What a line is computed in. */
+/* Returns the type in which a line is computed. */
 static enum compute
 line_type(const struct kcall *k)
 {
@@ -361,7 +361,7 @@ line_type(const struct kcall *k)
     return type;
 }
 
-/* Are all reals that lie along lines halves? */
+/* Returns true if all real operands and results along lines are halves. */
 static bool
 is_halves(const struct kcall *k)
 {
@@ -371,16 +371,16 @@ is_halves(const struct kcall *k)
 }
 
 enum { WARP = 32 };
-/* Elements of a line that a thread keeps, at most: an array of 128 bytes and more is no longer kept in registers, as
- * the compiler's report tells ("stack frame"). */
+/* Returns the maximum elements of a line that a thread keeps: the compiler spills arrays of 128 bytes or more to the
+ * stack ("stack frame" in its report). */
 static int
 most_held(const struct kcall *k)
 {
     return line_type(k) == COMP_F64 ? 14 : 28;
 }
 
-/* Threads for a line of so many elements: few are worth one, and of few lines each has a block. holds: so many of them
- * each thread keeps at most; 0: none. */
+/* Returns the threads for a line of this many elements: a short line has one thread; if there are few lines, each
+ * has a block. holds: maximum elements that a thread keeps; 0: none. */
 static int
 width_of(int64_t length, int64_t count, int holds)
 {
@@ -399,9 +399,8 @@ positions_width(int64_t length)
     return length <= FEW ? 1 : length <= EACH * WARP ? WARP : CUDA_BLOCK;
 }
 
-/* Do lines lie side by side in memory, and their elements not? Then threads that are neighbours take neighbouring
- * lines.
- */
+/* Returns true if neighbouring lines are contiguous in memory and their elements are not: neighbouring threads then
+ * work on neighbouring lines. */
 static bool
 is_across(const struct kcall *k, const struct line_pass *pass, const struct lines_on *l)
 {
@@ -413,7 +412,7 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Into how many parts lines are cut, each a team's: their length and number alone decide. */
+/* Returns the number of parts per line, one team each; depends only on the length and number of lines. */
 static int
 parts_of(const struct lines_on *l, bool across, int lanes)
 {
@@ -425,11 +424,11 @@ parts_of(const struct lines_on *l, bool across, int lanes)
     return parts;
 }
 
-/* ---- elements and lines that a thread takes at once ---- */
+/* ---- elements and lines per thread at once ---- */
 
 enum { PACK_BYTES = 16, MOST_PACK = 8 };
 
-/* View i of a call as its pass goes along it: NULL where it does not. */
+/* Returns view i of a call if its pass reads or writes the view along lines; else NULL. */
 static const struct view *
 lying_view(const struct kcall *k, uint32_t writes, int i)
 {
@@ -450,8 +449,8 @@ line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, i
     return true;
 }
 
-/* How many of lot g a thread takes at once: elements of lines (1), or lines (0); 1: one. still: what does not change
- * from one to the next is read again for each. */
+/* Returns how many neighbours of lot g a thread processes at once: elements of a line (1), or lines (0). still:
+ * views with step 0 do not count, because each element reads them again. */
 static int
 at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g, bool still)
 {
@@ -471,21 +470,21 @@ at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, int g,
     return l->nloop[1] == 1 && least < PACK_BYTES && size % n == 0 ? n : 1;
 }
 
-/* Which results it writes as they are. */
+/* Returns the results that the pass writes directly, as a set. */
 static uint32_t
 stores(const struct passing *p)
 {
     return p->after ? p->pass->writes & ~1u : p->pass->writes;
 }
 
-/* Does the body ask for it? What a text has no use for is not made room for. */
+/* Returns true if the body contains the word; unused features are left out of the text. */
 static bool
 says(const struct passing *p, const char *word)
 {
     return strstr(p->pass->body, word) != NULL;
 }
 
-/* An operand by positions. */
+/* Declares an operand read by positions. */
 static void
 add_positioned(struct making *m, const struct kcall *k, const struct passing *p, int i)
 {
@@ -495,7 +494,7 @@ add_positioned(struct making *m, const struct kcall *k, const struct passing *p,
     if (i < k->call->nin && says(p, nth)) making_add_nth(m, i, &k->in[i]);
 }
 
-/* Declares operands and results as a pass reads and writes them. False: some do not lie along its lines. */
+/* Declares operands and results as a pass reads and writes them. Returns false if some have no strides along lines. */
 static bool
 add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -517,10 +516,10 @@ add_lines(struct making *m, const struct kcall *k, const struct lines_on *l, con
     return can;
 }
 
-/* Columns of threads of a block that takes lines side by side, one at once or several. */
+/* Lines side by side per block: with one lane, with several lanes. */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* Blocks of a pass whose lines keys name, which all look through all keys: a power of two. */
+/* Returns the blocks of a pass with lines named by keys, a power of two; every block searches all keys. */
 static int64_t
 naming_blocks(int64_t count)
 {
@@ -530,7 +529,7 @@ naming_blocks(int64_t count)
     return blocks;
 }
 
-/* How a pass's lines are shared out. */
+/* Distributes the lines of a pass over threads. */
 static void
 share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
 {
@@ -554,7 +553,7 @@ share_out(const struct kcall *k, const struct lines_on *l, struct passing *p)
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
-/* The struct of a body, whose operands and results add_lines declares; begin_lines leaves it open. */
+/* Begins the struct of a body and leaves it open; add_lines declares the operands and results. */
 static void
 begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -607,7 +606,7 @@ add_named(struct making *m)
         "    l.of(&c);\n}\n");
 }
 
-/* Each team takes a line, or a part of one, after the other; or as many side by side as it has lanes. */
+/* Writes the loop of a team over its lines, or parts of lines; with lanes, over groups of adjacent lines. */
 static void
 add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -648,7 +647,7 @@ add_way(struct making *m, bool several, const struct passing *p, const char *tex
              several ? p->lanes : 1, text);
 }
 
-/* Memory may not begin where packs must: then each element goes by itself. */
+/* Chooses at run time: if memory is not aligned to packs, elements are accessed one by one. */
 static void
 add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p, const char *text)
 {
@@ -670,7 +669,7 @@ add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, co
     str_add(&m->body, "    single::go(a, block, blocks, room);\n");
 }
 
-/* Does what follows read memory, too? */
+/* Returns true if the steps after the result also read memory. */
 static bool
 reads_more(const struct after *f)
 {
@@ -679,22 +678,22 @@ reads_more(const struct after *f)
     return false;
 }
 
-/* Blocks for which a processor has room where threads keep lines of f32: who waits for memory gains by others beside it
- * more than it loses by few registers. Of 768 elements, 24 a thread, a norm has 64 registers so, for 74; its gradient,
- * which keeps two lines, 80 for 108; with a residual behind it 120 for 164. */
+/* Returns the resident blocks per multiprocessor. For threads that keep lines of f32, more blocks hide memory
+ * latency better than more registers would. At 768 elements, 24 per thread, a norm then uses 64 registers instead of
+ * 74; its gradient, which keeps two lines, 80 instead of 108; with a residual after it 120 instead of 164. */
 static int
 crowd_of(const struct kcall *k, const struct passing *p)
 {
     int kept = 0;
     for (const char *at = p->pass->body; (at = strstr(at, "held(")); at++) kept += p->held;
-    if (p->lanes > 1) return 3; /* who read memory and no more */
-    if (p->named) return 4;     /* and who waits for one line after the other: else it takes 105 registers */
+    if (p->lanes > 1) return 3; /* these threads only read memory */
+    if (p->named) return 4;     /* these wait for one line after the other; otherwise 105 registers */
     if (kept == 0 || line_type(k) != COMP_F32) return 1;
     if (reads_more(p->after)) return 2;
     return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;
 }
 
-/* Its lines are shared out: what follows goes along with them, if it lies so. */
+/* Adds the steps after the result to the loops of the lines. E_KERNEL if the pass cannot include these steps. */
 static int
 take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
 {
@@ -740,8 +739,8 @@ make_pass(struct arena *a, const struct kcall *k, struct passing *p, struct cuda
     return can ? status : fail(E_KERNEL, "%s: its operands do not lie along lines", k->call->op->name);
 }
 
-/* Passes keep their numbers one behind the other. Each knows those of the pass before; of parts, which the pass behind
- * joins, the numbers of the pass before them. */
+/* Writes all passes. Each stores its numbers after those of the previous pass, and reads the numbers of the previous
+ * pass; after a parted pass these are the numbers of the parts (kept_part). */
 static int
 make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, const struct after *after,
             struct cuda_source *s)

@@ -1,4 +1,4 @@
-/* making.c - a kernel's text and argument, piece by piece. */
+/* making.c - assembles a kernel's text and argument. */
 #include "kernels/cuda/making.h"
 
 #include "runtime/error.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 }; /* the argument of a kernel is 4 KiB at most */
+enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 }; /* a kernel's argument is at most 4 KiB */
 
 /* ---- the argument ---- */
 
@@ -26,7 +26,7 @@ making_words(struct making *m, int n, const int64_t *w)
     for (int i = 0; i < n; i++) making_word(m, (uint64_t)w[i]);
 }
 
-/* A word that a run fills in. */
+/* Appends a word that each run fills in. */
 void
 making_fill(struct making *m, int what, int index, int64_t skip)
 {
@@ -55,7 +55,7 @@ making_compute(enum compute c)
     return of[c];
 }
 
-/* "APPROXIMATE" or "APPROXIMATE_TANH". */
+/* Appends text in capitals, for "APPROXIMATE" or "APPROXIMATE_TANH". */
 static void
 add_capitals(struct str *s, const char *text, size_t n)
 {
@@ -68,7 +68,7 @@ making_places(int64_t n)
     return n < INT32_MAX ? "uint32_t" : "int64_t";
 }
 
-/* The names of attributes and of their words, as bodies say them. */
+/* Declares the names of attributes and of their words for bodies. */
 void
 making_add_names(struct str *s, const struct op *op)
 {
@@ -101,7 +101,7 @@ add_real(struct str *s, double f)
         str_addf(s, "%.17g", f);
 }
 
-/* The call as bodies see it. */
+/* Declares the call for bodies. */
 void
 making_add_call(struct str *s, const char *name, const struct call *c)
 {
@@ -121,8 +121,8 @@ making_add_call(struct str *s, const char *name, const struct call *c)
 
 /* ---- the end ---- */
 
-/* A kernel of parts; its argument is a struct `argument`. It begins with `begin`, which says what a, block and blocks
- * are. */
+/* Returns a kernel made of parts, with the argument struct `argument`. The kernel begins with `begin`, which defines
+ * a, block and blocks. */
 static const char *
 put_together(struct arena *a, const char *name, const struct cuda_parts *p, const char *argument, const char *begin)
 {
@@ -212,7 +212,7 @@ making_add_number(struct making *m, int k, enum dtype d)
              k, making_memory(d), k);
 }
 
-/* A view whose elements a body reads, or whose positions it asks for. */
+/* Declares a view whose elements or positions a body reads. */
 void
 making_add_whole(struct making *m, char name, int k, int index, const struct view *v)
 {
@@ -224,7 +224,7 @@ making_add_whole(struct making *m, char name, int k, int index, const struct vie
     making_words(m, MAX_DIM, v->global);
 }
 
-/* dim<k>, place<k>, whole<k> and NDIM<k>, of the view that add_whole declared. */
+/* Declares dim<k>, place<k>, whole<k> and NDIM<k> of the view that add_whole declared. */
 void
 making_add_sizes(struct making *m, char name, int k, int ndim)
 {
@@ -266,7 +266,8 @@ making_add_operand(struct making *m, const struct kcall *k, int i)
     }
 }
 
-/* Where it lies dense the text says so, so that several are read at once. */
+/* Declares the j-th element of an operand; if the view is dense the text says so, so that several elements are read
+ * at once. */
 void
 making_add_nth(struct making *m, int k, const struct view *v)
 {

@@ -1,9 +1,9 @@
-/* making.h - a kernel under construction: what the engines write texts with (source.c, line.c, after.c,
+/* making.h - a kernel under construction: shared by the engines that write kernel texts (source.c, line.c, after.c,
  * attention.c).
  *
- * The argument is a struct `args` whose members are `member`, in the order of the words; `head` is what stands before
- * the kernel, `body` what it does. Between making_begin and making_finish it belongs to one call and its thread; what
- * is made lies in the caller's arena. */
+ * The kernel's argument is a struct `args` with the members `member`, in the order of the words; `head` is the text
+ * before the kernel, `body` the kernel's body. Between making_begin and making_finish it belongs to one call and its
+ * thread; the result is allocated in the caller's arena. */
 #ifndef RILLE_KERNELS_CUDA_MAKING_H
 #define RILLE_KERNELS_CUDA_MAKING_H
 
@@ -20,20 +20,20 @@ struct making {
 };
 
 struct making making_begin(struct arena *a, struct cuda_source *to);
-/* What it computes, as its name says it: words that are joined, as many as have room. */
+/* Appends a word to the part of the kernel's name that says what the kernel computes; drops words that do not fit. */
 void making_what(struct making *m, const char *word);
-/* Begins the head with fragments.cuh, of blocks of as many threads as the source has by then. */
+/* Begins the head with fragments.cuh, for blocks of as many threads as the source has at this time. */
 void making_fragments(struct making *m);
-/* Puts the parts together, under a name that is what it computes and the digest of them. E_KERNEL: the argument is too
- * long. */
+/* Assembles the parts under a name made of the computation and a digest. E_KERNEL: the argument is too long. */
 int making_finish(struct making *m, const char *engine, int64_t threads);
 
-/* Words of the argument; one that a run fills in (what, index, skip: struct cuda_fill). */
+/* Append words to the argument; making_fill appends a word that each run fills in (what, index, skip: struct
+ * cuda_fill). */
 void making_word(struct making *m, uint64_t w);
 void making_words(struct making *m, int n, const int64_t *w);
 void making_fill(struct making *m, int what, int index, int64_t skip);
 
-/* The types of C++: of an element in memory, of what is computed with, of places of a walk over so many. */
+/* Return C++ types: of an element in memory, of values in computations, of positions in a walk over n elements. */
 const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);
@@ -49,28 +49,30 @@ void making_add_operand(struct making *m, const struct kcall *k, int i);
 void making_add_nth(struct making *m, int k, const struct view *v);
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
-/* Operands and results of a chain: first operands, then results; how they lie along its loops, where it has some; which
- * are numbers of the call. */
+/* Operands and results of a chain: first operands, then results; their lanes along the chain's loops, if any; and
+ * which of them are number operands of the call. */
 enum { MAKING_STEPS = 64, MAKING_LANES = 64 };
 struct making_ends {
     int nin, nout;
-    const struct view *view[MAKING_LANES]; /* of DT_NONE: its steps have no use for it */
+    const struct view *view[MAKING_LANES]; /* DT_NONE: unused by the steps */
     struct lane lane[MAKING_LANES];
     bool number[MAKING_LANES];
 };
 bool making_in_memory(const struct making_ends *e, int i);
-/* chain::of(s<lead>, v<k>..., &y<k>...): the function of a chain's elements as memory has them, and what the kernel's
- * name says of it. s<lead>: the value of the step that leads it; lead -1: none does. */
+/* Adds chain::of(s<lead>, v<k>..., &y<k>...), which computes a chain's elements in their memory types, and the
+ * chain's part of the kernel's name. s<lead>: value of the leading step; lead -1: no leading step. */
 void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
-/* Lines (line.c): a call that folds, goes along lines in passes, or in one. */
+/* Write kernels along lines (line.c): a fold, or a call that works along lines in one or several passes. */
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* A chain (after.c) that step `lead` leads, which goes along lines and writes its first result element by element. */
+/* Writes a chain (after.c) led by step `lead`, which works along lines and writes its first result element by
+ * element. */
 int making_led(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
                struct cuda_source *s);
 
-/* Attention of halves and its gradient, by matrix products of warps (attention.c); whether these do. */
+/* Return whether, and write how, attention of halves and its gradient are computed by matrix products of warps
+ * (attention.c). */
 bool making_attends(const struct kcall *k);
 int making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s);
 

@@ -1,4 +1,4 @@
-/* plugin.h - what the files of the plug-in librille-cuda.so share; they alone include headers of CUDA. Any thread. */
+/* plugin.h - shared by the files of the plug-in librille-cuda.so; only these include headers of CUDA. Any thread. */
 #ifndef RILLE_KERNELS_CUDA_PLUGIN_H
 #define RILLE_KERNELS_CUDA_PLUGIN_H
 
@@ -11,14 +11,15 @@
 #include <mutex>
 #include <vector>
 
-/* NULL: all is well. */
+/* Returns the error text; NULL: success. */
 static inline const char *
 text_of(cudaError_t e)
 {
     return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
 }
 
-/* A library of this toolkit, "libnvrtc.so": as the loader knows it, or where the toolkit was when this was built. */
+/* Opens a library of this toolkit, such as "libnvrtc.so": by the loader's search, or from the toolkit's folder at
+ * build time. */
 static inline void *
 open_library(const char *name, int version = CUDART_MAJOR)
 {
@@ -37,7 +38,8 @@ find(void *file, const char *name, F *f)
     return *f != nullptr;
 }
 
-/* A way, which the record promises to keep for the process; nothing ends it, since libraries are closed before. */
+/* Keeps a library's method until the process ends, as the record promises; never freed, because the libraries are
+ * closed earlier. */
 static inline void *
 keep_way(void *way)
 {

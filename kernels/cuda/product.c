@@ -1,8 +1,8 @@
-/* product.c - finds products of matrices in calls, and what a library does besides.
+/* product.c - finds matrix products in calls, and the epilogue that a library computes with them.
  *
- * The letters of a call's rule fall into four kinds: of the batch (in x, w and y), of rows (in x and y), of columns (in
- * w and y), of the sum (in x and w). Neighbours of a kind that lie together in memory are one loop; a product has one
- * of each. Rows or columns that are more than one loop are matrices of a batch, which share the other factor. */
+ * The letters of a call's rule fall into four kinds: batch (in x, w and y), rows (in x and y), columns (in w and y),
+ * sum (in x and w). Neighbours of a kind that are adjacent in memory form one loop; a product has one loop of each
+ * kind. Further loops of rows or columns become matrices of a batch, which share the other factor. */
 #include "kernels/cuda/product.h"
 
 #include "kernels/cuda/convolution.h"
@@ -12,10 +12,10 @@
 
 #include <string.h>
 
-enum { X = 1, W = 2, Y = 4, ALL = 8 }; /* sets of them are kinds of letters */
+enum { X = 1, W = 2, Y = 4, ALL = 8 }; /* bit sets of these are kinds of letters */
 
 struct loop {
-    int64_t size, stride[ALL]; /* by X, W, Y */
+    int64_t size, stride[ALL]; /* stride: by X, W, Y */
 };
 struct loops {
     int n;
@@ -23,12 +23,12 @@ struct loops {
 };
 struct factors {
     struct loops kind[ALL];
-    uint64_t seen; /* letters */
+    uint64_t seen; /* letters, as a set */
 };
 
 /* ---- letters ---- */
 
-/* The dimension of an operand that has the letter; -1: none. */
+/* Returns the dimension of an operand with this letter; -1: none. */
 static int
 dim_of(const struct rule_operand *o, int letter)
 {
@@ -45,7 +45,7 @@ is_plain(const struct rule_operand *o, const struct view *v)
     return plain;
 }
 
-/* One more loop of a kind, inside the others: with the last one, where all that have it lie so. */
+/* Adds a loop of a kind inside the others, merged with the last loop if the two are adjacent in x, w and y. */
 static void
 add_loop(struct loops *l, const struct loop *in)
 {
@@ -61,7 +61,8 @@ add_loop(struct loops *l, const struct loop *in)
     memcpy(last->stride, in->stride, sizeof last->stride);
 }
 
-/* The letters of one operand that were not seen. False: one is in one operand alone, may not be split, or is 0 long. */
+/* Adds the letters of an operand that were not seen before. Returns false if a letter is in one operand only, may
+ * not be split, or has size 0. */
 static bool
 add_letters(struct factors *f, const struct rule *r, const struct rule_operand *from,
             const struct rule_operand *const *rule, const struct view *const *view)
@@ -86,7 +87,7 @@ add_letters(struct factors *f, const struct rule *r, const struct rule_operand *
 
 /* ---- matrices ---- */
 
-/* Rows or columns beyond the innermost loop are of the batch. */
+/* Returns the innermost loop of rows or columns, and adds the outer loops to the batch. */
 static struct loop
 innermost(struct factors *f, int kind)
 {
@@ -95,8 +96,8 @@ innermost(struct factors *f, int kind)
     return l->n ? l->loop[l->n - 1] : (struct loop){.size = 1};
 }
 
-/* How a matrix lies, for a library: strides of single rows and columns are free, and set. False: neither lies
- * together, or they overlap. */
+/* Sets the layout of a matrix for a library; strides of single rows and columns are free, and are chosen here.
+ * Returns false if neither rows nor columns are contiguous, or if they overlap. */
 static bool
 lies(int64_t rows, int64_t cols, int64_t row, int64_t col, struct cuda_matrix *m)
 {
@@ -140,7 +141,7 @@ cuda_reals_of(const struct call *c, const struct view *x, const struct view *w, 
            real_of((enum dtype)x->dtype, from) && real_of((enum dtype)y->dtype, to);
 }
 
-/* The product alone, of a step of a chain. columns: the dimensions of y that w has, as a set. */
+/* Reads the product of a step of a chain, without epilogue. columns: the dimensions of y that w has, as a set. */
 static bool
 read_product(struct arena *a, const struct fuse_step *s, const struct view *in, const struct view *y,
              struct cuda_product *p, uint32_t *columns)
@@ -155,7 +156,7 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
     const struct rule_operand *of[ALL] = {[X] = &rule.operand[0], [W] = &rule.operand[1], [Y] = &rule.operand[2]};
     for (int o = X; o < ALL; o *= 2)
         if (!is_plain(of[o], view[o])) return false;
-    for (int o = Y; o; o /= 2) /* the result's order is the order of the loops */
+    for (int o = Y; o; o /= 2) /* loops in the result's order */
         if (!add_letters(&f, &rule, of[o], of, view)) return false;
     for (int d = 0; d < of[Y]->ndim; d++)
         if (of[Y]->dim[d].nfactor && dim_of(of[W], of[Y]->dim[d].factor[0]) >= 0) *columns |= 1u << d;
@@ -164,7 +165,7 @@ read_product(struct arena *a, const struct fuse_step *s, const struct view *in, 
 
 /* ---- what follows ---- */
 
-/* A chain that is being read: what its value is so far, and how many steps made it. */
+/* A chain being read: the step that made the present value, and the number of steps read. */
 struct reading {
     int nstep, nread;
     const struct fuse_step *step, *now;
@@ -187,8 +188,8 @@ reads(const struct fuse_step *s, int i, const struct reading *r)
     return s->arg[i].step && &r->step[s->arg[i].index] == r->now;
 }
 
-/* The step that does this to the value now; *other: its other argument. NULL: there is none, or the value is read
- * twice. */
+/* Returns the only step that reads the present value, if the step does `what`; *other: its other argument. NULL:
+ * none, or the value is read twice. */
 static const struct fuse_step *
 next(const struct reading *r, enum follow what, struct fuse_arg *other)
 {
@@ -213,10 +214,10 @@ step_on(struct reading *r, const struct fuse_step *s)
 static bool
 is_operand(const struct reading *r, struct fuse_arg a)
 {
-    return !a.step && a.index >= 0 && r->in[a.index].dtype == r->y->dtype && r->in[a.index].ndim > 0; /* no number */
+    return !a.step && a.index >= 0 && r->in[a.index].dtype == r->y->dtype && r->in[a.index].ndim > 0; /* not 0-d */
 }
 
-/* One number a column. */
+/* Returns true if the view has one number per column. */
 static bool
 is_bias(const struct reading *r, const struct view *v)
 {
@@ -235,7 +236,8 @@ lies_alike(const struct view *a, const struct view *b)
            view_is_dense(a) && view_is_dense(b);
 }
 
-/* The sums themselves, which no rounding to the operands' halves comes before. */
+/* Reads a cast to the result's dtype, so that the library returns the sums without rounding to the operands' halves
+ * first. */
 static bool
 read_cast(struct reading *r)
 {
@@ -270,7 +272,7 @@ read_gelu(struct reading *r, int nin)
     step_on(r, s);
 }
 
-/* The value times gelu'(x), which is a step that nobody else reads. */
+/* Reads a multiplication of the value by gelu'(x), computed by a step that no other step reads. */
 static void
 read_slope(struct reading *r)
 {
@@ -289,7 +291,7 @@ read_slope(struct reading *r)
     step_on(r, s);
 }
 
-/* The output that the last step writes. */
+/* Returns the output of the last step that writes an output. */
 static const struct view *
 result_of(int nstep, const struct fuse_step *step, const struct view *out)
 {

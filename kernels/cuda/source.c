@@ -1,4 +1,4 @@
-/* source.c - texts of kernels: what the records say, put between the loops of an engine. */
+/* source.c - kernel texts: the bodies of operators' records, inserted into the loops of an engine. */
 #include "kernels/cuda/making.h"
 
 #include "kernels/op/build.h"
@@ -28,7 +28,8 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
     }
 }
 
-/* Declares n<i> and begins a loop in which each thread meets its share of that many positions p, `step` at a time. */
+/* Declares n<i> and begins a loop over that many positions p, distributed over all threads, `step` positions at a
+ * time. */
 static void
 each_of(struct making *m, int i, int64_t n, int step)
 {
@@ -40,18 +41,18 @@ each_of(struct making *m, int i, int64_t n, int step)
              step, i, step);
 }
 
-/* ---- packs: elements of an innermost loop that a thread takes at once ---- */
+/* ---- packs: elements of an innermost loop that a thread accesses at once ---- */
 
 enum { PACK_BYTES = 16 };
 
-/* How one side of a walk lies along its innermost loop; the name is that of device.cuh. */
+/* Returns the layout of one side of a walk along its innermost loop, as named in device.cuh. */
 static const char *
 lying_of(int nloop, const int64_t *stride)
 {
     return stride[nloop - 1] == 0 ? "IN_PLACE" : stride[nloop - 1] == 1 ? "TOGETHER" : "APART";
 }
 
-/* The elements of a pack, at most `most`, that this side allows: a power of two. */
+/* Returns the largest pack that this side allows, at most `most` elements: a power of two. */
 static int
 pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t bytes)
 {
@@ -62,7 +63,7 @@ pack_of(int most, int nloop, const int64_t *size, const int64_t *stride, size_t 
     return n;
 }
 
-/* Whether a side whose elements lie together begins where a pack may: a term of `whole`. */
+/* Adds a term to `whole`: whether a side with contiguous elements is aligned to packs. */
 static void
 add_whole(struct str *s, const char *lying, const char *name, int i, size_t pack_bytes)
 {
@@ -72,7 +73,7 @@ add_whole(struct str *s, const char *lying, const char *name, int i, size_t pack
 
 /* ---- each: chains ---- */
 
-/* What a step computes in, and its body. */
+/* Returns the body of a step and sets the type in which the step computes. */
 static const char *
 body_of(const struct call *c, enum compute *type)
 {
@@ -93,7 +94,7 @@ add_step(struct making *m, int i, const struct call *c)
              making_compute(type), making_compute(type), body);
 }
 
-/* Which operands of a chain are numbers of the call: one word of memory each. */
+/* Marks the operands of a chain that are numbers of the call: one word of memory each. */
 static void
 find_numbers(int nstep, const struct fuse_step *step, bool *number)
 {
@@ -129,8 +130,8 @@ making_in_memory(const struct making_ends *e, int i)
     return e->view[i]->dtype != DT_NONE && !e->number[i];
 }
 
-/* The parameters of a chain's function: the value of the step that leads it, what operands hold, and where results go.
- */
+/* Appends the parameters of a chain's function: the leading step's value, the values of operands, and the places of
+ * results. */
 static void
 add_parameters(struct str *s, int lead, const struct fuse_step *step, const struct making_ends *e)
 {
@@ -159,7 +160,7 @@ add_arguments(struct str *s, const struct making_ends *e)
     }
 }
 
-/* Where an operand v<i> or a result y<i> of a chain lies: its member, and the place of a pack. */
+/* Declares the member of an operand v<i> or a result y<i> of a chain, and the position of a pack. */
 static void
 add_lane(struct making *m, char name, int i, int index, const struct lane *l, const struct elt *walk)
 {
@@ -188,7 +189,7 @@ making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *
     str_add(&m->head, "    }\n};\n");
 }
 
-/* The elements that a thread takes at once; in *whole when all that lie together begin where a pack may. */
+/* Returns the elements that a thread accesses at once; *whole: the condition that all contiguous sides are aligned. */
 static int
 chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whole)
 {
@@ -204,7 +205,7 @@ chain_pack(const struct making_ends *e, const struct elt *walk, struct str *whol
     return pack;
 }
 
-/* Numbers are read once a thread. */
+/* Reads the numbers, once per thread. */
 static void
 add_numbers(struct making *m, const struct making_ends *e)
 {
@@ -217,7 +218,7 @@ add_numbers(struct making *m, const struct making_ends *e)
     }
 }
 
-/* A pack of each operand, the chain of its elements, and a pack of each result. */
+/* Reads a pack of each operand, computes the chain for each element, and writes a pack of each result. */
 static void
 add_packs(struct making *m, const struct making_ends *e, const struct elt *walk, int pack)
 {
@@ -277,7 +278,7 @@ cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *
 
 /* ---- copy ---- */
 
-/* The loops of one view alone: neighbours that are one run are merged. */
+/* Makes the loops of a single view; contiguous neighbours are merged. */
 static int
 loops_of(const struct view *v, int64_t *size, int64_t *stride)
 {
@@ -308,7 +309,7 @@ side_of(const struct view *v)
     return s;
 }
 
-/* Declares where a side of copy i, <name><i>, lies, and sets <name> to the offset of position p. */
+/* Declares the member <name><i> of one side of copy i, and sets <name> to the offset of position p. */
 static void
 add_side(struct making *m, char name, int i, int index, const struct side *s, int64_t skip, int64_t numel)
 {
@@ -320,7 +321,7 @@ add_side(struct making *m, char name, int i, int index, const struct side *s, in
              making_places(numel), name, i, name, i);
 }
 
-/* Copy i, of operand i to its window of the result, whose index is `result`. */
+/* Adds copy i: operand i to its window of the result with index `result`. */
 static void
 add_copy(struct making *m, int i, int result, const struct view *from, int64_t from_skip, const struct view *to,
          int64_t to_skip, int pack)
@@ -352,7 +353,7 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
              lying_of(out.n, out.stride), y, i, i, out.n - 1, i);
 }
 
-/* The elements of a pack that both sides of a copy allow. */
+/* Returns the elements of a pack that both sides of a copy allow. */
 static int
 copy_pack(const struct view *from, const struct view *to)
 {
@@ -371,7 +372,7 @@ cuda_source_copy(struct arena *a, const struct view *from, const struct view *to
     return making_finish(&m, "copy", view_numel(to) / pack);
 }
 
-/* Operands side by side. */
+/* Copies the operands into their windows of the result. */
 static int
 make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
@@ -394,11 +395,11 @@ make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
 static const struct op *
 combining(enum reduce r, enum dtype d)
 {
-    if (r == RED_SUM) return d == DT_BOOL ? &op_maximum : &op_add; /* truths: is any? */
+    if (r == RED_SUM) return d == DT_BOOL ? &op_maximum : &op_add; /* sum of truth values: logical or */
     return r == RED_MAX ? &op_maximum : &op_minimum;
 }
 
-/* As C++ says it; elements of truths are bytes. */
+/* Returns the identity of a reduction as C++ text; truth values are bytes. */
 static const char *
 identity_of(enum reduce r, enum dtype d)
 {
@@ -502,7 +503,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "each", view_numel(y));
 }
 
-/* ---- what is wrong in data ---- */
+/* ---- finding invalid data ---- */
 
 static int
 finders_of(int64_t n)
@@ -511,7 +512,7 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* The body, in which at(p) is element p; `first` begins what is allowed. */
+/* Body of a finder: at(p) is element p; `first` is the start of the allowed range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
     "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"
@@ -560,8 +561,8 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
 
 /* ---- product ---- */
 
-/* What factors are in shared memory: halves, which warps multiply, where the first operand is of halves and the second
- * of what they hold exactly. */
+/* Returns the type of factors in shared memory: halves, multiplied by warps, if the first operand is of halves and
+ * halves represent the second exactly. */
 static const char *
 factor_of(const struct kcall *k)
 {
@@ -570,7 +571,7 @@ factor_of(const struct kcall *k)
     return halves ? making_memory(first) : "real";
 }
 
-/* Positions along dimensions, and sums of a few: of attributes, too. */
+/* Returns the type for positions along dimensions and for small sums of positions and attributes. */
 static const char *
 coordinate_of(const struct kcall *k)
 {
@@ -583,7 +584,7 @@ coordinate_of(const struct kcall *k)
     return most < INT32_MAX / 8 ? "int32_t" : "int64_t";
 }
 
-/* Elements of a sum. */
+/* Returns the number of terms of a sum. */
 static double
 sum_length(struct arena *a, const struct kcall *k)
 {
@@ -595,7 +596,8 @@ sum_length(struct arena *a, const struct kcall *k)
     return rule_points(&rule) / n;
 }
 
-/* Into how many parts the sums of few results are cut: by sizes alone, so that bits do not depend on the GPU. */
+/* Returns into how many parts the sums are split if results are few. Depends on sizes only, so that bits do not
+ * depend on the GPU. */
 static int64_t
 product_parts(struct arena *a, const struct kcall *k)
 {
@@ -606,7 +608,7 @@ product_parts(struct arena *a, const struct kcall *k)
     return parts;
 }
 
-/* Of a pass: the struct of the body, whose results are sums of a part, and go to scratch if there are several. */
+/* Begins the struct of the body. With several parts, its results are partial sums in scratch. */
 static void
 begin_product(struct making *m, const struct kcall *k, int64_t parts)
 {
@@ -630,7 +632,7 @@ begin_product(struct making *m, const struct kcall *k, int64_t parts)
         real, real);
 }
 
-/* The sums of parts, added up in their order. */
+/* Writes the pass that adds the parts, in order. */
 static int
 join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_source *s)
 {
@@ -653,7 +655,7 @@ join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_so
     return making_finish(&m, "product", view_numel(&k->out[0]));
 }
 
-/* Blocks are many enough for tiles of one row; those that find none end at once. */
+/* Launches enough blocks for tiles of one row; blocks without a tile end at once. */
 static int
 make_product(struct arena *a, const struct kcall *k, struct cuda_source *s)
 {
@@ -699,7 +701,7 @@ make_view(struct arena *a, const struct kcall *k, struct cuda_source *s)
     const struct call *c = k->call;
     struct view window = k->out[0];
     int64_t skip = 0;
-    if (c->op->view(c, &k->in[0], &window, &skip)) { /* a reshape: the same elements in row-major order */
+    if (c->op->view(c, &k->in[0], &window, &skip)) { /* a reshape: same elements in row-major order */
         struct type t = type_of((enum dtype)k->in[0].dtype, k->in[0].ndim, k->in[0].dim);
         struct view dense = view_dense(&t, NULL);
         if (c->op->view(c, &dense, &window, &skip) || skip || !view_is_dense(&window))

@@ -42,64 +42,66 @@
 #include "kernels/cpu/fuse.h"
 #include "runtime/arena.h"
 
-enum { CUDA_BLOCK = 256 };  /* threads of a block, of nearly every kernel */
-enum { CUDA_SOURCES = 62 }; /* of a combination, at most */
-enum { CUDA_FINDERS = 64 }; /* blocks that look for what is wrong, at most */
-enum { CUDA_WHAT = 40 };    /* letters of a name that say what a kernel computes, at most */
+enum { CUDA_BLOCK = 256 };  /* threads per block in nearly every kernel */
+enum { CUDA_SOURCES = 62 }; /* maximum sources of a combination */
+enum { CUDA_FINDERS = 64 }; /* maximum blocks of a finder */
+enum { CUDA_WHAT = 40 };    /* maximum characters of the computation in a name */
 
 struct cuda_source {
     const char *engine;
-    const char *name; /* of the kernel */
+    const char *name; /* name of the kernel */
     const char *text;
     struct cuda_parts {
         const char *member, *head, *body;
-        int threads; /* of a block */
-        int crowd;   /* how many blocks of it a processor holds, at least: it has no more registers than that leaves */
+        int threads; /* threads per block */
+        int crowd;   /* minimum resident blocks per multiprocessor; limits the registers */
     } parts;         /* of the text */
-    int room;        /* it computes so many calls at once, at most; 0: one */
-    int64_t blocks;  /* 0: there is nothing to compute */
-    int nword;       /* of its argument, 8 bytes each */
-    uint64_t *word;  /* with 0 where a run fills something in: */
+    int room;        /* maximum calls per launch; 0: one call */
+    int64_t blocks;  /* blocks to launch; 0: nothing to compute */
+    int nword;       /* words of the argument, 8 bytes each */
+    uint64_t *word;  /* the argument; 0 where a run fills in: */
     int nfill;
     struct cuda_fill {
         int word, index;
-        /* Of, or behind, operand or result `index`; the piece; of the scratch of all passes. */
+        /* The address of operand or result `index`, plus skip; the piece; or an address in the scratch of all
+         * passes. */
         enum { FILL_ADDRESS, FILL_PIECE, FILL_SCRATCH } what;
         int64_t skip; /* bytes, added to an address */
     } * fill;
     size_t scratch_bytes;
-    bool copies;              /* it gives result 0 what operand 0 has: of one memory it does nothing */
-    struct cuda_source *then; /* the pass that is launched when this one is done; NULL: none */
+    bool copies;              /* copies operand 0 to result 0: no effect if both share memory */
+    struct cuda_source *then; /* next pass; NULL: none */
 };
 
-/* The words of a run. in, out: as exec_enqueue has them. word has room for nword. */
+/* Fills in the argument of a run. in, out: as in exec_enqueue. word has room for nword words. */
 void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
                       uint64_t piece, uint64_t *word);
 
-/* E_KERNEL: no engine computes it; the host does. Views as in kernel.h. */
+/* Writes the kernel of a call. E_KERNEL: no engine computes the call; the host does. Views as in kernel.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* lead: the step that leads it, along lines; -1: all are element-wise. A product leads none. */
+/* Writes the kernel of a chain. lead: the step along lines that leads the chain; -1: all steps are element-wise. A
+ * product leads no chain. */
 int cuda_source_chain(struct arena *a, int lead, int nstep, const struct fuse_step *step, int nin,
                       const struct view *in, int nout, const struct view *out, struct cuda_source *s);
-/* Of equal element counts, walked in row-major order; same dtype, any sizes and strides. */
+/* Writes a copy in row-major order. The views have equal element counts and dtypes, any sizes and strides. */
 int cuda_source_copy(struct arena *a, const struct view *from, const struct view *to, int64_t skip,
                      struct cuda_source *s);
-/* to = in[0] r in[1] r ..., added from the left, every step rounded to to's dtype: what boxing's reductions and
- * accumulation do. Of no sources: what changes no value when r combines it with that. */
+/* Writes to = in[0] r in[1] r ..., combined from the left, every step rounded to to's dtype, as in boxing's
+ * reductions and accumulation. Without sources, writes the neutral element of r. */
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* What op->allows forbids: each of the blocks looks through its part of the operand and leaves the first it finds, a
- * struct finding, in scratch, one behind the other. Of no operator but those that check data. */
+/* Writes the finder of an operator that checks data (op->allows): each block searches its share of the operand and
+ * stores its first invalid element, a struct finding, in scratch, at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
-/* The kernel for several calls at once, which have the same text and differ in their words: each gets as many blocks as
- * alone, and the same bits. Of one pass, not of a product. Its argument begins with the block behind each call's, in
- * room words; the words of the calls follow. */
+/* Writes a kernel for several calls that share a text and differ in their words: each call gets as many blocks as
+ * alone, and the same bits. For single passes other than products. The argument begins with the end block of each
+ * call, in `room` words; the words of the calls follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
-extern const char cuda_device_text[]; /* device.cuh, and lines.cuh behind it */
-/* fragments.cuh, and behind it product.cuh or attention.cuh, in the texts that need them. */
+extern const char cuda_device_text[]; /* device.cuh and then lines.cuh */
+/* fragments.cuh, and product.cuh or attention.cuh, which follow it in the texts that need them. */
 extern const char cuda_fragments_text[], cuda_product_text[], cuda_attention_text[];
 
 #endif

@@ -1,4 +1,4 @@
-/* abs.c - distance from zero. */
+/* abs.c - the absolute value. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"

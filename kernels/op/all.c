@@ -1,11 +1,11 @@
-/* all.c - is no value over dimensions zero? A split of such a dimension leaves P(min). */
+/* all.c - true if every value over dimensions is nonzero. A split reduced dimension leaves P(min). */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"
 
 enum { AXIS, KEEPDIM };
 
-/* Other dtypes are asked whether they are zero first. */
+/* Casts other dtypes to bool first. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -1,11 +1,11 @@
-/* any.c - is any value over dimensions not zero? A split of such a dimension leaves P(max). */
+/* any.c - true if any value over dimensions is nonzero. A split reduced dimension leaves P(max). */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"
 
 enum { AXIS, KEEPDIM };
 
-/* Other dtypes are asked whether they are zero first. */
+/* Casts other dtypes to bool first. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -1,4 +1,5 @@
-/* arg.c - what argmax and argmin share: the position of the best value along a dimension, or among all elements. */
+/* arg.c - the common part of argmax and argmin: the position of the best value along a dimension, or among all
+ * elements. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/arg.h"
 
@@ -62,13 +63,13 @@ arg_accepts(const struct kcall *k)
     return k->out[0].dtype == DT_I64;
 }
 
-/* ---- fast: blocks of a compute type ---- */
+/* ---- variant: blocks of a compute type ---- */
 
 enum { BLOCK = 512, SOME = 64 };
 
 #define GREATER(v, best) ((v) > (best))
 #define LESS(v, best)    ((v) < (best))
-/* Of reals: NaN wins, the first. */
+/* Order of reals: the first NaN wins. */
 #define REAL_GREATER(v, best) ((v) > (best) || ((v) != (v) && (best) == (best)))
 #define REAL_LESS(v, best)    ((v) < (best) || ((v) != (v) && (best) == (best)))
 
@@ -126,10 +127,10 @@ struct work {
     struct lines l;
     struct search f;
     int64_t *first;
-    int64_t blocks; /* of lines side by side, in an outer position */
+    int64_t blocks; /* blocks of adjacent lines per outer position */
 };
 
-/* n elements from element `at` on, as a block. */
+/* Returns n elements from element `at` on, as a block. */
 static const void *
 block_at(const struct view *x, int64_t at, int64_t n, void *workspace)
 {
@@ -183,7 +184,7 @@ arg_run(const struct kcall *k, enum reduce best)
     return 0;
 }
 
-/* Is a dimension that is looked along cut? */
+/* Returns true if a reduced dimension is split. */
 static bool
 is_split(const struct call *c)
 {

@@ -1,8 +1,8 @@
 /* attention.c - softmax over keys of scale q k^T + mask, times v, as one operator.
  *
- * The scores are never in memory as a whole (kernels/cpu/attention.c). Batch,
- * queries and the width of values may be split, the keys not: a softmax is over all
- * of them. A query that sees nothing gives NaN: the softmax of nothing. */
+ * The scores are never stored as a whole (kernels/cpu/attention.c). Batch, queries and the width of values may be
+ * split, but not the keys, because a softmax is over all keys. A query whose keys are all masked returns NaN, the
+ * softmax of nothing. */
 #include "kernels/op/attention.h"
 
 #include "runtime/stop.h"
@@ -11,7 +11,7 @@
 
 /* ---- the rule ---- */
 
-/* Sizes of the scores: of the batch an operand may have 1, and is repeated. */
+/* Returns the type of the scores. An operand's batch dimension of size 1 is broadcast. */
 static struct type
 scores_of(const struct call *c)
 {
@@ -93,9 +93,9 @@ attention_infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Two products, and at each score an exponential, its sum and its largest, which take as long as EXPONENTIAL operations
- * of a product (0.4 ns of a core that multiplies 153 a ns). Causality hides half of the square, but for what tiles
- * of ATT_TILE keys have beyond the diagonal. */
+/* Two products, and per score an exponential, its sum and the maximum, which cost as much as EXPONENTIAL operations
+ * of a product (0.4 ns on a core with 153 operations per ns). Causality hides half of the square, except for the
+ * parts of tiles of ATT_TILE keys beyond the diagonal. */
 double
 attention_flops(const struct call *c)
 {
@@ -175,7 +175,7 @@ b_attention_parts(struct build *b, struct val *const *in, const struct attr *att
     return weights ? b_call2(b, &op_matmul, b_narrow(b, weights, &in[ATT_V]->type), in[ATT_V]) : NULL;
 }
 
-/* The gradient of a mask is that of the scores: only then are they wanted as a whole. */
+/* The gradient of a mask is that of the scores, which is needed as a whole only for a mask. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -192,7 +192,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         b_sum_to(b, b_softmax_grad(b, weights, gradient, n->in[ATT_Q]->type.ndim - 1), &n->in[ATT_MASK]->type);
 }
 
-/* The keys cut: each rank weighs its own keys and sums its own values; three numbers a query move beside the sums. */
+/* For split keys: each rank weighs its own keys and sums its own values; beside the sums, three numbers per query
+ * are moved. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

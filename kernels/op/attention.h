@@ -1,5 +1,5 @@
-/* attention.h - what attention, its gradient and its softmax share: the rule, a query of the reference, words. Pure,
- * but for what they write to the caller's memory; any thread. */
+/* attention.h - the common part of attention, its gradient and its softmax: rule texts, one query of the reference,
+ * builders. Pure, except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_ATTENTION_H
 #define RILLE_KERNELS_OP_ATTENTION_H
 
@@ -12,8 +12,8 @@
                                                                                 "is_causal", ATTR_BOOL,                \
                                                                                 .doc = "query i sees keys 0..i"}
 
-/* What the bodies of attention and its gradient begin with: where an operand's head lies that a line of the result is
- * of, and the score of a query and a key. What is not seen is never read. */
+/* Common prefix of the bodies of attention and its gradient: per operand, the indices of the head that a line of the
+ * result belongs to; sees(query, key); score(query, key). Hidden keys are never read. */
 #define ATTENTION_BODY                                                                                                 \
     BODY(                                                                                                              \
         enum {LAST = NDIM - 1, ROW = NDIM - 2};                                                                        \
@@ -43,8 +43,8 @@
                 return sum + (real)mask_adds(x3(entry));                                                               \
             };)
 
-/* The texts of a rule, which attention_text_free() frees; scores and the mask (or "=") have a letter a dimension, the
- * keys' in brackets. */
+/* Rule texts per operand; attention_text_free() frees them. The scores and the mask have one letter per dimension,
+ * with the keys' letter in brackets; an absent mask is "=". */
 struct attention_text {
     struct str q, k, v, mask, out;
 };
@@ -52,22 +52,23 @@ void attention_text(const struct call *c, struct attention_text *t);
 void attention_text_free(struct attention_text *t);
 void attention_mask_text(const struct type *scores, const struct type *mask, struct str *text);
 int attention_infer(const struct call *c, int64_t *size);
-/* Of the forward pass. */
+/* Flops of the forward pass. */
 double attention_flops(const struct call *c);
 
-/* Row r of the scores as the reference sees it. */
+/* Row r of the scores in the reference. */
 struct query {
     struct keys keys;
     const double *q, *k; /* the query; the keys of its head */
-    int64_t n, size;     /* keys that causality does not hide; of a key */
+    int64_t n, size;     /* number of keys that causality leaves visible; elements of a key */
     double scale, max, sum;
 };
 struct query query_of(const struct kcall *k, const struct view *scores, int64_t r);
 double query_weight(const struct query *q, int64_t key);
 
-/* Of q, k, v and mask, which are `in`, with these attributes: the softmax of the scores, in f32 of halves; times v, one
- * operator after the other, where weights of halves are rounded as factors of that product; dq, dk, dv in the batch of
- * the scores, from the result of attention as well. */
+/* Builders on in = {q, k, v, mask}. b_attention_weights: softmax of the scores, in f32 for halves.
+ * b_attention_parts: the weights times v, operator by operator; for halves the weights are rounded as a factor of
+ * that product. b_attention_grad: dq, dk, dv in the batch shape of the scores; also reads `out`, the result of
+ * attention. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr);
 struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,

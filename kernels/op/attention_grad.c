@@ -3,10 +3,10 @@
  *   p = softmax(scale q k^T + mask),  t = dout v^T,  e = scale p (t - sum of dout out)
  *   dq = e k,  dk = e^T q,  dv = p^T dout
  *
- * out = p v is what attention gave, so that a query's sum of dout out is that of p t, and is known before any weight
- * is. The weights are computed again. dk and dv are sums over queries, and e is linear in t and in dout, sums over
- * the width of values: a split of either leaves partial sums. An operand that is repeated over the batch gets the
- * gradient of each repetition.
+ * out = p v is the result of attention, so a query's sum of dout out equals its sum of p t and is known before any
+ * weight is computed. The weights are recomputed. dk and dv are sums over queries, and e is linear in t and in dout,
+ * which are sums over the width of values: a split of either leaves partial sums. For an operand that is broadcast
+ * over the batch, the result has the gradient of each repetition.
  *
  * Source: Dao et al. 2022, for the sum of dout out. */
 #include "kernels/op/attention.h"
@@ -77,7 +77,7 @@ b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struc
 
 /* ---- the gradient of the gradient ---- */
 
-/* x + y, where either may be missing. */
+/* Returns x + y; either may be NULL. */
 static struct val *
 both(struct build *b, struct val *x, struct val *y)
 {

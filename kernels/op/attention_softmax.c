@@ -1,8 +1,8 @@
 /* attention_softmax.c - softmax over the keys of scaled, masked scores.
  *
- * A bool mask says which keys are seen, another is added. With is_causal query i
- * of the whole sees keys 0..i, wherever its rows lie; what later ones hold, NaN too, is never looked at. One pass more
- * than softmax instead of three operators. A query that sees nothing gives NaN: the softmax of nothing. */
+ * A bool mask selects the visible keys; a mask of another dtype is added. With is_causal, query i (global index)
+ * sees keys 0..i, on whichever rank its rows are; later keys, NaN included, are never read. Costs one pass more than
+ * softmax, instead of three operators. A query whose keys are all masked returns NaN, the softmax of nothing. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/attention.h"
 
@@ -61,7 +61,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: rows of keys; what is not seen is never read ---- */
+/* ---- variants: rows of keys; hidden keys are never read ---- */
 
 static bool
 accepts(const struct kcall *k)
@@ -69,7 +69,7 @@ accepts(const struct kcall *k)
     return k->in[SCORES].dtype != DT_F64;
 }
 
-/* Scaled and masked scores of keys from..from + n. */
+/* Returns the scaled and masked scores of keys from..from + n. */
 static const float *
 load(const struct row *x, const struct keys *l, float scale, int64_t from, int64_t n, float *workspace)
 {
@@ -109,8 +109,9 @@ one_row(const struct row *x, const struct row *y, const struct keys *l, float sc
     store_zeros(y, l->seen);
 }
 
-/* Rows of floats that are short and have no mask: a query, computed where its result lies, in whole vectors. What it
- * does not see is -inf until the end, when it is 0. 48 heads of 64 x 64, one core: 186 us as other rows, 121 so. */
+/* Returns true for short rows of f32 without a mask. Such a query is computed in place in the result, in full
+ * vectors; hidden keys are -inf until the end and then 0. 48 heads of 64 x 64, one core: 121 us, with one_row() 186
+ * us. */
 static bool
 is_plain(const struct kcall *k)
 {
@@ -164,7 +165,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* ---- the same of doubles ---- */
+/* ---- the variant for f64 ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
@@ -185,7 +186,7 @@ lines(const struct kcall *k, struct line_call *c)
     return k->in[SCORES].dtype == DT_F64;
 }
 
-/* y = softmax(scale x + mask): what is not seen has y = 0, and no gradient. */
+/* y = softmax(scale x + mask): a hidden key has y = 0 and no gradient. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -194,7 +195,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, MASK)) din[MASK] = b_sum_to(b, gradient, &n->in[MASK]->type);
 }
 
-/* Whether query i sees key j when it sees those that are not after it; of any numbers, NaN too. */
+/* Returns a causal bool mask in x's shape: true where query i sees key j <= i. Correct for any values, NaN too. */
 static struct val *
 not_after(struct build *b, struct val *x)
 {
@@ -202,7 +203,7 @@ not_after(struct build *b, struct val *x)
     return b_call1(b, &op_tril, any);
 }
 
-/* Scaled scores with their mask; -inf where a key is not seen. */
+/* Returns the scaled and masked scores; -inf for hidden keys. */
 static struct val *
 masked(struct build *b, const struct call *c, struct val *const *in)
 {
@@ -212,7 +213,7 @@ masked(struct build *b, const struct call *c, struct val *const *in)
     return c->attr[ATT_CAUSAL].i ? b_where(b, not_after(b, x), x, never) : x;
 }
 
-/* The keys cut: as softmax is then (softmax.c). */
+/* For split keys: the composite of softmax.c. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -226,7 +227,7 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
 static const struct kernel_variant variants[] = {
     {"simd", .dense_in = true, .accepts = accepts, .run = run}, LINES_ROW, {NULL}};
 
-/* What is not seen is never read. */
+/* Hidden keys are never read. */
 static const char line[] = BODY({
     int64_t at[8], entry[8];
     where(0, at);

@@ -1,4 +1,4 @@
-/* build.c - the words of build.h. */
+/* build.c - the helpers of build.h. */
 #include "kernels/op/op_impl.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ b_call(struct build *b, const struct op *op, int nin, struct val *const *in, con
     return b->add(b, op, nin, in, attr ? attr : defaults, res);
 }
 
-/* These have operands that must be there: NULL comes only from a failure, and passes it on. */
+/* The operands of these helpers are required: NULL means an earlier failure and is passed on. */
 struct val *
 b_call1(struct build *b, const struct op *op, struct val *x)
 {
@@ -155,7 +155,7 @@ attr_ints(const struct op *op, struct attr *attr, const char *name, int n, const
     if (n > 0) memcpy(a->list, list, (size_t)n * sizeof *list);
 }
 
-/* An operator on x alone with its attribute `name` a list of integers. */
+/* Calls an operator on x alone, with its attribute `name` set to a list of integers. */
 static struct val *
 call_ints(struct build *b, const struct op *op, struct val *x, const char *name, int n, const int64_t *list)
 {
@@ -219,7 +219,8 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_call2(b, &op_eq, x, x), x->type.dtype), y) : NULL;
 }
 
-/* Does n show all of its operand, which it does not move? For parts of a sum all of it would be computed once more. */
+/* Returns true if n is a view of its whole operand and does not move it. For a view of a part, the whole sum would
+ * be computed a second time. */
 static bool
 shows_all(const struct node *n)
 {
@@ -227,7 +228,7 @@ shows_all(const struct node *n)
            n->in[0]->layout == n->want[0];
 }
 
-/* Is x, of halves, a sum that nobody has computed yet, or that in another shape? */
+/* Returns true if x is a sum in halves, maybe reshaped, that is not computed yet. */
 static bool
 is_unrounded(const struct val *x)
 {

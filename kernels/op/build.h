@@ -1,8 +1,8 @@
-/* build.h - the words that gradients and composites are made of: one helper an operator.
+/* build.h - builders for gradients and composites: one helper per operator.
  *
- * Every helper adds a node through b->add and gives its value; after a failure all give NULL (sticky), so a gradient
- * reads as mathematics and the caller checks once. The nodes are ordinary operators: they have signatures, kernels and
- * gradients of their own. The session owns them, and its thread builds. */
+ * Every helper adds a node through b->add and returns its value. After a failure all helpers return NULL (sticky),
+ * so a gradient reads as mathematics and the caller checks once. The nodes are ordinary operators with signatures,
+ * kernels and gradients of their own. The session owns the nodes, and the session thread builds. */
 #ifndef RILLE_KERNELS_OP_BUILD_H
 #define RILLE_KERNELS_OP_BUILD_H
 
@@ -14,7 +14,7 @@
 #include "kernels/op/ops.def"
 #undef OP
 
-/* Any operator with its attributes at their defaults, or as given. */
+/* Calls any operator; attr NULL: default attributes. */
 struct val *b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
 struct val *b_call1(struct build *b, const struct op *op, struct val *x);
 struct val *b_call2(struct build *b, const struct op *op, struct val *x, struct val *y);
@@ -32,8 +32,8 @@ struct val *b_cos(struct build *b, struct val *x);
 struct val *b_sign(struct build *b, struct val *x);
 struct val *b_sigmoid(struct build *b, struct val *x);
 struct val *b_add(struct build *b, struct val *x, struct val *y);
-/* What x joins along the axis, in part, where a concat that nobody has computed yet gives it; else x alone. Returns how
- * many, at most JOINED. */
+/* Sets part[] to the operands of the concat along the axis that produces x, if it is not computed yet; else to x
+ * alone. Returns the number of parts, at most JOINED. */
 enum { JOINED = 32 };
 int b_joined(struct val *x, int64_t axis, struct val **part);
 struct val *b_sub(struct build *b, struct val *x, struct val *y);
@@ -41,27 +41,28 @@ struct val *b_mul(struct build *b, struct val *x, struct val *y);
 struct val *b_div(struct build *b, struct val *x, struct val *y);
 struct val *b_where(struct build *b, struct val *cond, struct val *x, struct val *y);
 
-/* x * f, x + f with a number. */
+/* x * f and x + f, with f a number. */
 struct val *b_scale(struct build *b, struct val *x, double f);
 struct val *b_shift(struct build *b, struct val *x, double f);
 
-/* A reduction (an operator with the attributes axis and keepdim). naxes 0: over all dimensions. */
+/* Reduces by an operator with the attributes axis and keepdim. naxes 0: over all dimensions. */
 struct val *b_reduce(struct build *b, const struct op *op, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_cast(struct build *b, struct val *x, enum dtype d);
-/* The `unrounded` of operators whose attribute dtype says what their sums are rounded to. */
+/* `unrounded` callback of operators whose attribute dtype is the dtype that their sums are rounded to: the call of n
+ * with dtype f32. */
 struct val *b_unrounded(struct build *b, const struct node *n);
 /* Composites accumulate in f32 for f16 and bf16 operands and round once, as a fused kernel would. b_wide widens x at
- * the beginning, b_sum_wide and b_matmul_wide sum on the way, b_narrow rounds at the end: y in the dtype of x, if that
- * is a float. */
+ * the beginning, b_sum_wide and b_matmul_wide accumulate in f32, and b_narrow rounds at the end: y in the dtype of
+ * x, if that dtype is a float. */
 struct val *b_wide(struct build *b, struct val *x);
 struct val *b_sum_wide(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
 struct val *b_matmul_wide(struct build *b, struct val *x, struct val *y);
 struct val *b_narrow(struct build *b, struct val *y, const struct type *x);
-/* The sum of x in f64, of i64 too, whose own sum would wrap around. */
+/* Sums x in f64. This includes i64, whose own sum would wrap around. */
 struct val *b_total(struct build *b, struct val *x, const int64_t *axes, int naxes, bool keepdim);
-/* x less its mean, which it takes in f64; in f32 of halves and integers. Far from 0 it loses no digit: the mean of f64
- * is corrected by that of what is left. */
+/* x minus its mean, which is computed in f64. The result is f64 for f64 and f32 otherwise. No digits are lost for
+ * values far from 0: in f64 the mean of the differences is subtracted too. */
 struct val *b_center(struct build *b, struct val *x, const int64_t *axes, int naxes);
 struct val *b_reshape(struct build *b, struct val *x, int ndim, const int64_t *size);
 struct val *b_transpose(struct build *b, struct val *x, int i, int j);
@@ -69,43 +70,45 @@ struct val *b_transpose(struct build *b, struct val *x, int i, int j);
 struct val *b_transpose_last(struct build *b, struct val *x);
 struct val *b_slice(struct build *b, struct val *x, int axis, int64_t start, int64_t stop, int64_t step);
 struct val *b_permute(struct build *b, struct val *x, int naxes, const int64_t *axes);
-/* Drops these dimensions, which have size one; naxes 0: all of them. */
+/* Drops these dimensions, each of size 1; naxes 0: drops every dimension. */
 struct val *b_squeeze(struct build *b, struct val *x, const int64_t *axes, int naxes);
 
-/* Sums g over the dimensions that an operand of type t was broadcast along, in t's shape and dtype. */
+/* Sums g over the dimensions that an operand of type t was broadcast along; the result has t's shape and dtype. */
 struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
-/* Repeats y, shaped as the result of the reduction n (attributes 0 and 1 are axis and keepdim), into the shape of n's
- * operand. */
+/* Repeats y, shaped as the result of the reduction n (attributes 0 and 1 are axis and keepdim), into the shape of
+ * n's operand. */
 struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
-/* The same with size 1 where n reduces. */
+/* Reshapes y likewise, but with size 1 in the dimensions that n reduces. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* Where an axis is cut: the greatest of each line, kept with size 1, which a caller takes from x so that no exponential
- * overflows, with derivative 0 (stop_gradient); the sum of e^(x - m); a sum, in a dtype. What these two
- * give back to x lies as x does: a number a line moves. */
+/* For a split axis. b_line_max: maximum per line, kept with size 1, with derivative 0 (stop_gradient); callers
+ * subtract it from x so that no exponential overflows. b_line_exp_sum: sum of e^(x - m). b_line_sum: sum in dtype d.
+ * The gradients that the two sums return are laid out like x, so only one number per line is moved. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
-/* y, in x's dtype, repeated to x's shape where x lies; what b_expand repeats lies as y does, and would all move. */
+/* Repeats y to x's shape, in x's dtype and x's layout. b_expand would keep y's layout, and the whole repeated tensor
+ * would be moved. */
 struct val *b_along(struct build *b, struct val *x, struct val *y);
 
-/* Along one axis: the gradient of softmax from its result; the sums of src's entries in a tensor of like's shape. */
+/* Along one axis. b_softmax_grad: the gradient of softmax from its result y. b_index_add: the sums of src's entries
+ * in a tensor of like's shape. */
 struct val *b_softmax_grad(struct build *b, struct val *y, struct val *dy, int axis);
 struct val *b_index_add(struct build *b, struct val *like, int axis, struct val *ids, struct val *src);
-/* x repeated to these sizes. */
+/* Repeats x to these sizes. */
 struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *size);
-/* Inserts a dimension of size one into x at axis. */
+/* Inserts a dimension of size 1 into x at axis. */
 struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 
 /* Fails with "NAME: text; a is f32{4, 5}, ...". */
 int call_fail(enum err_code code, const struct call *c, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The gradient dout of max or min: what took part in the result shares it evenly. */
+/* Gradient of max or min: shares dout evenly among the elements that equal the result. */
 struct val *b_share(struct build *b, const struct node *n, struct val *dout);
 
-/* grad of operators whose derivative is 0 wherever there is one. */
+/* grad() of operators whose derivative is 0 wherever it exists. */
 void b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
-/* Does anybody want the gradient of n's operand i? (A float tensor that a gradient may have to pass.) */
+/* Returns true if the gradient of n's operand i is needed: a float tensor that a gradient may have to pass. */
 bool b_wants(const struct node *n, int i);
 /* Sets attribute `name` of op in attr (as op_attr_defaults left it). */
 void attr_int(const struct op *op, struct attr *attr, const char *name, int64_t i);

@@ -1,4 +1,4 @@
-/* build_structured.c - words of build.h for operators that are more than element by element. */
+/* build_structured.c - helpers of build.h for operators that are not element-wise. */
 #include "kernels/op/op_impl.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ call_fail(enum err_code code, const struct call *c, const char *fmt, ...)
     return status;
 }
 
-/* op of x (and y) with its attribute axis. */
+/* Calls op on x (and y) with its attribute axis. */
 static struct val *
 call_axis(struct build *b, const struct op *op, int nin, struct val *const *in, int axis)
 {

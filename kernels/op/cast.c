@@ -1,4 +1,4 @@
-/* cast.c - the same values in another dtype: floats to integers are cut towards zero, to bool is "not zero". */
+/* cast.c - the same values in another dtype: floats to integers are truncated, and bool is "nonzero". */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/convert.h"
@@ -11,8 +11,8 @@ REALS({ return x[0]; });
 
 INTEGERS({ return x[0]; });
 
-/* Cutting and "not zero" do not add up: partial sums pass between floats, and from integers. To 16 bits, and from f64,
- * they would, but for being rounded once on every rank; there the whole is rounded. */
+/* Truncation and "nonzero" are not additive, so partial sums pass only between floats and from integers. Casts to 16
+ * bits and from f64 would round once per rank, so there the full sum is rounded. */
 static const char *
 linear_of(const struct call *c)
 {
@@ -42,9 +42,9 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_cast(b, dout[0], n->in[0]->type.dtype);
 }
 
-/* ---- between f32 and halves: straight from operand to result ----
+/* ---- between f32 and halves: directly from operand to result ----
  *
- * f32{256, 768} to bf16 on one core of an EPYC: 10 us, by way of the engine's blocks 21. */
+ * f32{256, 768} to bf16 on one core of an EPYC: 10 us; through the engine's blocks 21 us. */
 
 static bool
 accepts(const struct kcall *k)

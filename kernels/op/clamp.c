@@ -1,4 +1,4 @@
-/* clamp.c - values held between a least and a greatest one; NaN wins, that of a bound too. */
+/* clamp.c - values limited to a minimum and a maximum; NaN wins, also as a bound. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
@@ -17,7 +17,7 @@ INTEGERS({
     return y;
 });
 
-/* Where `beyond`, the gradient g of a value and its bound is the bound's, given; elsewhere the value's, which stays. */
+/* Splits the gradient *g: returns the bound's part, where `beyond`, and leaves the value's part in *g. */
 static struct val *
 take_beyond(struct build *b, struct val *beyond, struct val **g)
 {
@@ -26,7 +26,7 @@ take_beyond(struct build *b, struct val *beyond, struct val **g)
     return taken;
 }
 
-/* The last step first: most bounds what least has raised. */
+/* Reverses the steps: `most` limits the values that `least` has raised. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

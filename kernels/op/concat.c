@@ -1,5 +1,4 @@
-/* concat.c - tensors one after the other along an axis, which stays whole on every rank. What is joined may be rounded
- * on the way, to another dtype of floats. */
+/* concat.c - joins tensors along an axis, which is unsplit. The result may be rounded to another float dtype. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/copies.h"
@@ -47,7 +46,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* All operands together, for as many as can be told by a digit; but sums are rounded whole (cast.c). */
+/* Linear in all operands together, if each has a digit (at most 16). Not if the result is rounded, because sums are
+ * rounded as a whole (cast.c). */
 static const char *
 linear_of(const struct call *c)
 {
@@ -55,7 +55,7 @@ linear_of(const struct call *c)
     return c->nin <= 16 && !c->attr[DTYPE].set ? all + 16 - c->nin : NULL;
 }
 
-/* A long list: joined in parts, then the parts. */
+/* Joins a long list in parts, then joins the parts. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -105,8 +105,8 @@ ref(const struct kcall *k)
     return run(k, NULL);
 }
 
-/* What was rounded on the way has a gradient that is not, before it is cut: a sum that gives it need not round
- * (b_cast). */
+/* An f32 operand that was rounded to halves gets an f32 gradient. dout is widened before it is sliced, so that a sum
+ * that computes dout need not round (b_cast). */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

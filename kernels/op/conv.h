@@ -1,5 +1,5 @@
-/* conv.h - what conv2d and its gradients share: sizes by height and width, and how a window moves. Pure, but for what
- * they write to the caller's memory; any thread. */
+/* conv.h - the common part of conv2d and its gradients: sizes by height and width, and how a window moves. Pure,
+ * except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_CONV_H
 #define RILLE_KERNELS_OP_CONV_H
 
@@ -7,7 +7,7 @@
 #include "kernels/cpu/doubt.h"
 #include "kernels/op/op_impl.h"
 
-/* Attributes of all three, in this order; the gradients have a size more. */
+/* Attributes of all three operators, in this order; only the gradients have CONV_SIZE. */
 enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };
 
 #define CONV_ATTRS                                                                                                     \
@@ -17,8 +17,9 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
     [CONV_GROUPS] = {"groups", ATTR_INT, .i = 1, .doc = "parts of the channels that do not meet"},                     \
     [CONV_TF32] = TF32_ATTR
 
-/* What the bodies of all three begin with: how a window moves, and what an entry of the kernel and a window say of
- * where they meet the image: places in memory, and rows and columns, that are added up. */
+/* Common prefix of the bodies of all three: how a window moves, and structs for an entry of the kernel and for a
+ * window. Their memory offsets (image) and coordinates (h, w) add up to the place in the image where entry and
+ * window meet. */
 #define CONV_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -36,22 +37,22 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
             coordinate h, w;                                                                                           \
         };)
 
-/* A product of x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] over all positions that meet: conv2d and both
- * gradients are the same walk, and differ in which of the three `meet` writes. Dense f64. E_KERNEL: shards do not
- * fit. */
+/* Walks all positions at which x[n, gc, h, w], w[go, c, p, q] and y[n, go, u, v] meet. conv2d and both gradients
+ * share this walk and differ in which of the three `meet` writes. Dense f64. E_KERNEL: the shards do not fit each
+ * other. */
 struct conv {
     const struct view *x, *w, *y;
     void (*meet)(double *x, double *w, double *y);
 };
 int conv_walk(const struct conv *c, const struct attr *attr);
 
-/* How windows move by these attributes; which operand is what is the caller's to say. */
+/* Sets how windows move by these attributes; the caller sets the operands. */
 void conv_windows(const struct attr *attr, struct convolution *w);
 
-/* Each entry of y is a sum over a window of all channels of its group. */
+/* Flops: each entry of y is a sum over a window in all channels of its group. */
 double conv_flops(const struct type *w, const struct type *y);
 
-/* conv2d, conv2d_grad_x, conv2d_grad_w as calls. */
+/* Calls conv2d, conv2d_grad_x or conv2d_grad_w. */
 struct val *b_conv(struct build *b, const struct op *op, struct val *x, struct val *y, const struct attr *attr,
                    const int64_t *size);
 

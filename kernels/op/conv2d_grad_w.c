@@ -1,5 +1,5 @@
-/* conv2d_grad_w.c - the gradient of conv2d with respect to the kernel: windows times dy, summed over the batch, of
- * which a split leaves partial sums. */
+/* conv2d_grad_w.c - the gradient of conv2d with respect to the kernel: windows times dy, summed over the batch. A
+ * split of the batch leaves partial sums. */
 #include "kernels/op/conv.h"
 
 #include "kernels/cpu/conv_f64.h"

@@ -1,4 +1,4 @@
-/* conv2d_grad_x.c - the gradient of conv2d with respect to the image: dy spread back through the windows. */
+/* conv2d_grad_x.c - the gradient of conv2d with respect to the image: dy propagated back through the windows. */
 #include "kernels/op/conv.h"
 
 #include "kernels/cpu/conv_f64.h"
@@ -14,7 +14,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* The letters that no operand fixes: h and w, and g, which stands in merged dimensions alone. */
+/* The letters that no operand fixes: h and w, and g, which occurs only in merged dimensions. */
 static int
 infer(const struct call *c, int64_t *size)
 {

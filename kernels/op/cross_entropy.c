@@ -1,11 +1,10 @@
-/* cross_entropy.c - the loss of a classifier: minus the logarithm of the probability that it gives to the label.
+/* cross_entropy.c - the loss of a classifier: minus the logarithm of the probability of the label.
  *
- * Written with other operators, so that a count of labels or a sum over a batch
- * is never taken for that of one rank. Whole classes: one operator for the loss
- * of each position. Split classes: a maximum (P(max)), a sum of exponentials
- * and the logit at the label (both P(sum), of one operator) - numbers a position
- * move, never the logits. A mean divides by the labels that count. All of that is f32 where logits are halves: a copy
- * of them in f32 is not read. */
+ * A composite, so that a count of labels or a sum over a batch is never that of one rank only. Unsplit classes: one
+ * operator computes the loss of each position. Split classes: a maximum (P(max)), and a sum of exponentials and the
+ * logit at the label (both P(sum), by one operator), so a few numbers per position are moved, never the logits. A
+ * mean divides by the number of labels that count. All of this is f32 for half-precision logits, without an f32 copy
+ * of the logits. */
 #include "kernels/op/cross_entropy.h"
 
 enum { REDUCTION, IGNORE, SMOOTHING };
@@ -50,8 +49,8 @@ with_labels(struct build *b, const struct op *op, const struct call *c, int nin,
     return b_call(b, op, nin, in, attr);
 }
 
-/* log sum - at, both of which ranks add up; m, the greatest, comes off logits first: a sum of at least 1 has no
- * logarithm below 0. */
+/* Returns log(sum) - at; ranks add up both sum and at. The maximum m is subtracted from the logits first, so sum >=
+ * 1 and its logarithm is not negative. */
 static struct val *
 split_losses(struct build *b, const struct call *c, struct val *const *in)
 {

@@ -1,4 +1,4 @@
-/* cross_entropy.h - what the operators that make up cross_entropy agree on. Pure, but for what they write to the
+/* cross_entropy.h - the common part of the operators that make up cross_entropy. Pure, except for writes to the
  * caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_CROSS_ENTROPY_H
 #define RILLE_KERNELS_OP_CROSS_ENTROPY_H
@@ -11,24 +11,24 @@ enum { CE_IGNORE, CE_SMOOTHING };
     [CE_IGNORE] = {"ignore_index", ATTR_INT, .i = -100, .doc = "a label that does not count"},                         \
     [CE_SMOOTHING] = {"label_smoothing", ATTR_FLOAT, .doc = "share of the target that is spread over all classes"}
 
-/* The axis of the classes. */
+/* Returns the class axis. */
 static inline int
 ce_axis(int ndim)
 {
     return ndim > 1 ? 1 : 0;
 }
 void ce_line_dims(const struct call *c, bool *gone);
-/* The rule that a pattern gives: x is the dimensions of the logits (operand 0), l those of labels; unsplit: every rank
- * has all classes. */
+/* Expands a pattern to a rule: x stands for the dimensions of the logits (operand 0), l for those of the labels.
+ * unsplit: every rank has all classes. */
 int ce_rule(const struct call *c, bool unsplit, const char *pattern, struct str *rule);
-/* Which labels are other than the one that does not count. */
+/* True for labels other than ignore_index. */
 struct val *ce_which_count(struct build *b, struct val *labels, int64_t ignored);
-/* Numbers of a position are f32 of half-precision logits: their sum over a batch needs the digits. */
+/* infer() of per-position numbers: f32 for half-precision logits, because the sum over a batch needs the digits. */
 int ce_infer(const struct call *c, int64_t *size);
-/* exp((x - max) - rest), 0 where counts is false; these without the axis of the classes, max and rest f32 of halves,
- * and so is the result. */
+/* exp((x - max) - rest), and 0 where counts is false. max, rest and counts lack the class axis. For halves max, rest
+ * and the result are f32. */
 struct val *ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, struct val *counts);
-/* Of labels that are no class: the first tells which are, the second says so, the third passes them over. */
+/* Labels that are no class: ce_allows tells which they are, ce_say reports one, and ce_counts skips them. */
 void ce_allows(const struct kcall *k, struct allowed *a);
 int ce_say(const struct kcall *k, const struct finding *f);
 static inline bool
@@ -37,8 +37,8 @@ ce_counts(const struct kcall *k, int64_t label, int64_t nclass)
     return label != k->call->attr[CE_IGNORE].i && label >= 0 && label < nclass;
 }
 
-/* The body of a line of some of the classes, whose labels (operand 1) are read by position: label is one of `classes`,
- * if it counts, and element `here` of the line, if it is one of its n. */
+/* The body of a line of some of the classes; its label (operand 1) is read by position. label is one of `classes` if
+ * it counts; `here` is the label's element of the line if 0 <= here < n. */
 #define CE_LINE(...)                                                                                                   \
     BODY({                                                                                                             \
         const int axis = NDIM0 > 1;                                                                                    \

@@ -34,7 +34,7 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
-/* The label's own share is taken off before the line is rounded to its dtype. */
+/* Subtracts the label's own share before the line is rounded to its dtype. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)
 {
@@ -64,8 +64,8 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* With h the gradient of dx and p = exp((x - m) - rest): that of x is h p dloss, of m and of rest the same summed and
- * negated, and of dloss the sum of h (p - t); 0 where the label is ignored. */
+/* With h the gradient of dx and p = exp((x - m) - rest), the gradients are: of x h p dloss, of m and of rest the
+ * negated sum of h p dloss, and of dloss the sum of h (p - t); 0 where the label is ignored. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

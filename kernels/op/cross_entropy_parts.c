@@ -1,10 +1,11 @@
-/* cross_entropy_parts.c - what ranks that hold some of the classes each add to the loss of a position.
+/* cross_entropy_parts.c - the terms of a position's loss that ranks with some of the classes add up.
  *
  *   sum = sum over c of exp(x[c] - m),  at = sum over c of t[c] (x[c] - m);   loss = log sum - at
  *   t: 1 - s at the label, and s / C everywhere; both 0 where the label is ignored
  *
- * m, which no logit of the position is above, keeps exponentials from overflowing. It comes off where a logit is: off
- * the ranks' sum it could be as a P, whose addends would be as large as m and lose the digits of what is left. */
+ * m >= every logit of the position prevents overflow of the exponentials. It is subtracted from each logit.
+ * Subtracting it from the ranks' sum would need a P whose addends are as large as m and lose the digits of the
+ * difference. */
 #include "kernels/op/cross_entropy.h"
 
 #include <math.h>
@@ -75,7 +76,7 @@ run(const struct kcall *k, const void *state)
     return lines_run(k, state);
 }
 
-/* t adds up to 1. */
+/* Uses that t sums to 1. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -38,7 +38,7 @@ ref(const struct kcall *k)
 
 /* ---- fast ---- */
 
-/* The label's own share is added before the line is rounded to its dtype. */
+/* Adds the label's own share before the line is rounded to its dtype. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line)
 {
@@ -65,7 +65,7 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* h times what other numbers would give. */
+/* Returns h times the result of this operator for other dsum and dat. */
 static struct val *
 times(struct build *b, const struct node *n, struct val *h, struct val *dsum, struct val *dat)
 {
@@ -73,8 +73,9 @@ times(struct build *b, const struct node *n, struct val *h, struct val *dsum, st
     return dsum && dat ? b_mul(b, h, b_call(b, &op_cross_entropy_parts_grad, 5, in, n->attr)) : NULL;
 }
 
-/* With h the gradient of dx and p = exp(x - m): that of x is h p dsum, of m the same summed and negated, of dsum the
- * sum of h p, of dat that of h t. Ones and zeros are those of labels that count; nothing else is read. */
+/* With h the gradient of dx and p = exp(x - m), the gradients are: of x h p dsum, of m the negated sum of h p dsum,
+ * of dsum the sum of h p, and of dat the sum of h t. `ones` and `zeros` are 1 and 0 where the label counts;
+ * elsewhere they are not used. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -129,8 +129,8 @@ ce_softmax(struct build *b, struct val *x, struct val *max, struct val *rest, st
     return b_exp(b, b_where(b, b_unsqueeze(b, counts, axis), y, b_number(b, -INFINITY)));
 }
 
-/* What the gradients of m and rest add. Where they are one - all that is asked of the two is their sum - the softmax
- * times it; else what m has more goes to the greatest. */
+/* Returns the gradient of x through m and rest. If both have the same gradient (only m + rest is used), the result
+ * is the softmax times that gradient; else the excess of m's gradient is added at the maximum. */
 static struct val *
 through_sum(struct build *b, const struct node *n, struct val *const *dout)
 {

@@ -1,4 +1,4 @@
-/* cumsum.c - running sums along a dimension, from the front or from the back. */
+/* cumsum.c - running sums along a dimension, forward or reverse. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
@@ -14,7 +14,7 @@ rule(const struct call *c, struct str *rule)
     return rule_keep(c, (int)c->attr[AXIS].i, rule);
 }
 
-/* Modulo 2^64, as a sum of integers is. */
+/* Adds modulo 2^64, like sums of integers. */
 static int64_t
 integer_sum(int64_t a, int64_t x)
 {
@@ -40,7 +40,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: sums of reals in f64, of others in i64 ---- */
+/* ---- variant: sums of reals in f64, of other dtypes in i64 ---- */
 
 enum { WIDTH = 256, BLOCK = 512, NARROW = 8, FEW = 4 };
 
@@ -48,7 +48,7 @@ struct work {
     const struct view *x, *y;
     struct lines l;
     bool reverse;
-    int64_t blocks; /* of lines side by side, in an outer position */
+    int64_t blocks; /* blocks of adjacent lines per outer position */
 };
 
 static enum compute
@@ -57,7 +57,7 @@ sums_of(const struct view *y)
     return dtype_is_float((enum dtype)y->dtype) ? COMP_F64 : COMP_I64;
 }
 
-/* n elements, `stride` apart, from element `at` on. */
+/* Loads n elements, `stride` apart, from element `at` on. */
 static void
 load(const struct view *x, enum compute type, int64_t at, int64_t stride, int64_t n, void *block)
 {
@@ -84,7 +84,7 @@ add_integer(int64_t n, const int64_t *x, int64_t *sum)
     for (int64_t i = 0; i < n; i++) sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)x[i]);
 }
 
-/* Lines side by side: a row of sums, to which one position after the other is added. */
+/* For adjacent lines: keeps a row of sums and adds one position after the other to it. */
 static void
 sum_beside(void *arg, int64_t lo, int64_t hi)
 {
@@ -104,11 +104,11 @@ sum_beside(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* ---- lines one behind the other ----
+/* ---- lines one after another ----
  *
- * Eight doubles are summed up in three steps, each with what lies one, two and four before: only the sum of all before
- * them waits for the last eight. {256, 3072} of f32 along lines takes 250 us of one core of an EPYC; one by one, four
- * lines side by side, 860. */
+ * Eight doubles are summed in three steps, each adding the values one, two and four places before, so only the
+ * running sum before the eight depends on the previous eight. f32{256, 3072} along lines, one core of an EPYC: 250
+ * us; element by element, four lines side by side, 860 us. */
 
 enum { LANES = 8 };
 typedef double doubles __attribute__((vector_size(64)));
@@ -132,7 +132,7 @@ sums_back(doubles *v)
     *v += __builtin_shufflevector(*v, none, 4, 5, 6, 7, 8, 8, 8, 8);
 }
 
-/* Running sums of n elements, from *sum on; it becomes that of all. */
+/* Replaces n elements by their running sums, starting from *sum, and sets *sum to the total. */
 VECTOR static void
 run_forth(int64_t n, double *x, double *sum)
 {
@@ -182,7 +182,7 @@ run_integer(int64_t n, bool reverse, int64_t (*line)[BLOCK], int64_t *sum)
         }
 }
 
-/* FEW lines from line `first` on, those that there are. */
+/* Sums nline lines, at most FEW, from line `first` on. */
 static void
 sum_few(const struct work *w, int64_t first, int64_t nline)
 {
@@ -234,7 +234,7 @@ run(const struct kcall *k, const void *state)
 static const struct kernel_variant variants[] = {{"blocks", .dense_in = true, .accepts = dense_out, .run = run},
                                                  {NULL}};
 
-/* dx = the running sum of dy the other way */
+/* dx = the running sum of dy in the other direction */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,7 +1,7 @@
-/* dropout.c - elements set to zero at random, the others scaled so that the mean stays.
+/* dropout.c - elements set to zero at random, the others scaled so that the mean is kept.
  *
- * What is dropped is a function of seed, ordinal, piece and position, so the
- * gradient drops the same without a stored mask. */
+ * The dropped elements are a function of seed, ordinal, micro-batch and position, so the gradient drops the same
+ * elements without a stored mask. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
@@ -14,7 +14,7 @@
 #include <math.h>
 
 enum { P, TRAINING };
-enum { DIGITS = 24 }; /* of the uniform value that is compared with p, whatever the dtype */
+enum { DIGITS = 24 }; /* binary digits of the uniform value that is compared with p, for all dtypes */
 
 static int
 infer(const struct call *c, int64_t *size)
@@ -48,7 +48,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* The least float that is not below p, so that floats compare with it as they do with p. */
+/* Returns the least float >= p, so that comparing a float with it is the same as comparing with p. */
 static float
 least_float(double p)
 {
@@ -100,7 +100,7 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* The same elements of dy are dropped, the others scaled. */
+/* Drops the same elements of dy and scales the others. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -2,11 +2,11 @@
  *
  *     REALS({ return x[0] / (1 + exp(-x[0])); });
  *
- * makes the C function `reals` and its text `reals_text`; INTEGERS the same for whole numbers. kernels/cuda compiles
- * the text with `real` as float or double, so a body uses what C and CUDA C++ have in common: x[k] is operand k, locals
- * are of type real, int64_t or uint64_t, and such a local first takes a constant that is no whole number (0.5 alone is
- * a double). Of c it reads attributes, c->attr[NAME].i or .f, NAME their name in the record in capitals, words as
- * NAME_WORD; and absent(&c->in[k]). Any thread. */
+ * makes the C function `reals` and its text `reals_text`; INTEGERS does the same for integers. kernels/cuda compiles
+ * the text with `real` as float or double, so a body uses the common subset of C and CUDA C++. x[k] is operand k.
+ * Locals have type real, int64_t or uint64_t; assign a non-integer constant to such a local first (0.5 alone is a
+ * double). Of c a body reads absent(&c->in[k]) and attributes: c->attr[NAME].i or .f, with NAME the attribute's name
+ * in capitals and words as NAME_WORD. Any thread. */
 #ifndef RILLE_KERNELS_OP_ELTWISE_H
 #define RILLE_KERNELS_OP_ELTWISE_H
 
@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-typedef double real; /* of the C function */
+typedef double real; /* in the C function */
 
 #define REALS(...)                                                                                                     \
     static double reals(const struct call *c, const double *x)                                                         \

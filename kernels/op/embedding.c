@@ -1,7 +1,7 @@
-/* embedding.c - rows of a table by their numbers.
+/* embedding.c - rows of a table by index.
  *
- * A table split in rows gives partial sums: each rank looks up the ids that it
- * holds and gives zeros for the others. */
+ * A table split by rows leaves partial sums: each rank looks up the ids that it holds and returns zeros for the
+ * others. */
 #include "kernels/op/lookup.h"
 
 static int
@@ -27,7 +27,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* The reference copies bytes: it is as fast on the operands' own dtypes. */
+/* The reference copies bytes, and is as fast on the operands' own dtypes. */
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -48,7 +48,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 1)) din[1] = b_index_add(b, n->in[1], 0, n->in[0], dout[0]);
 }
 
-/* Nothing is multiplied: one copy an element of the result. */
+/* No products: one copy per element of the result. */
 static double
 flops(const struct call *c)
 {

@@ -1,4 +1,4 @@
-/* empty.c - a tensor whose values are not promised; they are zeros, so that a program gives one answer. */
+/* empty.c - a tensor with unspecified values. They are zeros, so that a program is deterministic. */
 #include "kernels/op/op_impl.h"
 
 static int

@@ -1,10 +1,10 @@
-/* exp_left.c - what is left of the sum of e^x over dimensions where that is near 1: a logsumexp near 0, whose axis is
- * split, has its digits there.
+/* exp_left.c - the sum of e^x over dimensions minus 1, for sums near 1. A logsumexp near 0 with a split axis needs
+ * these digits.
  *
- * A sum of whole numbers that wrap around, so that it is the same in whatever order and on however many ranks it is
- * added up, and the 1 is nothing (exact.h). `at` is a number for each sum, of which one is wanted where that lies from
- * low to high; others are 0, which takes no time. Of doubles it is the result, as far as that is known; from 1/4 of 0
- * on the sum is that of e^(x - base), base the multiple of 2^-20 beside it, in units of 2^-80. */
+ * The sum is over integers that wrap around, so it is the same in any order and on any number of ranks, and the 1
+ * wraps to 0 (exact.h). `at` has one number per sum: the sum is computed if low <= at <= high, and is 0, at no cost,
+ * otherwise. For f64 `at` is the approximate result. If |at| >= 1/4 the sum is that of e^(x - base) in units of
+ * 2^-80, with base the nearest multiple of 2^-20. */
 #include "kernels/op/exp_sum.h"
 
 #include "kernels/cpu/exact.h"
@@ -75,7 +75,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: what logsumexp reduces lies together ---- */
+/* ---- variants: logsumexp's reduced dimensions are adjacent ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line)
@@ -99,7 +99,7 @@ lines(const struct kcall *k, struct line_call *c)
 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
-/* All threads of a block add up where some of their lines want it. Parts as exact.h numbers them. */
+/* All threads of a block sum if any of their lines needs it. exact.h numbers the parts. */
 static const char line[] = "{" EXACT_BODY BODY(
     const double at = x1((int64_t)0); const bool wanted = at >= c->attr[LOW].f && at <= c->attr[HIGH].f;
     const bool based = sizeof(real) == 8 && fabs(at) >= 0.25; const double base = rint(at * 0x1p20) * 0x1p-20;

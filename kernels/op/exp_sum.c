@@ -1,8 +1,8 @@
-/* exp_sum.c - the sum of e^(x - m) over dimensions, m a number for each sum that keeps it from overflowing: what is
- * left to add up of a logsumexp whose axis is split.
+/* exp_sum.c - the sum of e^(x - m) over dimensions, with one number m per sum against overflow: the sum that ranks
+ * add up in a logsumexp with a split axis.
  *
- * One operator, and not three: its gradient dy e^(x - m) lies as x lies, where that of a sum, repeated along the axis,
- * lies as dy does and would move all of it. */
+ * It is one operator instead of three because its gradient dy e^(x - m) has x's layout. The gradient of a sum,
+ * repeated along the axis, would have dy's layout and be moved as a whole. */
 #include "kernels/op/exp_sum.h"
 
 #include "kernels/cpu/reduce.h"
@@ -67,7 +67,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: what logsumexp reduces lies together ---- */
+/* ---- variants: logsumexp's reduced dimensions are adjacent ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)

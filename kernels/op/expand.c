@@ -1,9 +1,9 @@
-/* expand.c - dimensions of size one repeated, and new ones in front: a view with stride 0. */
+/* expand.c - repeats dimensions of size 1 and adds new ones in front: a view with stride 0. */
 #include "kernels/op/op_impl.h"
 
 enum { SIZES };
 
-/* What the operand's dimensions are in the result: the last ones. */
+/* The operand's dimensions are the last dimensions of the result. */
 static int
 more(const struct call *c)
 {

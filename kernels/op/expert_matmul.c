@@ -1,8 +1,8 @@
-/* expert_matmul.c - rows times the matrices that they name: the layers of a mixture of experts.
+/* expert_matmul.c - rows times the matrices that their ids name: the layers of a mixture of experts.
  *
- * Experts come in groups, and so does what they give: the row of a group that has none of the named is zeros. Ranks
- * that have a group each have results of their own, on which any function goes on. A split within a group, as of a
- * table that is looked up, leaves partial sums. Ids count through all groups; one that is no expert's gives zeros. */
+ * Experts are in groups, and the result has one row per group: zeros if the row's expert is in another group. Ranks
+ * with one group each have separate results, to which any function can be applied. A split within a group, like that
+ * of a lookup table, leaves partial sums. Ids count through all groups; an id that names no expert gives zeros. */
 #include "kernels/op/experts.h"
 
 static int

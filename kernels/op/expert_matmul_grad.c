@@ -1,5 +1,5 @@
-/* expert_matmul_grad.c - the gradient of expert_matmul with respect to the matrices: of each the products of the rows
- * that named it. A split of the rows leaves partial sums. */
+/* expert_matmul_grad.c - the gradient of expert_matmul with respect to the matrices: each sums the products of the
+ * rows that name it. A split of the rows leaves partial sums. */
 #include "kernels/op/experts.h"
 
 enum { DY = W };

@@ -1,11 +1,11 @@
-/* experts.h - what expert_matmul and its gradient share. Pure; any thread. */
+/* experts.h - the common part of expert_matmul and its gradient. Pure; any thread. */
 #ifndef RILLE_KERNELS_OP_EXPERTS_H
 #define RILLE_KERNELS_OP_EXPERTS_H
 
 #include "kernels/cpu/experts.h"
 #include "kernels/op/op_impl.h"
 
-/* The part of a rule that is x's. */
+/* Returns x's part of the rule. */
 static inline const char *
 experts_rule(const struct type *x, const struct type *ids)
 {

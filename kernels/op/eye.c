@@ -1,4 +1,4 @@
-/* eye.c - ones on the diagonal. */
+/* eye.c - a matrix with ones on the diagonal. */
 #include "kernels/op/op_impl.h"
 
 static int

@@ -1,4 +1,4 @@
-/* floor_divide.c - the whole part of a quotient, towards minus infinity, as in Lua. By integer zero there is none. */
+/* floor_divide.c - the quotient rounded towards minus infinity, as in Lua. Integer division by zero is an error. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/divisor.h"
 #include "kernels/op/eltwise.h"

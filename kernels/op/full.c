@@ -1,4 +1,4 @@
-/* full.c - a tensor of one value. */
+/* full.c - a tensor filled with a number. */
 #include "kernels/op/op_impl.h"
 
 static int

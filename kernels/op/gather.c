@@ -1,7 +1,7 @@
-/* gather.c - elements of x along an axis, each by a position of its own.
+/* gather.c - elements of x along an axis, each by its own position.
  *
- * A split of that axis gives partial sums: each rank takes what it holds, and
- * gives zeros for the rest. */
+ * A split of that axis leaves partial sums: each rank reads the elements that it holds and returns zeros for the
+ * others. */
 #include "kernels/op/gather.h"
 
 #include "kernels/cpu/team.h"
@@ -108,19 +108,19 @@ flops(const struct call *c)
     return (double)type_numel(&c->out[0]);
 }
 
-/* ---- fast: a line of positions beside each line of x ----
+/* ---- variant: one line of positions per line of x ----
  *
- * {256, 1} out of {256, 50257} of f32, in the cache, on one core of an EPYC: 0.8 us, element by element 2.5;
- * {256, 64} out of {256, 768} 14 us, where each element begins a row of its own 32. */
+ * f32 in the cache, one core of an EPYC: {256, 1} out of {256, 50257} 0.8 us, element by element 2.5 us; {256, 64}
+ * out of {256, 768} 14 us, 32 us if each element starts a row of its own. */
 
 struct work {
     const struct view *x, *ids, *y;
-    struct lines l; /* of x */
+    struct lines l; /* lines of x */
     int axis;
-    int64_t nid; /* positions along the axis */
+    int64_t nid; /* number of positions along the axis */
 };
 
-/* One element, or 0 of an id that this rank has not. */
+/* Copies one element, or writes 0 for an id that this rank does not hold. */
 INLINE void
 take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
 {
@@ -130,8 +130,8 @@ take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
         memcpy(to, line + here * apart, (size_t)width);
 }
 
-/* Elements lo..hi where lines of x lie together. What w tells is read before: a result that is stored might change it,
- * as far as a compiler knows. */
+/* Copies elements lo..hi if lines of x are contiguous. The fields of w are read first, because for the compiler a
+ * store to the result might change them. */
 INLINE void
 take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {
@@ -149,7 +149,7 @@ take_along(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t widt
     }
 }
 
-/* Rows lo..hi where they do not. */
+/* Copies rows lo..hi if lines of x are not contiguous. */
 INLINE void
 take(const struct work *w, int64_t lo, int64_t hi, bool wide, int64_t width)
 {

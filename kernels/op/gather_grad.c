@@ -1,5 +1,5 @@
-/* gather_grad.c - elements of src added up at their positions: the gradient of gather, and half of scatter_add. Operand
- * like is only looked at; split positions leave partial sums. */
+/* gather_grad.c - sums of src's elements at their positions: the gradient of gather, and half of scatter_add. Of
+ * operand like only the type is used. Split positions leave partial sums. */
 #include "kernels/op/gather.h"
 
 #include "kernels/cpu/convert.h"
@@ -19,7 +19,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* The names of scatter_add: it is what users call. */
+/* Reports in the name of scatter_add, which is what users call. */
 static int
 say(const struct kcall *k, const struct finding *f)
 {
@@ -47,7 +47,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: sums in scratch, reals in f64, and rounded once ---- */
+/* ---- variant: sums in scratch, reals in f64, rounded once ---- */
 
 static bool
 accepts(const struct kcall *k)
@@ -94,10 +94,11 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* ---- fast: a line of positions beside each line of the result ----
+/* ---- variant: one line of positions per line of the result ----
  *
- * The sums of a line lie in scratch, zeros between lines, so that only what is summed up is rounded, stored and made
- * zero again: f32{256, 100} to {256, 5000} on one core of an EPYC 116 us, all in scratch 416. */
+ * The sums of one line are in scratch, which is zero between lines, so that only elements that receive a sum are
+ * rounded, stored and cleared. f32{256, 100} to {256, 5000} on one core of an EPYC: 116 us; with all sums in scratch
+ * 416 us. */
 
 union sum {
     double f;
@@ -105,10 +106,10 @@ union sum {
 };
 struct work {
     const struct kcall *k;
-    struct lines l; /* of the result */
-    int64_t nid;    /* positions along the axis */
+    struct lines l; /* lines of the result */
+    int64_t nid;    /* number of positions along the axis */
     enum compute type;
-    size_t scratch_bytes; /* of a thread */
+    size_t scratch_bytes; /* per thread */
 };
 
 static size_t
@@ -117,7 +118,7 @@ sums_bytes(const struct lines *l)
     return ((size_t)(l->size * l->inner) * sizeof(double) + 63) / 64 * 64;
 }
 
-/* Element `to` of a line: the sum so far. */
+/* Adds value to the sum of element `to` of a line and stores the new sum. */
 static inline void
 add_at(const struct work *w, char *line, union sum *sums, int64_t to, union sum value)
 {
@@ -131,7 +132,7 @@ add_at(const struct work *w, char *line, union sum *sums, int64_t to, union sum 
         elem_set_f(d, line, to, s->f += value.f);
 }
 
-/* n entries from `at` on, of one line; or their sums are made 0. */
+/* Adds n entries of one line, from entry `at` on; clear: zeroes their sums instead. */
 static void
 add_some(const struct work *w, char *line, union sum *sums, int64_t at, int64_t n, bool clear)
 {
@@ -192,7 +193,7 @@ prepare_lines(const struct kcall *k, void **state, size_t *scratch_bytes)
 static int
 run_lines(const struct kcall *k, const void *state)
 {
-    enum { GRAIN = 1 << 15 }; /* elements that are worth a thread */
+    enum { GRAIN = 1 << 15 }; /* elements that justify a thread */
     int axis = axis_of(k->call);
     struct work w = {.k = k, .l = lines_of(&k->out[0], axis), .nid = k->in[1].dim[axis]};
     w.type = dtype_is_float(k->out[0].dtype) ? COMP_F64 : COMP_I64;
@@ -220,7 +221,7 @@ static const struct kernel_variant variants[] = {
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
     {NULL}};
 
-/* Each element looks at all positions of its line. */
+/* Each element of the result reads all positions of its line. */
 static const char element[] = BODY({
     const int64_t axis = c->attr[AXIS].i;
     int64_t from[8];

@@ -1,9 +1,8 @@
-/* index_add.c - entries added up at their positions: the gradient of embedding and index_select.
+/* index_add.c - sums of entries at their positions: the gradient of embedding and index_select.
  *
- * Operand like is only looked at: the result has its shape, and where that is
- * split, each rank writes the positions that it holds. Split sources leave
- * partial sums. It tells of ids that are no positions: where nobody wants the
- * entries themselves it is the only one to see them. */
+ * Only the type of operand like is used: the result has its shape, and if like is split, each rank writes the
+ * positions that it holds. Split sources leave partial sums. The operator reports invalid ids, because no other
+ * operator checks them if the looked-up entries are unused. */
 #include "kernels/op/lookup.h"
 
 static int

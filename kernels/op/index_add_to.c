@@ -1,5 +1,5 @@
-/* index_add_to.c - entries added up at their positions in x: a gradient of embedding or index_select that meets another
- * gradient of the same table. Where few entries come, few of x are touched. */
+/* index_add_to.c - x plus entries at their positions: adds the gradient of embedding or index_select to another
+ * gradient of the same table. With few entries, only few rows of x are changed. */
 #include "kernels/op/lookup.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* index_select.c - entries of x along an axis, by their positions.
+/* index_select.c - entries of x along an axis, by position.
  *
- * A split of that axis gives partial sums: each rank looks up the positions that
- * it holds and gives zeros for the others. */
+ * A split of that axis leaves partial sums: each rank reads the positions that it holds and returns zeros for the
+ * others. */
 #include "kernels/op/lookup.h"
 
 static int

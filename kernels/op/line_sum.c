@@ -1,8 +1,8 @@
-/* line_sum.c - a sum over dimensions that are cut: as sum, but for its gradient.
+/* line_sum.c - a sum over split dimensions: like sum, except for its gradient.
  *
- * The gradient of a sum, repeated along what was summed, lies as the sum does,
- * and meets x only after it has been repeated: all of it would move. Here it is
- * multiplied with ones that lie as x does, so that a number a line moves. */
+ * The gradient of sum, repeated along the summed dimensions, keeps the layout of the sum and meets x only after
+ * repetition, so the whole repeated tensor would be moved. Here the gradient is multiplied by ones in x's layout, so
+ * only one number per line is moved. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"

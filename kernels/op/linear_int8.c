@@ -1,11 +1,11 @@
-/* linear_int8.c - a linear layer whose weights take a byte each, for inference: row n of w is (w[n] - 128) * scale[n].
+/* linear_int8.c - a linear layer with one byte per weight, for inference: row n of w is (w[n] - 128) * scale[n].
  *
  *   y[.., n] = scale[n] * sum over k of x[.., k] (w[n, k] - 128)
  *
- * Bytes become floats in registers, so that a product of one row moves a quarter of the memory that f32 weights take.
- * One core of an EPYC that others used as well: an id of GPT-2 124M in 5.0 ms, 25 GB of weights a second; it took 7.0
- * while rows were read as one stream and made floats in the innermost cache. With several rows of x each row of w is
- * made floats once. A split of k leaves partial sums; a split of n is one of w's rows. */
+ * Bytes are converted to floats in registers, so a product of one row reads a quarter of the memory of f32 weights.
+ * One core of a shared EPYC: 5.0 ms per token of GPT-2 124M, 25 GB/s of weights; 7.0 ms when rows were read as one
+ * stream and converted in the innermost cache. For several rows of x each row of w is converted once. A split of k
+ * leaves partial sums; a split of n splits w's rows. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/team.h"
@@ -15,7 +15,7 @@
 #include "runtime/stop.h"
 
 enum { IN_X, IN_W, IN_SCALE };
-enum { ZERO = 128 }; /* the byte that stands for 0 */
+enum { ZERO = 128 }; /* the byte that encodes 0 */
 
 static int
 rule(const struct call *c, struct str *rule)
@@ -69,7 +69,7 @@ ref(const struct kcall *k)
 
 /* ---- fast: f32 ---- */
 
-enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* sums that run side by side: the order of additions is fixed */
+enum { WAYS = WIDE / LANES, STREAMS = 4 }; /* parallel partial sums: the order of additions is fixed */
 #define LANES_FILE "kernels/op/linear_int8_level.inc"
 #include "kernels/cpu/lanes_levels.inc"
 
@@ -116,7 +116,7 @@ run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
     struct sizes s = sizes_of(k);
-    enum { WORTH = 1 << 16 }; /* products that pay for a thread */
+    enum { WORTH = 1 << 16 }; /* products that justify a thread */
     int64_t grain = MAX(1, WORTH / MAX(s.k * s.m, 1));
     team_shares(k->threads, s.n, grain, rows_range, (void *)(uintptr_t)k);
     return 0;

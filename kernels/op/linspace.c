@@ -1,4 +1,4 @@
-/* linspace.c - numbers at equal distances, both ends among them. */
+/* linspace.c - evenly spaced numbers, both ends included. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/convert.h"

@@ -1,11 +1,11 @@
-/* log_left.c - a logarithm of a sum, or where it is near 0 that of what is left of the sum when 1 is taken off it. */
+/* log_left.c - the logarithm y of a sum; near 0 it is computed from the sum minus 1 (exp_left.c) instead. */
 #include "kernels/op/eltwise.h"
 
 enum { BOUND };
 
-/* left, and the little that it lacks, more, are the sum less 1 but for a multiple of 2^-44, which y tells: y is off by
- * less than half of that. Then log (1 + d) = d - d^2 (1/2 - d/3 + d^2/4 ...). From 1/4 of 0 on it is base + log (1 + d)
- * with units 2^28 times as large (exp_left.c). */
+/* left plus its remainder more is the sum minus 1, modulo 2^-44. y determines the multiple, because its error is
+ * less than half of 2^-44. Then log(1 + d) = d - d^2 (1/2 - d/3 + d^2/4 ...). If |y| >= 1/4 the result is base +
+ * log(1 + d), in units 2^28 times as large (exp_left.c). */
 REALS({
     if (!(fabs(x[0]) < c->attr[BOUND].f)) return x[0];
     if (fabs(x[0]) >= 0.25) {
@@ -18,7 +18,7 @@ REALS({
     return d + (rest + x[2] - d * d * series);
 });
 
-/* What is left is a whole number of units, and so has no derivative. */
+/* left is an integer number of units, and so has no derivative. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

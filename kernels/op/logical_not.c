@@ -1,4 +1,4 @@
-/* logical_not.c - is it zero? */
+/* logical_not.c - true where x is zero. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"

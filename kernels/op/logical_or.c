@@ -1,4 +1,4 @@
-/* logical_or.c - are one or both not zero? */
+/* logical_or.c - true where x or y is nonzero. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"

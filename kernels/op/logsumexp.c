@@ -1,8 +1,7 @@
 /* logsumexp.c - the logarithm of the sum of exponentials over dimensions, without overflow.
  *
- * On a whole axis it is one operator. On a split one it is a composition, where
- * that moves fewer bytes: the greatest value (P(max)), then the sum of what is
- * left (P(sum)). */
+ * On an unsplit axis it is one operator. On a split axis it is a composite, where that moves fewer bytes: the
+ * maximum m (P(max)), then the sum of e^(x - m) (P(sum)). */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/exact.h"
@@ -17,7 +16,8 @@
 
 enum { AXIS, KEEPDIM };
 
-/* Doubles, below which the last places of a sum and its logarithm are more than one of the result. */
+/* Bound on f64 results: below it the rounding errors of the sum and its logarithm exceed one unit in the last place
+ * of the result. */
 #define BOUND_F64 8.0
 
 static struct val *
@@ -29,7 +29,7 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
     return b_call(b, &op_exp_sum, 2, (struct val *[]){x, m}, attr);
 }
 
-/* What is left of the sums of e^x when 1 is taken off, where `at` lies within these bounds. */
+/* Sets left[] to the sums of e^x minus 1, for lines whose `at` is from low to high. */
 static bool
 exp_left(struct build *b, struct val *x, struct val *at, const struct attr *axis, double low, double high,
          struct val **left)
@@ -42,7 +42,7 @@ exp_left(struct build *b, struct val *x, struct val *at, const struct attr *axis
     return x && at && b->add(b, &op_exp_left, 2, (struct val *[]){x, at}, attr, left);
 }
 
-/* y, or where that is below the bound what left, and the little that it lacks, more, tell. */
+/* Returns y, except near 0 (bound): there the result is computed from left and its remainder, more. */
 static struct val *
 log_left(struct build *b, struct val *y, struct val *left, struct val *more, double bound)
 {
@@ -52,10 +52,10 @@ log_left(struct build *b, struct val *y, struct val *left, struct val *more, dou
     return left && more ? b_call(b, &op_log_left, 3, (struct val *[]){y, left, more}, attr) : NULL;
 }
 
-/* y, of floats or doubles x, with the digits that it lacks near 0, as log_left has it. Of floats m tells
- * where that cannot be, so that 4 bytes a line are exchanged, beside the sums; lines whose greatest lies from -1 - ln n
- * to 0 take longer by it, f32{256,3072} on two ranks 3.4 ms, where others take 1.0. Of doubles y
- * itself tells, and 24 bytes are; exponentials take 6 ns each, and within 1/4 of 0 120. */
+/* Refines y near 0, where it lacks digits (see log_left.c). For f32 the lines near 0 are selected by m, so only 4
+ * bytes per line are exchanged beside the sums. Lines with a maximum from -1 - ln n to 0 take longer: f32{256,3072}
+ * on two ranks 3.4 ms, others 1.0 ms. For f64 they are selected by y, 24 bytes per line are exchanged, and an
+ * exponential takes 6 ns, or 120 ns if |y| < 1/4. */
 static struct val *
 near_zero(struct build *b, struct val *x, struct val *m, struct val *y, const struct attr *axis, int64_t count)
 {
@@ -66,16 +66,17 @@ near_zero(struct build *b, struct val *x, struct val *m, struct val *y, const st
     if (!there) return NULL;
     high = b_cast(b, left[0], DT_F64);
     if (!doubles) return log_left(b, y, b_scale(b, high, 0x1p-76), low, 0.25);
-    low = b_cast(b, b_sub(b, left[0], b_cast(b, high, DT_I64)), DT_F64); /* what a double has no room for */
+    low = b_cast(b, b_sub(b, left[0], b_cast(b, high, DT_I64)), DT_F64); /* the digits that do not fit in a double */
     low = b_add(b, b_scale(b, low, 0x1p-108), b_scale(b, b_cast(b, left[1], DT_F64), 0x1p-126));
     return log_left(b, y, b_scale(b, high, 0x1p-108), low, BOUND_F64);
 }
 
-/* m + log of the sum of e^(x - m), m near the greatest, and finite: a sum with an infinity is infinite, not NaN. Any m
- * will do, so that it is no matter of differentiation: an integer has derivative 0. It is read more than once and what
- * leads to it is increasing, so that each reader would reduce a P(max) for itself; none passes a product, be it with 1.
- * In f64, the sum that ranks add up too: where m and the logarithm take each other away, what is left is of the digits
- * that no exponential of floats has. */
+/* Returns m + log(sum of e^(x - m)). m is near the maximum but finite, so that a sum with an infinity is infinite,
+ * not NaN. The result does not depend on m, so m is an integer, whose derivative is 0.
+ *
+ * m has several readers. Increasing operators pass P(max) on, so each reader would reduce m for itself; a product,
+ * even with 1, does not pass P(max) on and forces one reduction. The sum over ranks is in f64, too, because where m
+ * and the logarithm cancel, the result consists of digits that f32 exponentials do not have. */
 static struct val *
 by_parts(struct build *b, struct val *x, const struct call *c)
 {
@@ -90,7 +91,8 @@ by_parts(struct build *b, struct val *x, const struct call *c)
     return c->attr[KEEPDIM].i ? y : b_squeeze(b, y, axis->list, axis->n);
 }
 
-/* Are the dimensions that go, but for those of one, in one piece? Else *order has them last. */
+/* Returns true if the reduced dimensions, ignoring those of size 1, are adjacent. Sets *order to a permutation that
+ * puts the reduced dimensions last. */
 static bool
 are_together(const struct call *c, int64_t *order)
 {
@@ -109,7 +111,7 @@ are_together(const struct call *c, int64_t *order)
     return together;
 }
 
-/* With the dimensions that go moved behind the others. */
+/* Computes the result with the reduced dimensions permuted to the end. */
 static struct val *
 moved(struct build *b, const struct call *c, struct val *x, const int64_t *order)
 {
@@ -123,8 +125,7 @@ moved(struct build *b, const struct call *c, struct val *x, const int64_t *order
     return c->attr[KEEPDIM].i ? b_reshape(b, y, n, size) : y;
 }
 
-/* Halves are computed in f32, the gradient too: e^(x - y) of a rounded y would be off by as much as y is; integers
- * likewise. Nothing has no greatest value, and is as easily moved. */
+/* Computes halves and integers in f32, the gradient too: e^(x - y) of a rounded y would have y's rounding error. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -139,7 +140,7 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-/* A dimension that goes is cut. */
+/* For a split reduced dimension. An empty one has no maximum, and is as cheap to move. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {
@@ -169,9 +170,9 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast ---- */
+/* ---- variants ---- */
 
-/* The sum of e^(x - m) of floats, m the greatest. */
+/* Returns the sum of e^(x - m) of floats; m is the maximum. */
 static double
 exponentials(int64_t n, const float *x, float m)
 {
@@ -220,8 +221,9 @@ lines(const struct kcall *k, struct line_call *c)
 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
 
-/* dx = dy e^(x - y) / the sum of e^(x - y): that is 1 but for what y lost when it was rounded, which far from 0 is all
- * there is of a share's digits. Beside an infinity it is NaN, and others' shares are 0. */
+/* dx = dy e^(x - y) / (sum of e^(x - y)). The divisor is 1 except for the rounding error of y, which far from 0
+ * affects all digits of dx. If x has an infinity the sum is NaN and is replaced by 1; the dx of finite elements is
+ * then 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -232,7 +234,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, b_div(b, dy, sum), b_exp(b, b_sub(b, x, y)));
 }
 
-/* All threads of a block sum up once more where some of their lines want it: parts as exact.h numbers them. */
+/* All threads of a block sum again if any of their lines needs it. exact.h numbers the parts. */
 static const char line[] = "{" EXACT_BODY BODY(
     const double most = fold<greatest>((double)-INFINITY, [&](element i) { return x0(i); });
     const double m = most - most == 0 ? most : 0;

@@ -1,4 +1,4 @@
-/* lookup.c - reading and writing entries by their positions. */
+/* lookup.c - reads and writes entries by position. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lookup.h"
 
@@ -34,13 +34,13 @@ lookup_id(const struct view *ids, const int64_t *at)
     return elem_get_i(ids->dtype, ids->data, index);
 }
 
-/* Row `row` of the piece of the batch. */
+/* Returns the row in the batch of row `row` of this micro-batch. */
 static int64_t
 batch_row(const struct kcall *k, int i, int64_t row)
 {
     const struct pieces *p = &k->pieces;
-    if (!(p->of >> i & 1) || p->cut == 0) return row; /* of the piece, where its rows lie in parts of several lengths */
-    int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* rows of a part that are in one piece */
+    if (!(p->of >> i & 1) || p->cut == 0) return row;   /* row of the micro-batch if shards differ in length */
+    int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* rows of a shard in one micro-batch */
     return (row / part * p->n + (int64_t)k->piece) * part + row % part;
 }
 
@@ -72,7 +72,7 @@ lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words
 
 enum { ID_BLOCK = 1024 };
 
-/* How many are neither of `count` values from lo on nor `also`. */
+/* Counts the elements that are neither among the `count` values from lo on nor `also`. */
 VECTOR static int64_t
 count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t also)
 {
@@ -81,7 +81,7 @@ count_others(int64_t n, const int64_t *id, int64_t lo, uint64_t count, int64_t a
     return others;
 }
 
-/* Is every element of dense memory allowed? The walk below, which knows where it is, then is not needed. */
+/* Returns true if every element of dense memory is allowed. If not, lookup_find() walks to the first that is not. */
 static bool
 all_allowed(const struct view *x, const struct allowed *a)
 {
@@ -96,7 +96,7 @@ all_allowed(const struct view *x, const struct allowed *a)
     return bad == 0;
 }
 
-/* The values behind a number. */
+/* Allows the values greater than a number. */
 static void
 begin_after(struct allowed *a, const struct view *number)
 {
@@ -126,7 +126,7 @@ lookup_find(const struct kcall *k)
 
 /* ---- whole entries ---- */
 
-/* Where among the entries held here position id lies, -1: elsewhere. */
+/* Returns the index of position id among the entries held here; -1: elsewhere. */
 static int64_t
 entry_here(const struct view *x, int axis, int64_t id)
 {
@@ -193,7 +193,7 @@ lookup_scratch(const struct view *out, int axis, const struct view *ids)
     return (size_t)(out->dim[axis] + view_numel(ids)) * sizeof(int32_t);
 }
 
-/* Lists in the order of ids, so that sums have one order: built from the end. */
+/* Builds the lists from the end, so that each list has the order of ids and every sum has one order. */
 static void
 put_lists(struct put *p, int axis, const struct view *ids)
 {
@@ -291,7 +291,7 @@ lookup_allows(const struct kcall *k, struct allowed *a)
     *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};
 }
 
-/* A gradient's node has no name of its own: users hear of what it belongs to. */
+/* A gradient's node has no name of its own, so messages name the operator that it belongs to. */
 int
 lookup_say_gradient(const struct kcall *k, const struct finding *f)
 {

@@ -1,7 +1,7 @@
-/* lookup.h - what operators share that read or write entries by their positions.
+/* lookup.h - the common part of operators that read or write entries by position.
  *
- * A rank may hold only a range of the entries; positions are global. A read gives zeros for a position that lies
- * elsewhere, and a write passes over it: the ranks' results add up (P(sum)). Pure, but for what they write to the
+ * A rank may hold only a range of the entries; positions are global. For a position outside this range a read
+ * returns zeros and a write does nothing, so the ranks' results add up (P(sum)). Pure, except for writes to the
  * caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_LOOKUP_H
 #define RILLE_KERNELS_OP_LOOKUP_H
@@ -14,46 +14,47 @@ struct lookup_text {
 };
 struct lookup_text lookup_text(const struct type *x, const struct type *ids, int axis);
 
-/* "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
+/* The words of a message, e.g. "embedding: id 9 at position 1 is not in a table of 4 rows (positions count from 0)". */
 struct lookup_words {
     const char *op, *noun;      /* "embedding", "id" */
     const char *before, *after; /* "in a table of ", " rows" */
 };
-/* Finds the first element that the operator's record does not allow: of any dtype, any strides. */
+/* Finds the first element that the operator's record does not allow, for any dtype and any strides. */
 void lookup_find(const struct kcall *k);
-/* E_VALUE, with these words, of what lookup_find() found in operand i. */
+/* Fails with E_VALUE and these words for what lookup_find() found in operand i. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
-/* Adds where in the whole of operand i (of a micro-batch: in the batch) the finding is: "1" or "{0, 1}". */
+/* Appends the finding's position in the global operand i (for a micro-batch: in the batch): "1" or "{0, 1}". */
 void lookup_print_position(const struct kcall *k, int i, const struct finding *f, struct str *s);
-/* Where among n entries from `first` on an id lies, whatever number it is; -1: elsewhere. */
+/* Returns the index of an id, which may be any number, among n entries from `first` on; -1: outside. */
 static inline int64_t
 lookup_here(int64_t id, int64_t first, int64_t n)
 {
     uint64_t here = (uint64_t)id - (uint64_t)first;
     return here < (uint64_t)n ? (int64_t)here : -1;
 }
-/* The id at a local position. */
+/* Returns the id at a local position. */
 int64_t lookup_id(const struct view *ids, const int64_t *at);
 
-/* out = entries of x along axis, of any dtype; all dense. */
+/* Reads entries of x along axis into out, for any dtype; all dense. */
 void lookup_take(const struct view *x, int axis, const struct view *ids, const struct view *out);
 /* Adds src's entries to those of out at their positions along axis; all dense, f64. */
 void lookup_put(const struct view *out, int axis, const struct view *ids, const struct view *src);
-/* The same for a row: out = base, or zeros where that is NULL, and src's entries: out and src of any float dtype, base
- * of out's, and the same memory or another; sums in f64 in the order of ids. scratch: lookup_scratch() bytes. */
+/* Sets out to base (NULL: zeros) plus src's entries; all dense. out and src have any float dtype; base has out's
+ * dtype and may share its memory. Sums in f64, in the order of ids. scratch: lookup_scratch() bytes. */
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
                      const struct view *base, int threads, void *scratch);
 size_t lookup_scratch(const struct view *out, int axis, const struct view *ids);
 
-/* Of operators that add at positions: what the record's allows, say, line_dims and flops, and a variant's prepare, are.
- */
+/* Callbacks of operators that add at positions: allows, say, line_dims and flops of the record, and prepare of a
+ * variant. */
 void lookup_allows(const struct kcall *k, struct allowed *a);
 int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
 double lookup_flops(const struct call *c);
 int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* The passes of them, of which a line is an entry: first each gets where it begins; then to some comes what the ids
- * that name them bring, in their order. */
+/* The two passes of operators that add at positions; a line is an entry. LOOKUP_START writes each element's start
+ * value. LOOKUP_SUM writes to each named entry the start value plus the source entries of the ids that name it, in
+ * the order of ids. */
 #define LOOKUP_START(start)                                                                                            \
     BODY({ each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); }); })
 #define LOOKUP_SUM(start)                                                                                              \
@@ -106,7 +107,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         }                                                                                                              \
     })
 
-/* Attribute `axis` (always attribute 0) of the operators that have one. */
+/* Returns attribute `axis` (always attribute 0) of the operators that have one. */
 static inline int
 axis_of(const struct call *c)
 {

@@ -14,14 +14,15 @@
 
 enum { DTYPE };
 
-/* Dimensions of the batch of an operand of ndim dimensions. */
+/* Returns the number of batch dimensions of an operand of ndim dimensions. */
 static int
 batch_dims(int ndim)
 {
     return MAX(ndim - 2, 0);
 }
 
-/* The letter of dimension d of the batch (of n dimensions of the result) in operand t, '1' where it is repeated. */
+/* Adds the letters of operand k's batch dimensions, aligned with the last of the n in the result; '1' for a repeated
+ * dimension. */
 static void
 add_batch(const struct call *c, int k, int n, struct str *rule)
 {
@@ -70,8 +71,8 @@ matmul_build(struct build *b, const struct call *c, struct val *const *in, struc
 
 /* ---- gradient ---- */
 
-/* da = g b^T, db = a^T g, each summed over the batch in which it was repeated. With a single b for all of the batch the
- * sum is within the product. */
+/* da = g b^T, db = a^T g, each summed over the batch dimensions along which the operand was repeated. If one b
+ * serves the whole batch, the product computes that sum. */
 static void
 matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -122,7 +123,7 @@ product_i(const struct product *p, int64_t a, int64_t b, int64_t c)
         }
 }
 
-/* The index of v's matrix at a position of the result's batch: dimensions of one are repeated. */
+/* Returns the index of v's matrix at a position of the result's batch: dimensions of size 1 are repeated. */
 static int64_t
 matrix_at(const struct view *v, const int64_t *at, int nbatch, int64_t elements)
 {

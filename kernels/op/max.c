@@ -1,4 +1,4 @@
-/* max.c - the greatest value over dimensions; NaN wins. A split of such a dimension leaves P(max). */
+/* max.c - the greatest value over dimensions; NaN wins. Splitting such a dimension leaves P(max). */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"

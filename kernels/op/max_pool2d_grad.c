@@ -1,4 +1,4 @@
-/* max_pool2d_grad.c - dy put where the greatest entry of each window stands; of equals the first. */
+/* max_pool2d_grad.c - dy added at the position of the greatest entry of each window; the first of equals. */
 #include "kernels/op/pool.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ plane_of(const struct kcall *k)
 struct task {
     const double *x, *from;
     double *to;
-    bool pick; /* takes from there, instead of adding to it */
+    bool pick; /* reads from that position, instead of adding to it */
 };
 
 static void
@@ -50,7 +50,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Where in its plane the greatest entry of window (u, v) stands; -1: it has none. */
+/* Finds the position in the plane of the greatest entry of window (u, v); -1: the window has no entry. */
 #define BEST_BODY                                                                                                      \
     POOL_BODY BODY(const auto best = [&](int64_t u, int64_t v) {                                                       \
         int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0}, found = -1;                                             \
@@ -126,7 +126,7 @@ const struct op op_max_pool2d_grad = {
                "f32{2,1,6,5} f32{2,1,3,2} kernel_size=2 dilation=2 ceil_mode=true"},
 };
 
-/* ---- its own gradient: what stands there ---- */
+/* ---- its own gradient: the entries at these positions ---- */
 
 static int
 pick_rule(const struct call *c, struct str *rule)

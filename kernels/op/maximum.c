@@ -7,7 +7,7 @@ REALS({ return x[0] > x[1] || isnan(x[0]) ? x[0] : x[1]; });
 
 INTEGERS({ return x[0] > x[1] ? x[0] : x[1]; });
 
-/* The gradient goes to the one that was taken, half to each where they are equal. */
+/* Passes the gradient to the greater operand, and half to each if both are equal. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

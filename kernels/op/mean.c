@@ -1,4 +1,4 @@
-/* mean.c - the mean over dimensions: their sum divided by how many there are in the whole, not in a shard. */
+/* mean.c - the mean over dimensions: their sum divided by the global number of elements, not by that of a shard. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"

@@ -1,4 +1,4 @@
-/* min.c - the least value over dimensions; NaN wins. A split of such a dimension leaves P(min). */
+/* min.c - the least value over dimensions; NaN wins. Splitting such a dimension leaves P(min). */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"

@@ -1,13 +1,14 @@
-/* moments.h - the mean and the deviation of a row that ranks hold parts of, in as few bytes as keep their digits.
+/* moments.h - compact codes for the mean and deviation of a row that is split over ranks.
  *
- * A part tells its own mean and deviation in 9 bytes (moments_told); whoever has those of all parts of a row gives each
- * in 7 how far the row's mean is from the part's, and the row's deviation (moments_joined); the part makes of that what
- * it normalises by (moments_of). A row far from 0 loses no digit to it up to 10^5 deviations away, and beyond that
- * one for each doubling; three floats, which say no more, would be 12 bytes, and come back as 12.
+ * A part sends its own mean and deviation in 9 bytes (moments_told). The rank that has the codes of all parts of a
+ * row returns 7 bytes to each part: the distance of the row's mean from the part's mean, and the row's deviation
+ * (moments_joined). From these the part computes its normalisation (moments_of). No digit is lost for rows up to
+ * 10^5 deviations from 0; beyond, one binary digit is lost per doubling. Three floats carry no more information and
+ * would take 12 bytes each way.
  *
- * A code is a number and a scale that is not negative, both in units of a power of two, 2^e, that neither reaches:
- * number / 2^range and scale. Its first byte is e, or says that one of the two is no number; of the word behind it the
- * lowest bits are the scale, all others the number. Pure; any thread. */
+ * A code holds a number and a scale >= 0 in units of 2^e, with scale < 2^e and |number| / 2^range < 2^e. The first
+ * byte is e + 126, or 255 if the number or scale is not finite or too large. The lowest bits of the following word
+ * are the scale, all others the number. Pure; any thread. */
 #ifndef RILLE_KERNELS_OP_MOMENTS_H
 #define RILLE_KERNELS_OP_MOMENTS_H
 
@@ -15,11 +16,10 @@
 
 #include <math.h>
 
-/* All that follows is one text for every machine. A scale has 23 bits; e is -126 at least; a first byte of 255 says "no
- * number". */
+/* The definitions below are one text for every machine. A scale has 23 bits, and e >= -126. */
 #define MOMENTS_SIZES enum { TOLD_BYTES = 9, TOLD_RANGE = 17, JOINED_BYTES = 7 };
 
-/* Byte k of the code of a number and a scale in so many bytes. */
+/* Returns byte k of the code, of `bytes` bytes, of a number and a scale. */
 #define MOMENTS_BYTE                                                                                                   \
     {                                                                                                                  \
         const int digits = 8 * (bytes - 1) - 23;                                                                       \
@@ -38,7 +38,7 @@
         return (int64_t)(((uint64_t)s | (uint64_t)(n + half) << 23) >> (8 * (k - 1)) & 255);                           \
     }
 
-/* The number that a code of so many bytes says. */
+/* Returns the number in a code of `bytes` bytes; NaN: not finite. */
 #define MOMENTS_NUMBER                                                                                                 \
     {                                                                                                                  \
         const int digits = 8 * (bytes - 1) - 23;                                                                       \
@@ -48,15 +48,15 @@
         return code[0] == 255 ? sqrt(-1.0) : ldexp((double)n, code[0] - 126 + range + 1 - digits);                     \
     }
 
-/* Its scale. */
+/* Returns the scale in a code; NaN: not finite. */
 #define MOMENTS_SCALE                                                                                                  \
     {                                                                                                                  \
         const int s = code[1] | code[2] << 8 | (code[3] & 127) << 16;                                                  \
         return code[0] == 255 ? sqrt(-1.0) : ldexp((double)s, code[0] - 126 - 23);                                     \
     }
 
-/* The mean of one of so many equal parts of a row is at most their square root of its deviations from the row's: as a
- * power of two. */
+/* Returns r such that 2^r >= sqrt(parts): with equal parts, the mean of a part is at most sqrt(parts) row deviations
+ * from the row's mean. */
 #define MOMENTS_RANGE                                                                                                  \
     {                                                                                                                  \
         int range = 0;                                                                                                 \
@@ -74,14 +74,14 @@
 MOMENTS_SIZES
 MOMENTS_FUNCTIONS(MOMENTS_HERE)
 
-/* The same before a body for machines that compile texts. */
+/* The same definitions as text before a body, for machines that compile texts. */
 #define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
 #define MOMENTS_TEXT_(...) #__VA_ARGS__
 #define MOMENTS_THERE(type, name, parameters, ...)                                                                     \
     "const auto " #name " = []" #parameters " -> " #type " " MOMENTS_TEXT(__VA_ARGS__) ";\n(void)" #name ";\n"
 #define MOMENTS_BODY(...) "{\n" MOMENTS_TEXT(MOMENTS_SIZES) "\n" MOMENTS_FUNCTIONS(MOMENTS_THERE) BODY(__VA_ARGS__) "}"
 
-/* Code i of a dense tensor of codes. */
+/* Reads code i of a dense tensor of codes. */
 static inline void
 moments_get(const struct view *codes, int64_t i, int bytes, uint8_t *code)
 {

@@ -1,9 +1,9 @@
-/* moments_joined.c - what the parts of a row are told when all have told theirs: how far its mean is from the part's,
- * and its deviation, 7 bytes.
+/* moments_joined.c - what each part of a row receives when all parts have sent their moments: the distance from the
+ * part's mean to the row's mean, and the deviation of the row, in 7 bytes.
  *
  *   mean = mean of the parts' means,   variance = mean of (deviation^2 + (the part's mean - mean)^2)
  *
- * The parts are of one size. Parts, and bytes, are the last two dimensions, and these stay unsplit. */
+ * The parts are of one size. Parts and bytes are the last two dimensions, and both stay unsplit. */
 #include "kernels/op/moments.h"
 
 static int
@@ -28,7 +28,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* The codes of one row, from `first` on. */
+/* Computes the codes of one row, starting at `first`. */
 static void
 join(const struct kcall *k, int64_t first, int64_t parts)
 {

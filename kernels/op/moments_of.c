@@ -1,18 +1,18 @@
-/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each part of it, of the code that the part told
- * and of that which it was told.
+/* moments_of.c - the mean of a row and 1 / sqrt(variance + eps), for each part of the row, from the code that the
+ * part sent (told) and the code that it received (joined).
  *
- * x is what they are of. It is not read, but the gradient is its: with n elements in a row
+ * The moments describe x. x is not read, but receives the gradient: with n elements in a row
  *
  *   dx = (sum of d mean) / n - (x - mean) rstd^3 (sum of d rstd) / n
  *
- * where sums are over the parts: two numbers a row move. */
+ * where sums are over the parts, so ranks exchange two numbers per row. */
 #include "kernels/op/moments.h"
 
 enum { X, TOLD, BACK };
 enum { MEAN, RSTD };
 enum { DIMS, EPS };
 
-/* Dimensions before that of the parts; -1: there are none such. */
+/* Returns the number of dimensions before the dimension of parts; negative: x has no dimension of parts. */
 static int
 lead_of(const struct call *c)
 {
@@ -69,7 +69,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* The sum over the parts of what each has. */
+/* Returns the sum of dout over the parts. */
 static struct val *
 of_parts(struct build *b, const struct node *n, struct val *dout)
 {
@@ -85,7 +85,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (!b_wants(n, X)) return;
     for (int d = x->type.ndim - 1 - (int)n->attr[DIMS].i; d < x->type.ndim; d++) size *= (double)x->type.dim[d];
     if (dout[MEAN]) by_mean = b_scale(b, of_parts(b, n, dout[MEAN]), 1 / size);
-    if (dout[RSTD]) { /* a factor at a time: of numbers far from 1 the cube is more or less than floats hold */
+    if (dout[RSTD]) { /* multiplied by one factor at a time: rstd^3 may overflow or underflow f32 */
         struct val *xhat = b_mul(b, b_cast(b, b_sub(b, x, mean), DT_F32), r);
         by_rstd = b_mul(b, xhat, b_mul(b, r, b_mul(b, r, b_scale(b, of_parts(b, n, dout[RSTD]), -1 / size))));
     }
@@ -119,7 +119,7 @@ static const char line[] = MOMENTS_BODY({
     });
 });
 
-/* A code of each, byte by byte. */
+/* Codes are decoded byte by byte. */
 static double
 flops(const struct call *c)
 {

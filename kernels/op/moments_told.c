@@ -1,4 +1,5 @@
-/* moments_told.c - what a part of a row tells of itself: its mean and its deviation, 9 bytes of one last dimension. */
+/* moments_told.c - the mean and deviation of a part of a row, as a part sends them: a code of 9 bytes along one last
+ * dimension. */
 #include "kernels/op/moments.h"
 
 enum { MEAN, VARIANCE };

@@ -1,4 +1,4 @@
-/* ne.c - are two tensors different, element by element? */
+/* ne.c - inequality of two tensors, element by element. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"

@@ -1,4 +1,4 @@
-/* norm.c - what layer_norm, rms_norm and their gradients share. */
+/* norm.c - code shared by layer_norm, rms_norm and their gradients. */
 #include "kernels/op/norm.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ norm_dims(const struct call *c)
     return c->attr[SHAPE].n ? c->attr[SHAPE].n : 1;
 }
 
-/* Of the norms, and of their gradients, whose record has the number of dimensions. */
+/* Serves the norms and their gradients, whose record has the attribute dims. */
 void
 norm_line_dims(const struct call *c, bool *gone)
 {
@@ -150,7 +150,7 @@ norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct
         if (b_wants(n, i)) din[i] = grad[i];
 }
 
-/* The normalised dimensions: how many. */
+/* Fills in the normalised dimensions and returns their number. */
 static int
 axes_of_norm(const struct val *x, const struct attr *attr, int64_t *axes)
 {
@@ -200,7 +200,8 @@ line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum d
     return b_scale(b, b_line_sum(b, x, axes, naxes, d), 1 / (double)n);
 }
 
-/* x less its mean, as b_center. What is taken off f64 first needs no gradient: it does not change the result. */
+/* Returns x minus its mean, as b_center. The first mean subtracted from f64 needs no gradient because it does not
+ * change the result. */
 static struct val *
 line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
 {
@@ -210,7 +211,7 @@ line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
     return b_sub(b, y, line_mean(b, y, axes, naxes, DT_F64));
 }
 
-/* Is the first of the normalised dimensions, and no other, cut into parts of one size? So many. */
+/* Returns true if the first of the normalised dimensions, and no other, is split evenly; *parts: number of shards. */
 static bool
 in_even_parts(const struct call *c, int naxes, int64_t *parts)
 {
@@ -222,7 +223,8 @@ in_even_parts(const struct call *c, int naxes, int64_t *parts)
     return *parts > 1 && x->dim[first] % *parts == 0 && x->ndim + 1 < MAX_DIM;
 }
 
-/* The shape with that dimension as two, and one row where there is none, which somebody joins. */
+/* Returns the rank of x's shape with that dimension split in two, and the sizes in size[]. Prepends a dimension of
+ * one row if x has no rows, because moments are joined by row. */
 static int
 parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
 {
@@ -235,8 +237,8 @@ parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
     return n;
 }
 
-/* (x - mean) rstd of floats, x in that shape: the parts of a row tell each other its mean and deviation (moments.h).
- * Ranks compute with them what they hold of the row; nobody else needs them. */
+/* Returns (x - mean) rstd of floats, x in that shape: the shards of a row exchange its mean and deviation
+ * (moments.h). Each rank uses them for its own shard of the row only. */
 static struct val *
 norm_by_moments(struct build *b, struct val *x, int naxes, double eps)
 {

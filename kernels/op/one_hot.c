@@ -1,4 +1,5 @@
-/* one_hot.c - 1 at each id, 0 elsewhere, along a new last dimension of n, of which a rank may make a range. */
+/* one_hot.c - 1 at each id, 0 elsewhere, along a new last dimension of size n; a rank may compute a range of this
+ * dimension. */
 #include "kernels/op/lookup.h"
 
 #include <string.h>

@@ -60,7 +60,7 @@ walk_start(struct walk *w, const struct view *v)
     w->global = global_index(v, w->at);
 }
 
-enum { ASK = 1 << 16 }; /* elements between two questions */
+enum { ASK = 1 << 16 }; /* elements between two calls of stop_now() */
 
 void
 walk_next(struct walk *w, const struct view *v)
@@ -105,7 +105,7 @@ stretch_next(struct stretch *s)
     stretch_set(s);
 }
 
-/* One element in the view's dtype, repeated. Where all its bits are off there is a faster way. */
+/* Fills the view with one element of its dtype. Clearing is faster if all bits of the element are 0. */
 static void
 repeat(const struct view *v, void *one)
 {
@@ -169,7 +169,7 @@ linear_if_tensors(const struct call *c)
     return "01";
 }
 
-/* Sums of halves are f32 before they are rounded: that is all the choice there is. */
+/* Accepts the promoted dtype, and f32 for halves because their sums are f32 before rounding. */
 int
 product_dtype(const struct call *c, int at)
 {
@@ -212,7 +212,7 @@ infer_no_truth(const struct call *c, int64_t *size)
     return call_fail(E_DTYPE, c, "one of the operands must be float or integer, found bool alone");
 }
 
-/* What a live number is only a run knows: it stays as it is. */
+/* Rounds a fixed number to the half dtype d. A live number is known only at run time and stays unchanged. */
 static struct val *
 number_as(struct build *b, struct val *x, enum dtype d)
 {

@@ -1,6 +1,7 @@
-/* pad.c - a tensor with more entries around it, or fewer: amounts may be negative. Padded dimensions stay whole.
+/* pad.c - a tensor with entries added around it, or removed: amounts may be negative. Padded dimensions stay
+ * unsplit.
  *
- * The gradient takes off what was put on: it is a pad by the negative amounts. */
+ * The gradient removes the added entries: it is a pad by the negative amounts. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/copies.h"
@@ -9,9 +10,9 @@
 
 enum { PAD, VALUE };
 
-static const int64_t MOST = (int64_t)1 << 60; /* with a dimension and another pad it still is a number of 64 bits */
+static const int64_t MOST = (int64_t)1 << 60; /* adding a dimension and another pad cannot overflow 64 bits */
 
-/* Entries put before and after dimension d: pairs count from the last dimension. */
+/* Sets the numbers of entries added before and after dimension d: pairs count from the last dimension. */
 static void
 amounts(const struct call *c, int ndim, int d, int64_t *before, int64_t *after)
 {
@@ -85,7 +86,7 @@ advance(struct view *v, int d, int64_t n)
     v->data = (char *)v->data + n * v->stride[d] * (int64_t)dtype_bytes(v->dtype);
 }
 
-/* n entries of dimension d, from `first` on: what is put around there. */
+/* Fills n entries of dimension d, starting at `first`, with the padding value. */
 static void
 fill_part(const struct view *y, int d, int64_t first, int64_t n, double value)
 {
@@ -96,7 +97,7 @@ fill_part(const struct view *y, int d, int64_t first, int64_t n, double value)
     fill(&part, value);
 }
 
-/* Strided memory of any dtype: the row is the reference. */
+/* Pads strided memory of any dtype; serves as the reference too. */
 static int
 run(const struct kcall *k, const void *state)
 {
@@ -107,7 +108,7 @@ run(const struct kcall *k, const void *state)
         int64_t before, after;
         amounts(k->call, x.ndim, d, &before, &after);
         int64_t n = x.dim[d] + MIN(before, 0) + MIN(after, 0);
-        if (n <= 0) { /* all that there was is taken off */
+        if (n <= 0) { /* no entry of x is left */
             fill(&y, value);
             return 0;
         }

@@ -114,20 +114,20 @@ pool_each(int64_t nplane, const struct plane *p, void (*each)(void *arg, const s
 
 /* ---- rows of floats, or of doubles ----
  *
- * Planes come in groups of PLANE_LANES. Where rows are short a whole group is computed at once: turned so that its
- * planes lie side by side, and its result turned back. On one core of an EPYC (Zen 5) the greatest of 3x3 over f32
- * 32x1024x7x7 then take 1.3 ms, 5.0 one by one; over 32x512x16x16 in steps of 2 it is 2.0 and 3.0, and from 20x20 on it
- * does not pay. */
+ * Planes are computed in groups of PLANE_LANES. If rows are short, a whole group is computed at once: transposed
+ * such that its planes are interleaved, and its result transposed back. On one core of an EPYC (Zen 5) the maximum
+ * of 3x3 over f32 32x1024x7x7 then takes 1.3 ms, plane by plane 5.0; over 32x512x16x16 with stride 2 it takes 2.0
+ * and 3.0; from 20x20 on grouping does not pay. */
 
-enum { MOST_IN = 2, SHORT_ROW = 16, LEAST_WORK = 16384 }; /* work: for which another thread is worth waking */
+enum { MOST_IN = 2, SHORT_ROW = 16, LEAST_WORK = 16384 }; /* LEAST_WORK: elements worth another thread */
 
 struct state {
     struct plane plane, group;
-    bool turn; /* whole groups are */
+    bool turn; /* whole groups are transposed */
     void (*fn)(const struct plane *p, const void *const *in, void *out, void *workspace);
     bool doubles;
     int threads;
-    size_t workspace; /* bytes of scratch of a thread */
+    size_t workspace; /* bytes of scratch per thread */
 };
 
 static int64_t
@@ -148,7 +148,7 @@ line_up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Planes that are not taken where they lie. */
+/* Returns the bytes of scratch for planes that are not used in place: a transposed group, or a plane of halves. */
 static size_t
 group_bytes(const struct view *v, bool turn)
 {
@@ -192,7 +192,8 @@ row_of_plane(const struct view *v, int64_t plane)
     return (struct row){(char *)v->data + plane * n * (int64_t)dtype_bytes(v->dtype), v->dtype, 1, n};
 }
 
-/* Doubles need no row of floats: element i of lane l is at i * PLANE_LANES + l of `turned`. */
+/* Transposes a group of planes of doubles, without conversion by rows of floats: element i of lane l is stored at i
+ * * PLANE_LANES + l of `turned`. */
 static void
 turn_doubles(const struct view *v, int64_t first, double *turned, bool out)
 {
@@ -281,7 +282,7 @@ run_group(const struct task *t, int64_t first, char *workspace)
         turn_out(&k->out[0], first, (float *)workspace);
 }
 
-/* The shares of threads lo..hi, each with a workspace of its own. */
+/* Computes the shares of threads lo..hi, each with its own workspace. */
 static void
 run_share(void *arg, int64_t lo, int64_t hi)
 {

@@ -1,13 +1,13 @@
-/* pool.h - what the pooling operators share: windows over the last two of four dimensions, which are unsplit. Pure, but
- * for what they write to the caller's memory; any thread. */
+/* pool.h - the common part of the pooling operators: windows over the last two of four dimensions, which are
+ * unsplit. Pure, except for writes to the caller's memory; any thread. */
 #ifndef RILLE_KERNELS_OP_POOL_H
 #define RILLE_KERNELS_OP_POOL_H
 
 #include "kernels/cpu/pool.h"
 #include "kernels/op/op_impl.h"
 
-/* Attributes of all of them, in this order. DILATION is that of max_pool2d, COUNT_PAD that of avg_pool2d: the other one
- * has it with the flag ATTR_HIDDEN. */
+/* Attributes of all pooling operators, in this order. DILATION belongs to max_pool2d and COUNT_PAD to avg_pool2d;
+ * the other operator has it with the flag ATTR_HIDDEN. */
 enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_COUNT_PAD, POOL_SIZE };
 
 #define POOL_ATTRS(dilation, count_pad)                                                                                \
@@ -18,8 +18,8 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
     [POOL_CEIL] = {"ceil_mode", ATTR_BOOL, .doc = "a last window may reach beyond the padding"},                       \
     [POOL_COUNT_PAD] = {"count_include_pad", ATTR_BOOL, count_pad, .i = 1, .doc = "a mean counts the padding"}
 
-/* What the bodies of all of them begin with: the entries of the image, of n, that window u of direction i has, from *lo
- * to *hi by step[i], and how many a mean counts; and the windows, of m, that may have entry h. */
+/* Common prefix of all bodies. entries(): the image entries (of n) in window u of direction i, from *lo to *hi by
+ * step[i]; returns the number that a mean divides by. windows(): the windows (of m) that may contain entry h. */
 #define POOL_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \
@@ -46,34 +46,34 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
             };)
 
 struct window pool_window(const struct attr *attr, int i);
-int64_t pool_size(const struct attr *attr, int i, int64_t n); /* windows over n entries, 0: none fits */
-/* infer() of operators that make the pooled image. */
+int64_t pool_size(const struct attr *attr, int i, int64_t n); /* number of windows over n entries; 0: none fits */
+/* infer() of operators whose result is the pooled image. */
 int pool_infer(const struct call *c, int64_t *size);
 
-/* One operation for each entry of each window, whose windows are the result, or (back) the last operand. */
+/* Flops: one operation per entry of each window. The windows are those of the result, or (back) of the last operand. */
 double pool_flops(const struct call *c);
 double pool_back_flops(const struct call *c);
 
-/* A plane of the image x (n, c, h, w) with its windows, y. */
+/* Returns a plane of the image x (n, c, h, w) with its windows y. */
 struct plane pool_plane(const struct attr *attr, const struct view *x, const struct view *y);
 
-/* Walks the planes of an image and its pooling, both dense, window by window: references are this walk. */
+/* Walks the planes of an image and its pooling, both dense, window by window. The references are this walk. */
 struct pane {
     int64_t at, plane;      /* index in y; index of the plane's start in x */
-    int64_t h0, h1, w0, w1; /* the entries that lie in the image, every dilation-th */
-    int64_t step[2], row;   /* from entry to entry; entries in a row of x */
-    int64_t count;          /* what a mean divides by */
+    int64_t h0, h1, w0, w1; /* the window's entries inside the image; every dilation-th counts */
+    int64_t step[2], row;   /* step between entries; entries in a row of x */
+    int64_t count;          /* divisor of a mean */
 };
 void pool_each(int64_t nplane, const struct plane *p, void (*pane)(void *arg, const struct pane *w), void *arg);
 
-/* Variants for floats: plane by plane in f32, of doubles in f64, on all threads. */
+/* Variants for floats: plane by plane on all threads, in f64 for doubles and in f32 otherwise. */
 bool pool_accepts(const struct kcall *k, const struct plane *p);
 int pool_prepare(const struct kcall *k, const struct plane *p, const struct plane_fn *fn, void **state,
                  size_t *scratch_bytes);
 int pool_run(const struct kcall *k, const void *state);
 void pool_drop(void *state);
 
-/* An operator of this family with the attributes of another; size: of the image, where it has that attribute. */
+/* Calls a pooling operator with the attributes of another. size: of the image, if the operator has that attribute. */
 struct val *b_pool(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
 
 #endif

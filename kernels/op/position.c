@@ -1,4 +1,4 @@
-/* position.c - where each element of a tensor stands in the whole: along one dimension, or among all elements. */
+/* position.c - the global position of each element of a tensor: along one dimension, or among all elements. */
 #include "kernels/op/op_impl.h"
 
 enum { AXIS };

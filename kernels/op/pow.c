@@ -1,12 +1,12 @@
-/* pow.c - powers, element by element. Integers stay integers; what a negative exponent in a tensor gives is
- * cut towards zero. */
+/* pow.c - powers, element by element. Integers stay integers; powers with negative exponents in a tensor are
+ * truncated towards zero. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath_f64.h"
 #include "runtime/simd.h"
 
-/* What is too small for full precision compares as zero, and has bits that pow would see: times 0 it is a zero of its
+/* A subnormal number compares equal to zero, but pow would read its bits. Multiplying by 0 makes a zero of the same
  * sign (runtime/denormal.h). */
 REALS({ return pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] == 0 ? 0 * x[1] : x[1]); });
 
@@ -38,7 +38,7 @@ cube(int64_t n, const float *x, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i] * x[i];
 }
 
-/* The exponents that people write most, and are one number. */
+/* Computes squares and cubes faster if all exponents of the block are 2 or 3. */
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
@@ -64,7 +64,7 @@ derivative_in_base(struct build *b, struct val *base, struct val *exponent)
     return b_where(b, flat, none, b_mul(b, exponent, less));
 }
 
-/* A number as a tensor of the shape of x, in its dtype, or in f32 of halves. */
+/* Returns a number as a tensor of the shape and dtype of x; f32 for halves. */
 static struct val *
 number_beside(struct build *b, struct val *number, struct val *x)
 {
@@ -91,8 +91,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[1] = b_sum_to(b, b_mul(b, dout[0], derivative_in_exponent(b, base, exponent, n->out[0])), &exponent->type);
 }
 
-/* The power 2 is a square. As in PyTorch whole numbers have no negative powers: of a tensor nobody knows them
- * beforehand. */
+/* Writes the power 2 as a square. Rejects negative integer exponents of integers, as PyTorch does; the exponents in
+ * a tensor are not known here. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

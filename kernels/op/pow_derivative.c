@@ -1,5 +1,5 @@
-/* pow_derivative.c - derivatives of a^b in a for an exponent that is one number. Where the factor in front is 0 so is
- * the derivative, also at a = 0, where a^(b-k) alone would not be finite. */
+/* pow_derivative.c - derivatives of a^b in a, for an exponent that is one number. If the leading factor is 0, the
+ * derivative is 0 too, even at a = 0, where a^(b-k) alone would not be finite. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath_f64.h"
@@ -10,7 +10,7 @@ REALS({
     real factor = 1;
     int64_t order = c->attr[ORDER].i;
     for (int64_t k = 0; k < order; k++) factor *= x[1] - (real)k;
-    return factor == 0 ? 0 : factor * pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] - (real)order); /* pow.c has why */
+    return factor == 0 ? 0 : factor * pow(x[0] == 0 ? 0 * x[0] : x[0], x[1] - (real)order); /* pow.c says why */
 });
 
 static void

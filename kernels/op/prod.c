@@ -1,4 +1,4 @@
-/* prod.c - the product over dimensions. There are no partial products: what is multiplied stays whole. */
+/* prod.c - the product over dimensions. Partial products do not exist, so reduced dimensions stay unsplit. */
 #include "kernels/op/op_impl.h"
 
 #include "kernels/cpu/reduce.h"

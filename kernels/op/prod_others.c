@@ -1,9 +1,10 @@
-/* prod_others.c - the product of all others of a line, from that of those that are not 0 and the number of those that
- * are: the gradient of prod. Where one factor is 0 only it has others that are not, where two are none has.
+/* prod_others.c - the product of all other factors of a line, for each factor: the gradient of prod. It is computed
+ * from the product of the factors that are not 0 (rest) and the number of zeros (count). If one factor is 0, only
+ * the product of its others is not 0; if two are, all products are 0.
  *
- * The others of a factor are a product in which zeros stand as well. Where one zero is among them its derivative is the
- * product of the rest, so that the gradient of a gradient is right too; of two and more it is 0. The product and the
- * count are those of x: what a zero changes of others is the gradient of x alone. */
+ * The derivative with respect to a zero is the product of the remaining factors if no other of them is zero, so
+ * second-order gradients are right too; otherwise it is 0. The product and the count must be those of x: the effect
+ * of a zero on the other products belongs to the gradient of x alone. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/eltwise.h"
 
@@ -27,7 +28,8 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     }
 }
 
-/* dx at a zero: the sum of dy times the rest over all that have no other zero; elsewhere y / x less. */
+/* At a zero, dx sums dy rest / x (x = 1 for zeros) over the other factors whose others hold no second zero;
+ * elsewhere dx is -dy y / x. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

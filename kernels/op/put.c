@@ -1,10 +1,10 @@
-/* put.c - entries written at positions along an axis, each row of dimension 0 at positions of its own: keys and values
- * of the next token, among those of all before it.
+/* put.c - entries written at positions along an axis, with separate positions for each row of dimension 0: for
+ * example the keys and values of the next token, behind those of all earlier tokens.
  *
- *   y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..]; a position that x does not have is passed over.
+ *   y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..]; positions outside x are skipped.
  *
- * Where x is a variable that becomes y it is written in place, so that a step costs the bytes of src and not of x. The
- * axis is whole: a position counts in all of it. */
+ * If x is a variable that is assigned y, x is updated in place, so a step costs the bytes of src and not of x. The
+ * axis is unsplit because positions count along the whole axis. */
 #include "kernels/op/lookup.h"
 
 #include "kernels/cpu/copies.h"
@@ -53,7 +53,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* All dense; bytes: of an element. Results may be written over x. */
+/* Writes src into dense memory; bytes: size of an element. The result may alias x. */
 static void
 put(const struct kcall *k, size_t bytes)
 {

@@ -8,8 +8,8 @@
 
 enum { LO, HI };
 
-/* The upper half of the product of 64 random bits with how many there are: no value is likelier than another by more
- * than one part in 2^64 / (hi - lo). */
+/* Takes the upper half of the product of 64 random bits and the number of values: probabilities of values differ by
+ * at most one part in 2^64 / (hi - lo). */
 __extension__ typedef unsigned __int128 product;
 static int64_t
 value_of(uint64_t bits, int64_t lo, int64_t hi)

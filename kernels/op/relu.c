@@ -1,4 +1,4 @@
-/* relu.c - what is above zero. */
+/* relu.c - the greater of x and 0. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"

@@ -1,5 +1,4 @@
-/* remainder.c - what is left of a division that floors: it has the sign of b, as in Lua; by integer zero
- * there is none. */
+/* remainder.c - the remainder of floored division: it has the sign of b, as in Lua. Integers are not divided by 0. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/divisor.h"
 #include "kernels/op/eltwise.h"
@@ -11,8 +10,9 @@ REALS({
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 });
 
-/* a - q b, q = a / b cut: exact with one rounding, and no rounding is left when q < 2^52. A quotient that was rounded
- * up to a whole number leaves one of the other sign, which one more b puts right, as where the signs differ. */
+/* Computes a - q b, where q = a / b truncated, with one rounding; the result is exact if q < 2^52. If a / b was
+ * rounded up to an integer, the result has the wrong sign and adding b once corrects the result, as it does if the
+ * signs of a and b differ. */
 INLINE double
 remainder_one(double a, double b)
 {
@@ -23,8 +23,8 @@ remainder_one(double a, double b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* Are all quotients small enough? Not those of infinities, NaN and zeros, nor by infinities,
- * whose multiple by 0 is no number. */
+/* Returns true if all quotients are small enough for remainder_one. Infinite and NaN quotients are not, so neither
+ * is a division by 0; nor is an infinite b, because 0 b would be NaN. */
 VECTOR static bool
 are_near_f32(int64_t n, const float *a, const float *b)
 {
@@ -76,7 +76,7 @@ block_of_doubles(const struct call *c, int64_t n, const double *const *x, double
 }
 
 INTEGERS({
-    if (x[1] == 0 || x[1] == -1) return 0; /* 0: refused by op_divisor; -1: the least integer has no such quotient */
+    if (x[1] == 0 || x[1] == -1) return 0; /* 0: rejected by op_divisor; -1: INT64_MIN / -1 overflows */
     int64_t r = x[0] % x[1];
     return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
 });

@@ -1,9 +1,9 @@
-/* rescale.c - gradients times one number, which is 1 where their norm is within its bound: then nothing is written.
+/* rescale.c - gradients times one factor, which is 1 if their norm is within its bound: then nothing is written.
  *
  *   y = f x, of x's dtype; f has no dimensions
  *
- * It is a product, linear in x and in f; but it may be written over x, and by 1 it leaves x as it lies. So gradients
- * that are cut are read once more and written where they are, and those that are not cut are not touched. */
+ * The operator is a product, linear in x and in f, but may be computed in place, and a factor of 1 leaves x
+ * unchanged. So clipped gradients are read once more and written in place, and unclipped gradients are not touched. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/op_impl.h"
 
@@ -44,7 +44,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* y may be x. */
+/* y may alias x. */
 #define TIMES(name, type)                                                                                              \
     VECTOR static void name(int64_t n, type f, const type *x, type *y)                                                 \
     {                                                                                                                  \

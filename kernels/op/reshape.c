@@ -26,16 +26,16 @@ no_view(void)
     return fail(E_STATE, "reshape: no strides show the elements in this order; they must be copied");
 }
 
-/* Walks both shapes from the minor side; `run` is how many elements of the operand lie one behind the other from the
- * dimension being walked, `stride` how far apart. A dimension of the result that spans two runs cannot be shown. */
+/* Walks both shapes from the minor side. `run`: number of operand elements at a constant distance, counted from the
+ * current dimension; `stride`: that distance. A dimension of the result that spans two runs cannot be a view. */
 static int
 view(const struct call *c, const struct view *in, struct view *out, int64_t *skip)
 {
     UNUSED(c);
     *skip = 0;
-    if (view_numel(in) == 0) return 0; /* whatever its strides are */
+    if (view_numel(in) == 0) return 0; /* strides of an empty operand do not matter */
     int d = in->ndim - 1;
-    int64_t run = 1, stride = 1; /* of the part of the operand not given away yet */
+    int64_t run = 1, stride = 1; /* the part of the operand not yet assigned */
     for (int o = out->ndim - 1; o >= 0; o--) {
         int64_t need = out->dim[o];
         out->stride[o] = 1;
@@ -56,7 +56,7 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     return 0;
 }
 
-/* Sizes that say -1 are left to infer(). */
+/* Leaves sizes of -1 to infer(). */
 static bool
 is_shaped(const struct type *t, const struct attr *shape)
 {

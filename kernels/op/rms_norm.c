@@ -23,7 +23,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     norm_grad(b, n, dout, din, false);
 }
 
-/* What is added is as small as the dtype tells from 1, as in PyTorch; halves are computed in f32. */
+/* Sets the default eps of f64 to its machine epsilon, as PyTorch does; other dtypes are computed in f32 with its
+ * epsilon. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

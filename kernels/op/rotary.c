@@ -1,9 +1,9 @@
-/* rotary.c - pairs of the last dimension turned by an angle that grows with the position on the one before.
+/* rotary.c - pairs of the last dimension rotated by an angle that grows with the position along the dimension before.
  *
  *   a, b -> a cos - b sin, b cos + a sin
  *
- * A pair is an entry of the first half and that of the second half, or, interleaved,
- * two neighbours. Su et al. 2021. */
+ * A pair is one entry of the first half and its counterpart of the second half; if interleaved, two neighbours.
+ * Su et al. 2021. */
 #include "kernels/op/op_impl.h"
 
 enum { X, COS, SIN };

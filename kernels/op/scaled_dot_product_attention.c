@@ -1,6 +1,7 @@
-/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v: one operator, or two products and a softmax between.
+/* scaled_dot_product_attention.c - softmax(scale q k^T + mask) v: one operator, or two products and a softmax
+ * between.
  *
- * Splits of the batch, of the heads and of the queries go through either. */
+ * Both forms support splits of the batch, of the heads and of the queries. */
 #include "kernels/op/attention.h"
 
 #include "kernels/cpu/gemm_few.h"
@@ -11,14 +12,14 @@
 
 enum { CAUSAL, SCALE };
 
-/* Are there so few queries that one operator does not pay, yet more than its kernel for a few takes? Below FEW putting
- * keys and values in order for blocks takes longer than it saves: one core, f32, size 64, us forward, and forward and
- * backward, as one operator and by parts:
+/* Returns true if there are too few queries for one operator to pay, yet more than its kernel for a few accepts. Below
+ * FEW, packing keys and values into blocks takes longer than it saves: one core, f32, size 64, us forward, and forward
+ * and backward, as one operator and by parts:
  *
  *   256 heads, 16 x 16                540   1,260      480     880
  *
  * One core of a Zen 4, size 64: forward as one operator and by parts, forward and backward as one and by parts.
- * Causality halves what blocks compute, and nothing that parts do:
+ * Causality halves the work of blocks, but not that of parts:
  *
  *                              f32                       bf16                      f16
  *   48 heads, 32 x 32     157  198   522   485     92  140   319   341    172  251   575   694
@@ -34,9 +35,9 @@ enum { CAUSAL, SCALE };
  *   12 heads, 127 x 127   521  628 1,757 1,650    287  417   977 1,028    537  765 1,809 2,094
  *     causal              330  575 1,101 1,600    191  363   645   971    348  713 1,146 2,030
  *
- * Where a gradient is wanted parts keep the weights, which one operator computes again: one product of seven, and the
- * exponentials. That shows of f32 without causality below 128 queries; it is one operator there too, which keeps a
- * number a query where parts keep the square, and has the same bits whether a gradient is wanted or not. */
+ * If a gradient is needed, parts keep the weights, while one operator recomputes them: one product of seven, and the
+ * exponentials. The cost shows for f32 without causality below 128 queries. One operator is used there too, because it
+ * keeps one number per query instead of the square, and returns the same bits with and without a gradient. */
 static bool
 is_short(const struct call *c)
 {
@@ -52,13 +53,13 @@ compiles(const struct call *c)
     return l && device_kind(l->place->kind)->flags & COMPILES;
 }
 
-/* A GPU multiplies halves of short rows as one operator; others one element after the other, so that whoever has no
- * room for the square of scores waits long. */
+/* Returns true if one operator would be slow on a GPU and there are at most `room` scores. The GPU multiplies short
+ * rows of halves as one operator; other rows element by element, which is slow but needs no memory for the scores. */
 static bool
 is_slow_whole(const struct call *c, enum dtype d)
 {
     enum { ROW = 128 };
-    const int64_t room = 1 << 28; /* numbers of the square */
+    const int64_t room = 1 << 28; /* scores */
     const struct type *q = &c->in[ATT_Q], *k = &c->in[ATT_K], *v = &c->in[ATT_V];
     int last = q->ndim - 1;
     int64_t scores = q->dim[last - 1] * k->dim[last - 1];

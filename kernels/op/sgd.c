@@ -2,8 +2,8 @@
  *
  *   g = g + wd p;  m = momentum m + g;  p = p - lr (nesterov: g + momentum m, else m; without m: g)
  *
- * m starts as zeros, so that the first step is g. Without m, result 1 is empty. g is first multiplied with scale, where
- * that is there. */
+ * m starts as zeros, so the first step is g. Without m, result 1 is empty. If scale is present, g is first multiplied
+ * by scale. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/update.h"
 
@@ -68,7 +68,7 @@ struct factors {
     bool nesterov;
 };
 
-/* m NULL: there is none. to[] may be from[]. */
+/* m NULL: no momentum. to[] may alias from[]. */
 #define STEP(name, type)                                                                                               \
     VECTOR static void name(int64_t n, const struct factors *f, const type *p, const type *m, const type *g, type *to, \
                             type *m_to)                                                                                \
@@ -117,7 +117,7 @@ at(const struct view *v, int64_t i)
 
 enum { BLOCK = 1024 };
 
-/* n elements as f32: in place, or in a block. */
+/* Returns n elements as f32: in place, or converted into a block. */
 static const float *
 load(const struct view *v, int64_t i, int64_t n, float *block)
 {

@@ -23,7 +23,7 @@ beside(const struct call *c, int64_t n, const float *x, float *y, float *derivat
     vec_silu_both(n, x, y, derivative);
 }
 
-/* dx = dy silu'(x): the derivative is an operator of its own, so that one pass computes it. */
+/* dx = dy silu'(x). The derivative is an operator of its own, so one pass computes dx. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -1,11 +1,11 @@
-/* silu_derivative.c - the derivative of silu, an operator so that its gradient has one pass. */
+/* silu_derivative.c - the derivative of silu: an operator, so one pass computes its gradient. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/vmath.h"
 #include "kernels/cpu/vmath_f64.h"
 
 REALS({
-    real v = x[0] > 800 ? 800 : x[0] < -800 ? -800 : x[0]; /* beyond it is 1 or 0; inf times 0 is neither */
+    real v = x[0] > 800 ? 800 : x[0] < -800 ? -800 : x[0]; /* sigmoid is 1 or 0 beyond; inf times 0 is NaN */
     real e = exp(-fabs(v)), up = 1 / (1 + e), s = v < 0 ? e * up : up;
     return s * (1 + v * (v < 0 ? up : e * up));
 });
@@ -17,8 +17,8 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     vec_silu_derivative(n, x[0], y);
 }
 
-/* (x s)'' = s (1 - s) (2 + x (1 - 2 s)), s = sigmoid x. Halves are computed in f32; beyond 110 there is nothing left.
- */
+/* (x s)'' = s (1 - s) (2 + x (1 - 2 s)), s = sigmoid x. Halves are computed in f32. x is clamped at 110 (f64: 800),
+ * where the result is 0. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

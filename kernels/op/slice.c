@@ -1,5 +1,6 @@
-/* slice.c - a range of positions along one dimension: a view. Positions below zero count from the end; what lies beyond
- * the ends is cut off, as in PyTorch. A dimension that is cut stays whole: its shards would not be balanced. */
+/* slice.c - a range of positions along one dimension: a view. Negative positions count from the end; a range is
+ * clamped to the dimension, as in PyTorch. The sliced dimension stays unsplit because its shards would not be
+ * balanced. */
 #include "kernels/op/op_impl.h"
 
 enum { AXIS, START, STOP, STEP };
@@ -21,7 +22,7 @@ range_of(const struct call *c)
 {
     int64_t n = c->in[0].dim[c->attr[AXIS].i];
     struct range r = {.start = position(c->attr[START].i, n)};
-    r.step = MIN(c->attr[STEP].i, MAX(n, 1)); /* a longer one leads out of it, as this does */
+    r.step = MIN(c->attr[STEP].i, MAX(n, 1)); /* a larger step leaves the range after one position, as this does */
     int64_t stop = position(c->attr[STOP].i, n);
     r.size = stop > r.start ? (stop - r.start - 1) / r.step + 1 : 0;
     r.all = r.start == 0 && r.step == 1 && r.size == n;

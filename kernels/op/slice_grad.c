@@ -61,7 +61,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_call(b, &op_slice, 1, dout, attr);
 }
 
-/* Neighbours along the axis are joined, and put among zeros together: of all that were cut there is no zero left. */
+/* Adds slice_grads of adjacent ranges: concatenates their operands and puts the result among zeros once. If the
+ * ranges cover the whole axis, no zeros remain and the concatenation is the sum. */
 static struct val *
 plus(struct build *b, const struct node *x, const struct node *y)
 {

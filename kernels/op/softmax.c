@@ -1,8 +1,7 @@
 /* softmax.c - exponentials normalised to sum 1 along one axis.
  *
- * The axis stays whole on every rank, or the call is written in parts. Row maximum, exponentials and their sum,
- * then the division: three passes over a row that lies in the cache.
- * The maximum is subtracted first, so that nothing overflows. */
+ * The axis stays unsplit, or the call is written in parts. Each row takes three passes while it is in the cache: its
+ * maximum; exponentials and their sum; the division. Subtracting the maximum first prevents overflow. */
 #include "kernels/op/op_impl.h"
 
 #include <math.h>
@@ -54,7 +53,8 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_softmax_grad(b, n->out[0], dout[0], (int)n->attr[AXIS].i);
 }
 
-/* The axis cut: e^(x - m) where x lies, and of each line the greatest and the sum. Halves are computed in f32. */
+/* Writes the call for a split axis: e^(x - m) is computed on each shard; only the maximum m and the sum of each line
+ * are exchanged. Halves are computed in f32. */
 static int
 split_form(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -45,7 +45,8 @@ lines(const struct kcall *k, struct line_call *c)
     return true;
 }
 
-/* With h the gradient of dx: that of dy is y (h - sum of h y), that of y is h (dy - sum of y dy) - dy sum of h y. */
+/* With h the gradient of dx, the gradient of dy is y (h - sum of h y), and the gradient of y is h (dy - sum of y dy)
+ * - dy sum of h y. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {

@@ -3,8 +3,8 @@
 
 enum { AXIS };
 
-/* Is dimension d left out? Without an axis every one of size one is; an axis of another size stays, as in
- * PyTorch. */
+/* Returns true if dimension d is removed. Without an axis, all dimensions of size 1 are removed; a named axis of
+ * another size stays, as in PyTorch. */
 static bool
 leaves(const struct call *c, int d)
 {

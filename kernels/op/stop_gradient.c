@@ -1,5 +1,5 @@
-/* stop_gradient.c - a tensor as a constant of what is differentiated: what a loss takes off its logits, whatever it is,
- * changes no loss. */
+/* stop_gradient.c - a tensor as a constant for differentiation: for example the value that a loss subtracts from its
+ * logits, because any such value leaves the loss unchanged. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"

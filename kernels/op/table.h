@@ -1,5 +1,4 @@
-/* table.h - every operator there is: the array that ops.def lists, and how to find one by name. Constant; any thread.
- */
+/* table.h - the table of all operators, made from ops.def, and a lookup by name. Constant; any thread. */
 #ifndef RILLE_KERNELS_OP_TABLE_H
 #define RILLE_KERNELS_OP_TABLE_H
 
@@ -8,7 +7,7 @@
 /* Sorted by name, ends with NULL. */
 extern const struct op *const op_table[];
 extern const int op_count;
-/* NULL if there is none. */
+/* Returns NULL if no operator has this name. */
 const struct op *op_find(const char *name);
 
 #endif

@@ -36,7 +36,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Does element i stand before j? */
+/* Returns true if element i ranks before element j. */
 static bool
 before(const struct view *x, int64_t i, int64_t j, bool largest)
 {
@@ -49,7 +49,7 @@ before(const struct view *x, int64_t i, int64_t j, bool largest)
     return largest ? greater : less;
 }
 
-/* Keeps the best k so far in order: each element is let in at its place. */
+/* Keeps the best k elements so far in order: inserts each element at its rank. */
 static int
 ref(const struct kcall *k)
 {
@@ -78,9 +78,9 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- fast: a heap of the best k so far, the worst of them on top ---- */
+/* ---- fast: a heap of the best k so far, the worst on top ---- */
 
-/* Larger keys stand before smaller ones, and of equals the first. */
+/* Larger keys rank before smaller keys; equal keys rank by position. */
 struct entry {
     uint64_t key;
     int64_t at;
@@ -99,7 +99,7 @@ stands_before(struct entry a, struct entry b)
     return a.key > b.key || (a.key == b.key && a.at < b.at);
 }
 
-/* Lets e sink from place i of a heap of n. */
+/* Sifts e down from place i of a heap of n entries. */
 static void
 sink(struct entry *heap, int64_t n, int64_t i, struct entry e)
 {
@@ -118,7 +118,7 @@ make_heap(struct entry *heap, int64_t n)
     for (int64_t p = n / 2, since = 0; p-- > 0 && !stop_after(&since, 64);) sink(heap, n, p, heap[p]);
 }
 
-/* The best first: the top, which is the worst, goes behind what is left. */
+/* Heapsorts, best first: moves the top, which is the worst, behind the remaining entries. */
 static void
 in_order(struct entry *heap, int64_t n)
 {
@@ -129,7 +129,7 @@ in_order(struct entry *heap, int64_t n)
     }
 }
 
-/* e among the best n of a line, of which there are *have. */
+/* Adds e to the best n entries of a line if it is among them; *have: entries so far. */
 static void
 let_in(struct entry *heap, int64_t n, int64_t *have, struct entry e)
 {
@@ -144,11 +144,11 @@ let_in(struct entry *heap, int64_t n, int64_t *have, struct entry e)
 struct work {
     const struct kcall *k;
     struct lines l;
-    int64_t n; /* how many are kept of a line */
+    int64_t n; /* entries kept per line */
 };
 enum { BLOCK = 256, GROUP = 32 };
 
-/* In place: the bits of n doubles become keys; flip: the least stand first. */
+/* Turns the bits of n doubles into keys, in place. flip: ~0 ranks the least first, 0 the greatest. */
 VECTOR static void
 real_keys(int64_t n, uint64_t flip, uint64_t *key)
 {
@@ -161,7 +161,8 @@ integer_keys(int64_t n, uint64_t flip, uint64_t *key)
     for (int64_t i = 0; i < n; i++) key[i] = key[i] ^ (uint64_t)1 << 63 ^ flip;
 }
 
-/* Skips, from i on, elements that no heap lets in whose worst key is `least`: whole groups of them. */
+/* Returns the first i, advanced by whole groups, whose group holds a key above `least`, the worst key of a full
+ * heap. */
 VECTOR static int64_t
 skip_least(int64_t i, int64_t n, const uint64_t *key, uint64_t least)
 {
@@ -173,7 +174,7 @@ skip_least(int64_t i, int64_t n, const uint64_t *key, uint64_t least)
     return i;
 }
 
-/* Keys of n elements of a line, from element `first` of x on. */
+/* Computes the keys of n elements of a line, starting with element `first` of x. */
 static void
 keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
 {
@@ -188,7 +189,7 @@ keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
         integer_keys(n, flip, key);
 }
 
-/* n keys of a line, from its element `from` on. */
+/* Offers n keys of a line to its heap; `from`: position of the first in the line. */
 static void
 let_all_in(const struct work *w, const uint64_t *key, int64_t from, int64_t n, struct entry *heap, int64_t *have)
 {
@@ -198,7 +199,7 @@ let_all_in(const struct work *w, const uint64_t *key, int64_t from, int64_t n, s
     }
 }
 
-/* Element `from` of x, the one at `at` of its line, is result `to`. */
+/* Writes result `to`: the value of element `from` of x, and its position `at` in the line. */
 static void
 put(const struct work *w, int64_t to, int64_t from, int64_t at)
 {
@@ -208,7 +209,7 @@ put(const struct work *w, int64_t to, int64_t from, int64_t at)
     memcpy((char *)w->k->out[0].data + (size_t)to * bytes, (const char *)x->data + (size_t)from * bytes, bytes);
 }
 
-/* Line r, whose first element is that: what is best of it. */
+/* Writes the results of line r, whose first element is `first`. */
 static void
 give(const struct work *w, int64_t r, int64_t first, struct entry *heap, int64_t have)
 {
@@ -230,8 +231,9 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
     give(w, r, first, heap, have);
 }
 
-/* Of the doubles that floats become the last 29 bits say nothing: the position goes there, of equals the first before
- * the others, and a key is one number. Each goes down the best so far without a branch, which data would mislead. */
+/* A float converted to double leaves the last 29 bits unused. They store the position, such that earlier positions
+ * compare greater, and a key is one number. Each key passes through the best so far without branches, which the data
+ * would mispredict. */
 enum { FEW = 8, FLOAT_REST = (1 << 29) - 1 };
 INLINE void
 few_best(const uint64_t *key, int64_t size, int64_t n, uint64_t *best)
@@ -264,8 +266,8 @@ short_line(const struct work *w, const uint64_t *key, int64_t r)
     }
 }
 
-/* Lines lo..hi, short ones that lie one behind the other: keys of several at once. The 2 best of 8 bf16, 512 times, one
- * core of an EPYC (Zen 4): 12 us, by a heap 25, of one at a time 33. */
+/* Computes short contiguous lines lo..hi, loading the keys of several lines at once. The best 2 of 8 bf16, 512
+ * lines, one core of an EPYC (Zen 4): 12 us; with a heap 25; one line at a time 33. */
 static void
 short_lines(const struct work *w, int64_t lo, int64_t hi, struct entry *heap)
 {
@@ -336,7 +338,7 @@ flops(const struct call *c)
     return (double)type_numel(&c->in[0]);
 }
 
-/* The best of those that stand behind the one before, and of equals the first. */
+/* Selects the best element that ranks after the previous one; the first of equals. */
 static const char line[] = BODY({
     const auto key = [&](int64_t i) { return c->attr[LARGEST].i ? order_of(x0(i)) : ~order_of(x0(i)); };
     int64_t worst = INT64_MAX, before = -1;

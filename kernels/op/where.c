@@ -1,4 +1,4 @@
-/* where.c - choice of two tensors, element by element. */
+/* where.c - selection between two tensors, element by element. */
 #include "kernels/op/eltwise.h"
 
 #include "kernels/cpu/tile.h"
@@ -7,7 +7,7 @@ REALS({ return x[0] != 0 ? x[1] : x[2]; });
 
 INTEGERS({ return x[0] != 0 ? x[1] : x[2]; });
 
-/* The dtype of the chosen alone: a condition does not widen. */
+/* Promotes the dtypes of the two selected operands only: the condition does not widen the result. */
 static int
 infer(const struct call *c, int64_t *size)
 {

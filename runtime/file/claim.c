@@ -1,4 +1,4 @@
-/* claim.c - a folder that one session alone writes to. */
+/* claim.c - exclusive write access to a folder. */
 #include "runtime/file/claim.h"
 
 #include "runtime/arena.h"
@@ -21,7 +21,7 @@ struct claim {
     int fd;
 };
 
-/* Is the open file the one of that name? */
+/* Returns true if the open file is still the file of that name. */
 static bool
 is_there(int fd, const char *path)
 {
@@ -45,7 +45,7 @@ say_self(struct str *out)
     str_addf(out, "process %ld on %s", (long)getpid(), host);
 }
 
-/* What the file says, as far as it can be printed. */
+/* Appends the printable characters of the file. */
 static void
 say_owner(int fd, struct str *out)
 {
@@ -69,7 +69,8 @@ refuse(int fd, const char *folder)
     return status;
 }
 
-/* Opens the file and locks it. Who had it may remove it in between: then the lock is on a file of no name. */
+/* Opens the file and locks it. Tries again if the previous owner removed the file in between, because the lock is
+ * then on a nameless file. */
 static int
 take(const char *folder, const char *path, int *out)
 {
@@ -88,7 +89,7 @@ take(const char *folder, const char *path, int *out)
     }
 }
 
-/* For the message alone: a disk that is full is told by what is saved there. */
+/* Writes the owner for the message only; ignores a full disk, which the save itself will report. */
 static void
 write_owner(int fd)
 {

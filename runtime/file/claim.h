@@ -1,8 +1,8 @@
-/* claim.h - a folder that one session alone writes to, for as long as it lives.
+/* claim.h - exclusive write access to a folder for the life of a session.
  *
- * A claim is a lock on the file .owner of the folder, which says who has it. The system gives it up for a process that
- * ends, however that ends; what it leaves then is a file that nobody has locked. Where a file system has no locks
- * nothing is claimed. The claims belong to a session, and to its thread. */
+ * A claim is a lock on the file .owner in the folder; the file names the owner. The system releases the lock when
+ * the process ends, even by a crash; the file left behind is then unlocked. On a file system without locks the claim
+ * has no effect. The claims belong to a session and its thread. */
 #ifndef RILLE_RUNTIME_FILE_CLAIM_H
 #define RILLE_RUNTIME_FILE_CLAIM_H
 
@@ -11,7 +11,8 @@
 struct claims {
     struct claim *last;
 };
-/* E_IO, naming both, where another session has the folder. One that is there already is no second claim. */
+/* Claims a folder. A folder already claimed in `c` is not claimed again. E_IO, naming the folder and both processes:
+ * another session has the folder. */
 int claims_add(struct claims *c, const char *folder);
 void claims_free(struct claims *c);
 

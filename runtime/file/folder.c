@@ -1,4 +1,4 @@
-/* folder.c - a model in a folder: shards of safetensors and the index that says which tensor is in which. */
+/* folder.c - a model in a folder: safetensors shards and the index that maps tensors to shards. */
 #include "runtime/file/folder.h"
 
 #include "runtime/error.h"
@@ -27,7 +27,7 @@ folder_is_set(const char *path)
     return text_ends(path, INDEX) || is_folder(path);
 }
 
-/* The folder's name with a file's behind it, in f's arena. */
+/* Returns the path of a file in the folder, allocated in f's arena. */
 static char *
 join(struct tensors *f, const char *folder, size_t n, const char *name)
 {
@@ -54,7 +54,7 @@ check_shard_name(const char *index, const char *name)
     return fail(E_IO, "%s: weight_map names a file '%.200s', which is no .safetensors file beside it", index, name);
 }
 
-/* Opens each file that the map names, once. */
+/* Opens each file of the map once. */
 static int
 open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
 {
@@ -73,7 +73,7 @@ open_shards(struct tensors *f, const char *index, size_t folder, json_t *map)
     return 0;
 }
 
-/* The map and the shards say the same of every tensor. */
+/* Checks that the map and the shards agree on every tensor. */
 static int
 check_map(const struct tensors *f, const char *index, size_t folder, json_t *map)
 {

@@ -1,16 +1,16 @@
-/* folder.h - a model in a folder: shards of safetensors and the index that says which tensor is in which.
+/* folder.h - a model in a folder: safetensors shards and the index that maps tensors to shards.
  *
- * The names are those that Hugging Face's tools write: model.safetensors alone, or model-00001-of-00003.safetensors and
- * so on beside model.safetensors.index.json. The caller owns what it opens; one thread at a time. */
+ * File names are those of Hugging Face's tools: model.safetensors alone, or model-00001-of-00003.safetensors and so
+ * on beside model.safetensors.index.json. The caller owns what is opened; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_FOLDER_H
 #define RILLE_RUNTIME_FILE_FOLDER_H
 
 #include "runtime/file/tensors.h"
 
-/* Is the path a folder, or an index? */
+/* Returns true if the path is a folder or an index. */
 bool folder_is_set(const char *path);
-/* Opens all shards that the index names, which must hold what it says and nothing else; or the one file. E_IO where
- * there are both. */
+/* Opens the single file, or all shards that the index names; the shards must hold exactly the tensors of the index.
+ * E_IO if the folder has both an index and a single file. */
 int folder_open(struct tensors *f, const char *path);
 
 #endif

@@ -18,7 +18,7 @@ enum { MAX_KEY = 65535, MAX_TEXT = 1 << 16, MAX_NEST = 4, ALIGNMENT = 32 };
 /* ---- types of tensors ---- */
 
 static const struct {
-    const char *name; /* NULL: the number is not used */
+    const char *name; /* NULL: unused number */
     uint8_t dtype;
 } types[] = {
     [0] = {"F32", DT_F32},    [1] = {"F16", DT_F16},  [2] = {"Q4_0", 0},      [3] = {"Q4_1", 0},
@@ -36,7 +36,7 @@ static const struct {
 enum { VALUE_BOOL = 7, VALUE_TEXT, VALUE_LIST };
 static const struct {
     uint8_t bytes; /* 0: texts and lists */
-    char kind;     /* u, i, f, b: how it becomes text */
+    char kind;     /* u, i, f, b: how to print the value */
 } values[] = {{1, 'u'}, {1, 'i'}, {2, 'u'}, {2, 'i'}, {4, 'u'}, {4, 'i'}, {4, 'f'},
               {1, 'b'}, {0, 0},   {0, 0},   {8, 'u'}, {8, 'i'}, {8, 'f'}};
 
@@ -46,7 +46,7 @@ malformed(const struct cursor *c, const char *why)
     return fail(E_IO, "%s: not a GGUF file: %s", c->source->name, why);
 }
 
-/* A text of at most `most` bytes into out, with space for one more; longer ones are an error. */
+/* Reads a text of at most `most` bytes into out, which has room for one byte more; a longer text is an error. */
 static int
 take_text(struct cursor *c, char *out, uint64_t most)
 {
@@ -101,7 +101,7 @@ number_text(const uint8_t *bytes, int n, char kind, struct str *out)
     }
 }
 
-/* One named value. Numbers and short texts are kept as metadata, lists and long texts are passed over. */
+/* Reads one named value. Numbers and short texts become metadata; lists and long texts are skipped. */
 static int
 take_value(struct tensors *f, struct cursor *c, char *scratch, int64_t *alignment)
 {
@@ -167,14 +167,15 @@ by_offset(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Of what has no dtype here one byte is held against the others: its size is not known. */
+/* Returns the minimum bytes of a tensor: 1 if the dtype is unknown here and the shape is not empty, because the size
+ * is unknown. */
 static int64_t
 least_bytes(const struct entry *e)
 {
     return e->type.dtype != DT_NONE ? type_bytes(&e->type) : type_numel(&e->type) > 0;
 }
 
-/* Tensors that share bytes are not what any program wrote. */
+/* Checks that no two tensors overlap; no known program writes such files. */
 static int
 lie_apart(const struct tensors *f)
 {
@@ -194,7 +195,8 @@ lie_apart(const struct tensors *f)
     return status;
 }
 
-/* Offsets become positions in the file. What has no dtype here takes no bytes as far as is known, but has a shape. */
+/* Converts offsets to positions in the file and checks that the tensors fit. For an unknown dtype only the shape is
+ * checked. */
 static int
 place_tensors(struct tensors *f, const struct cursor *c, int64_t alignment)
 {

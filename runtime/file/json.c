@@ -1,4 +1,4 @@
-/* json.c - JSON as files have it: strict, no name twice, errors that name the file. */
+/* json.c - strict reading of JSON: duplicate names are refused, and errors name the file. */
 #include "runtime/file/json.h"
 
 #include "runtime/error.h"

@@ -1,5 +1,5 @@
-/* json.h - JSON as files have it: strict, no name twice, errors that name the file. The library is jansson. The caller
- * owns what it reads; any thread. */
+/* json.h - strict reading of JSON: duplicate names are refused, and errors name the file. The library is jansson.
+ * The caller owns the result; any thread. */
 #ifndef RILLE_RUNTIME_FILE_JSON_H
 #define RILLE_RUNTIME_FILE_JSON_H
 

@@ -43,7 +43,7 @@ static const struct {
     {"lnfb", {{1, WIDTH}}},
 };
 
-/* The numbers at the start; magic: what the first must be. */
+/* Reads the numbers at the start. magic: expected first number. */
 static int
 read_numbers(const struct source *s, int32_t number[NHEAD])
 {

@@ -2,9 +2,8 @@
  *
  *   "\x93NUMPY" major minor length header data
  *
- * The header is a Python dict of three keys: descr, fortran_order, shape. A
- * parser walks it and never passes its end; whatever is not as written here is
- * refused. numpy.lib.format describes the format. */
+ * The header is a Python dict of three keys: descr, fortran_order, shape. The parser never passes the end of the
+ * header and refuses any other syntax. numpy.lib.format describes the format. */
 #include "runtime/file/npy.h"
 
 #include "runtime/error.h"
@@ -25,7 +24,7 @@ static const struct {
 /* ---- the header ---- */
 
 struct parser {
-    const char *name; /* of the file, for messages */
+    const char *name; /* file name for messages */
     const char *at, *end;
     struct arena *arena;
 };
@@ -51,7 +50,7 @@ take(struct parser *c, char ch)
     return true;
 }
 
-/* 'text' or "text", at most size - 1 bytes of it, none of them zero. */
+/* Parses 'text' or "text", at most size - 1 bytes, without zero bytes. */
 static bool
 take_string(struct parser *c, char *out, size_t size)
 {
@@ -85,7 +84,7 @@ take_size(struct parser *c, int64_t *out)
     return digits > 0;
 }
 
-/* [('x', '<f4'), ...], whatever is in it. */
+/* Skips a list of fields, [('x', '<f4'), ...], without checking its content. */
 static bool
 take_list(struct parser *c)
 {
@@ -165,7 +164,7 @@ parse_dict(struct parser *c, struct entry *h)
     return seen == all ? 0 : malformed(c, "the header lacks descr, fortran_order or shape");
 }
 
-/* Magic, version and length: where the dict is. */
+/* Checks magic, version and length, and locates the dict. */
 static int
 parse_preamble(const char *name, const uint8_t *b, size_t n, struct parser *c)
 {
@@ -190,7 +189,7 @@ npy_head(const char *name, const void *bytes, size_t n, struct arena *a, struct 
     c.arena = a;
     const char *end = c.end;
     TRY(parse_dict(&c, h));
-    skip_spaces(&c); /* that pad it */
+    skip_spaces(&c); /* padding */
     if (c.at != end) return malformed(&c, "something follows the header's dict");
     *head_bytes = (size_t)(end - (const char *)bytes);
     return 0;
@@ -240,7 +239,7 @@ write_header(const struct type *t, struct str *s)
     s->text[9] = (char)((s->len - 10) >> 8);
 }
 
-/* bf16, which NumPy lacks, is written as f32. */
+/* Writes bf16 as f32, because NumPy lacks bf16. */
 static int
 write_npy(struct saving *s, const struct save_item *item)
 {

@@ -1,11 +1,11 @@
 /* npz.c - NumPy's .npz: a zip file of .npy files, stored or deflated (zlib).
  *
- *   members: local head, packed bytes | central directory: a record a member | end record
+ *   members: local head, packed bytes | central directory: one record per member | end record
  *
- * Numbers that do not fit 32 bits stand in an extra field of the record, and an end record of 64 bits comes before the
- * other (ZIP64). Opening reads the directory and the head of each array. A member is unpacked when one of its values is
- * first wanted, whole, so that its checksum is held; how large it may be follows from its packed size. PKWARE's
- * APPNOTE.TXT describes the format. */
+ * Numbers beyond 32 bits are stored in an extra field of the record, and a 64-bit end record precedes the ordinary
+ * end record (ZIP64). Opening reads the directory and the head of each array. The first read of a member unpacks all
+ * of it and verifies the checksum; the packed size bounds the unpacked size. PKWARE's APPNOTE.TXT describes the
+ * format. */
 #include "runtime/error.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/tensors.h"
@@ -20,7 +20,7 @@ enum { STORED = 0, DEFLATED = 8, DEFLATE_MOST = 1032, ENCRYPTED = 1 };
 struct member {
     uint16_t flags, method;
     uint32_t crc;
-    int64_t packed, bytes, local; /* sizes; where its local head is */
+    int64_t packed, bytes, local; /* sizes, bytes; position of the local head */
 };
 
 static uint64_t
@@ -49,10 +49,10 @@ within(const struct source *s, uint64_t v, int64_t *out)
 /* ---- the directory ---- */
 
 struct directory {
-    int64_t at, n; /* of the next record; how many are left */
+    int64_t at, n; /* position of the next record; records left */
 };
 
-/* The end record of 64 bits, which a locator before the other one points to; or none. */
+/* Reads the 64-bit end record, if a locator before the ordinary end record points to it. */
 static int
 find_end64(const struct source *s, int64_t end, struct directory *d)
 {
@@ -68,7 +68,7 @@ find_end64(const struct source *s, int64_t end, struct directory *d)
     return within(s, number(b + 48, 8), &d->at);
 }
 
-/* The end record is the last whose comment reaches to the end of the file. */
+/* Finds the end record: the last one whose comment ends with the file. */
 static int
 find_end(const struct source *s, uint8_t *b, struct directory *d)
 {
@@ -83,7 +83,7 @@ find_end(const struct source *s, uint8_t *b, struct directory *d)
     return damaged(s, "it has no directory at its end");
 }
 
-/* Numbers that are all ones are in the extra field of kind 1, in this order. */
+/* Replaces numbers with all bits set by those of the extra field of kind 1, in this order. */
 static int
 wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *value[3])
 {
@@ -102,7 +102,7 @@ wide_numbers(const struct source *s, const uint8_t *extra, int64_t n, uint64_t *
     return 0;
 }
 
-/* The next record, with its name in scratch, which holds what three lengths of 16 bits may say. */
+/* Reads the next record and stores its name in scratch, which has room for three lengths of 16 bits. */
 static int
 next_record(const struct source *s, struct directory *d, struct member *m, uint8_t *scratch, const char **name)
 {
@@ -131,7 +131,7 @@ next_record(const struct source *s, struct directory *d, struct member *m, uint8
 
 /* ---- members ---- */
 
-/* Where the packed bytes begin. */
+/* Returns the position of the packed bytes. */
 static int
 find_packed(const struct source *s, const struct member *m, int64_t *at)
 {
@@ -159,7 +159,7 @@ inflate_blocks(const struct source *s, int64_t at, int64_t packed, z_stream *z, 
     return status == Z_OK || status == Z_STREAM_END ? 0 : damaged(s, "deflated bytes are broken");
 }
 
-/* zlib counts in 32 bits: more is unpacked in turns. */
+/* Unpacks in several calls, because zlib counts in 32 bits. */
 static int
 unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out, int64_t n)
 {
@@ -181,7 +181,7 @@ unpack_deflated(const struct source *s, int64_t at, int64_t packed, uint8_t *out
     return status;
 }
 
-/* The first n bytes. */
+/* Unpacks the first n bytes. */
 static int
 unpack_first(const struct source *s, const struct member *m, uint8_t *out, int64_t n)
 {
@@ -253,7 +253,7 @@ check_sum(const struct source *s, const struct entry *e, const uint8_t *bytes, i
     return fail(E_IO, "%s: '%.200s' is damaged: its checksum differs", s->name, e->name);
 }
 
-/* The entry's source becomes the member's bytes. */
+/* Unpacks the member into memory, which becomes the entry's source. */
 static int
 unpack(struct tensors *f, struct entry *e)
 {

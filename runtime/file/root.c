@@ -42,13 +42,13 @@ roots_free(struct roots *r)
     *r = (struct roots){0};
 }
 
-/* What stands behind the root and its slash; NULL: the path is not in it. */
+/* Returns the part of the path after the root and its slash; NULL: the path is not below the root. */
 static const char *
 behind(const char *root, const char *path)
 {
     size_t n = strlen(root);
     if (strncmp(root, path, n)) return NULL;
-    if (n && root[n - 1] == '/') return path + n; /* the root of all */
+    if (n && root[n - 1] == '/') return path + n; /* the root is "/" */
     return path[n] == '/' ? path + n + 1 : NULL;
 }
 
@@ -73,7 +73,7 @@ cannot(const char *path, int why)
     return fail(E_IO, "%s: %s", path, strerror(why));
 }
 
-/* The next name of the path, which is one of something in the folder. */
+/* Copies the next component of the path. E_IO: empty, too long, "." or "..". */
 static int
 take_name(const char *path, const char *at, char name[NAME_MAX + 1])
 {

@@ -1,11 +1,10 @@
 /* safetensors.c - reading the head of a .safetensors file.
  *
- *   u64 length | JSON of that length | values, one behind the other
+ *   u64 length | JSON of that length | values, contiguous
  *
- * The JSON maps names to {"dtype", "shape", "data_offsets": [begin, end]}, the
- * offsets relative to the values, and "__metadata__" to texts. Strict: values
- * leave no hole, do not overlap and end where the file ends. The format is
- * described at github.com/huggingface/safetensors. */
+ * The JSON maps names to {"dtype", "shape", "data_offsets": [begin, end]}, the offsets relative to the values, and
+ * "__metadata__" to texts. The reader is strict: values must have no gaps, must not overlap, and must end with the
+ * file. The format is described at github.com/huggingface/safetensors. */
 #include "runtime/error.h"
 #include "runtime/file/json.h"
 #include "runtime/file/safetensors.h"
@@ -52,7 +51,7 @@ safetensors_dtype(enum dtype d)
     return NULL;
 }
 
-/* What is wrong with an entry: for messages. */
+/* Reports an invalid entry. */
 static int
 bad(const struct entry *e, const char *why)
 {
@@ -74,7 +73,7 @@ read_dtype(struct entry *e, const json_t *value, int64_t *bits)
     return fail(E_IO, "%s: '%.200s' has an unknown dtype '%.40s'", e->source->name, e->name, text);
 }
 
-/* The shape, and how many bits a value of it has. */
+/* Reads the shape, and sets *bits to the size of the value in bits. */
 static int
 read_shape(struct entry *e, const json_t *value, int64_t *bits)
 {
@@ -104,7 +103,7 @@ safetensors_type(struct entry *e, const json_t *dtype, const json_t *shape, int6
     return read_shape(e, shape, bits);
 }
 
-/* One entry; *end: where its values end. Offsets stay relative to the values. */
+/* Reads one entry and sets *end to the end of its values. Offsets stay relative to the values. */
 static int
 read_entry(struct entry *e, const json_t *value, int64_t *end)
 {
@@ -154,7 +153,7 @@ by_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Sorted, each span begins where the one before it ends, and the last ends with the file. */
+/* Checks the sorted spans: each begins at the end of the previous span, and the last ends with the file. */
 static int
 check_spans(const struct source *s, struct span *span, size_t n, int64_t size)
 {

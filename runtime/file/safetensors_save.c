@@ -1,7 +1,7 @@
 /* safetensors_save.c - writing .safetensors files, one or a folder of shards.
  *
- * The digest of a file is the XXH3 of its bytes with zeros (the letter) where the digest itself stands. That place is
- * fixed, right behind the opening of "__metadata__", so that no reader has to find it. */
+ * The digest of a file is the XXH3 of its bytes, with the digest's own characters replaced by "0". The digest has a
+ * fixed position, right after the opening of "__metadata__", so readers need not search for it. */
 #include "runtime/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/json.h"
@@ -37,7 +37,7 @@ head_metadata(const struct safetensors_options *o)
 {
     json_t *map = json_object();
     if (o->digest) json_object_set_new(map, "rille.digest", json_string(NO_DIGEST));
-    json_object_set_new(map, "format", json_string("pt")); /* which other readers insist on */
+    json_object_set_new(map, "format", json_string("pt")); /* other readers require this key */
     for (int i = 0; i < o->nmetadata; i++)
         if (json_object_set_new(map, o->metadata[i].key, json_string(o->metadata[i].value))) {
             json_decref(map);
@@ -81,7 +81,7 @@ head_object(const char *path, int n, const struct save_item *item, const struct 
     return 0;
 }
 
-/* u64 length and the JSON, padded with spaces to a multiple of 8. */
+/* Writes the u64 length and the JSON, padded with spaces to a multiple of 8. */
 static int
 head_make(const char *path, int n, const struct save_item *item, const struct safetensors_options *o, struct str *out)
 {
@@ -127,7 +127,7 @@ write_file(struct saving *s, int n, const struct save_item *item, const struct s
     return saving_write_at(s, DIGEST_AT, text, DIGEST_SIZE);
 }
 
-/* Everything but taking the name. */
+/* Writes and flushes a file under its temporary name. */
 static int
 prepare(const char *path, int n, struct save_item *item, const struct safetensors_options *o, struct saving *s)
 {
@@ -196,7 +196,7 @@ safetensors_verify(const char *path)
     free(block);
     source_close(&s);
     if (status) return status;
-    struct tensors *f; /* shards: are they there, of the size that was written? */
+    struct tensors *f; /* checks that the shards exist and have the right sizes */
     status = tensors_open(path, "safetensors", &f);
     tensors_close(&f);
     return status;
@@ -214,12 +214,13 @@ by_name(const void *a, const void *b)
 }
 
 struct shard {
-    int first, n; /* of the items by name */
+    int first, n; /* range of the items, sorted by name */
     char *path;
     struct saving saving;
 };
 
-/* Fills shards in order of name; a value larger than a shard is one alone. Gives their number, at least 1. */
+/* Distributes the items over shards in order of name; a value larger than a shard has a shard of its own. Returns
+ * the number of shards, at least 1. */
 static int
 deal(int n, const struct save_item *item, int64_t shard_bytes, struct shard *shard)
 {
@@ -254,7 +255,7 @@ is_shard_name(const char *name)
     return sscanf(name, "model-%5u-of-%5u.safetensors%n", &i, &n, &end) == 2 && end && !name[end];
 }
 
-/* Removes what an earlier save left under names of shards: the index first. */
+/* Removes the index and then the shards of an earlier save. */
 static int
 remove_old(const char *folder)
 {
@@ -304,7 +305,7 @@ write_index(const char *folder, json_t *index)
     return status;
 }
 
-/* All shards are on the disk under temporary names: they take theirs, then the index says that they are whole. */
+/* Renames the shards, which are on disk under temporary names, to their final names, and then writes the index. */
 static int
 publish(const char *folder, int nshard, struct shard *shard, json_t *index)
 {

@@ -1,4 +1,4 @@
-/* save.c - files that are there whole, or not at all. */
+/* save.c - atomic saves: a file is complete, or absent. */
 #include "runtime/file/save.h"
 
 #include "runtime/arena.h"
@@ -60,7 +60,7 @@ saving_write(struct saving *s, const void *bytes, int64_t n)
     return 0;
 }
 
-/* n values become another dtype, dense in out. */
+/* Converts n values to another dtype, dense in out. */
 static void
 convert(enum dtype from, const void *in, enum dtype to, void *out, int64_t n)
 {
@@ -118,7 +118,7 @@ folder_sync(const char *path)
     int fd = open(name.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = fd < 0 || fsync(fd) ? errno : 0;
     if (fd >= 0) close(fd);
     str_free(&name);
-    return why && why != EINVAL && why != EACCES ? cannot(path, why) : 0; /* not every system syncs folders */
+    return why && why != EINVAL && why != EACCES ? cannot(path, why) : 0; /* some systems cannot flush folders */
 }
 
 int

@@ -92,7 +92,7 @@ read_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
 
 struct blocks {
     int64_t first, n;
-    atomic_bool *good; /* behind the digests */
+    atomic_bool *good; /* stored after the digests */
     uint64_t digest[];
 };
 
@@ -124,7 +124,8 @@ source_digests(const struct source *s)
     return s->blocks ? s->blocks->digest : NULL;
 }
 
-/* The n bytes from `at` on within block i, which is read once: what it is held against its digest in gives them. */
+/* Reads n bytes at `at` within block i. The first read of a block verifies its digest and returns the verified
+ * bytes. */
 static int
 read_checked(const struct source *s, int64_t i, int64_t at, char *out, int64_t n)
 {

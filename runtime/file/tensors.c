@@ -1,4 +1,4 @@
-/* tensors.c - a file of named tensors: the formats, finding an entry, reading a box of it. */
+/* tensors.c - a file of named tensors: choosing a format, finding an entry, reading a box. */
 #include "runtime/file/tensors.h"
 
 #include "runtime/error.h"
@@ -41,7 +41,7 @@ tensors_new(const char *path)
     return f;
 }
 
-/* What ends each opening: a set whose head was read, or none. */
+/* Finishes opening: seals the set, or closes it on an error. */
 static int
 opened(struct tensors *f, int status, struct tensors **out)
 {
@@ -167,7 +167,8 @@ entry_check(const struct tensors *f, const struct entry *e)
     return fail(E_DTYPE, "%s: %s is %s, a dtype that Rille does not have", f->path, told(e, is), e->foreign);
 }
 
-/* Runs shorter than SHORT go through a window of the file, so that a column of a matrix is not a call a row. */
+/* Runs shorter than SHORT bytes are read through a window of the file, so that reading a column needs fewer system
+ * calls. */
 enum { SHORT = 512, WINDOW = 1 << 16, PIECE = 1 << 20 };
 struct window {
     int64_t first, end;
@@ -187,7 +188,7 @@ read_run(const struct source *s, struct window *w, int64_t at, int64_t end, void
     return 0;
 }
 
-/* The bytes of a box of a row-major value of type t that begins at offset, one run of neighbours after the other. */
+/* Reads a box of a row-major value of type t that begins at offset, one contiguous run after the other. */
 static int
 read_runs(const struct source *s, int64_t offset, const struct type *t, const struct box *b, char *out)
 {
@@ -196,7 +197,7 @@ read_runs(const struct source *s, int64_t offset, const struct type *t, const st
     struct window w = {0};
     if (box_numel(b, t->ndim) == 0) return 0;
     type_strides(t, stride);
-    while (outer > 0 && run == stride[outer - 1]) { /* all behind this axis is in the box */
+    while (outer > 0 && run == stride[outer - 1]) { /* the box has all of the later axes */
         outer--;
         run *= b->hi[outer] - b->lo[outer];
     }
@@ -219,7 +220,7 @@ read_runs(const struct source *s, int64_t offset, const struct type *t, const st
     }
 }
 
-/* The first axis runs fastest: the file holds the transposed value, row-major. */
+/* Reads a column-major value: the file holds its transpose, row-major. */
 static int
 read_fortran(const struct entry *e, const struct box *b, void *out)
 {
@@ -258,7 +259,7 @@ swap_bytes(uint8_t *p, size_t width, int64_t n)
         }
 }
 
-/* What a part has of the box, to where it belongs in it. */
+/* Copies the overlap of a shard with the box into its place in the box. */
 static int
 read_part(const struct tensors *f, const struct entry *e, const struct shard_part *p, const struct box *b, void *out)
 {

@@ -1,4 +1,4 @@
-/* alphabet.c - how byte-level vocabularies spell bytes as characters that can be seen. */
+/* alphabet.c - GPT-2's table, by which byte-level vocabularies spell bytes as visible characters. */
 #include "runtime/text/alphabet.h"
 
 enum { FIRST_OTHER = 256, NOTHERS = 68 };
@@ -9,7 +9,7 @@ is_itself(int byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 }
 
-/* The k-th byte that is not itself, by a table that is made of the rule: 0 .. 32, 127 .. 160, 173. */
+/* Returns the k-th byte that is not its own character: 0 .. 32, 127 .. 160, 173. Builds the table from this rule. */
 static int
 other(int k)
 {

@@ -1,4 +1,4 @@
-/* bpe.c - byte-level byte-pair encoding: tables, joining neighbours, the cache of short pieces. */
+/* bpe.c - byte-level byte-pair encoding: hash tables, merging neighbours, the cache of short pieces. */
 #include "runtime/text/bpe.h"
 
 #include "runtime/error.h"
@@ -18,13 +18,14 @@ ids_add(struct ids *ids, uint32_t id)
 /* ---- tokens ---- */
 
 struct pair {
-    uint32_t left, right, rank, id; /* id NO_TOKEN: the slot is free */
+    uint32_t left, right, rank, id; /* id NO_TOKEN: free slot */
 };
 
-/* A piece of at most PIECE bytes that became at most NID tokens; a slot of 64 bytes, found by hash alone. */
+/* A cached piece of at most PIECE bytes and its encoding of at most NID tokens, in 64 bytes; the hash selects the
+ * slot. */
 enum { PIECE = 26, NID = 9, CACHE = 1 << 15 };
 struct cached_piece {
-    uint8_t n, nid; /* n 0: free */
+    uint8_t n, nid; /* n 0: free slot */
     uint8_t bytes[PIECE];
     uint32_t id[NID];
 };
@@ -62,7 +63,7 @@ put_slot(struct bpe *b, uint32_t id)
     b->slot[i] = id + 1;
 }
 
-/* Half of the slots stay free. */
+/* Grows the table so that half of the slots stay free. */
 static void
 grow_slots(struct bpe *b)
 {
@@ -173,9 +174,9 @@ find_pair(const struct bpe *b, uint32_t left, uint32_t right)
 
 /* ---- joining ---- */
 
-/* A token of the piece that is being encoded; neighbours are a list. */
+/* A token of the piece being encoded, in a linked list of neighbours. */
 struct part {
-    uint32_t id, rank, becomes; /* with its right neighbour: NO_TOKEN when they are no pair */
+    uint32_t id, rank, becomes; /* merge with the right neighbour; NO_TOKEN: cannot merge */
     int32_t left, right;        /* -1: none */
 };
 
@@ -206,7 +207,7 @@ join_part(const struct bpe *b, struct part *part, int32_t i)
     if (part[i].left >= 0) price(b, part, part[i].left);
 }
 
-/* Short pieces: the least is looked for each time. */
+/* Encodes a short piece: searches the lowest rank before each merge. */
 static void
 join_few(const struct bpe *b, struct part *part)
 {
@@ -220,7 +221,7 @@ join_few(const struct bpe *b, struct part *part)
     }
 }
 
-/* Long pieces: a heap of candidates by rank and position; one that does not hold any more is passed over. */
+/* Encodes a long piece with a heap of candidates, ordered by rank and position; stale candidates are skipped. */
 struct candidate {
     uint32_t rank;
     int32_t at;
@@ -254,13 +255,13 @@ heap_pop(struct candidate *heap, size_t *n)
     return top;
 }
 
-enum { JOIN = 16 }; /* a join takes as long as so many bytes of text */
+enum { JOIN = 16 }; /* cost of a merge, in bytes of text */
 
-/* Where the caller stops waiting parts stay unjoined, and who asked for the encoding is told (tokenizer_encode). */
+/* Leaves parts unmerged if the caller stops waiting; tokenizer_encode then returns the error. */
 static void
 join_many(const struct bpe *b, struct part *part, int32_t n)
 {
-    struct candidate *heap = must_realloc(NULL, sizeof *heap * 3 * (size_t)n); /* a join adds two at most, of n - 1 */
+    struct candidate *heap = must_realloc(NULL, sizeof *heap * 3 * (size_t)n); /* each merge adds two at most */
     size_t nheap = 0;
     for (int32_t i = 0; i < n; i++)
         if (part[i].becomes != NO_TOKEN) heap_push(heap, &nheap, (struct candidate){part[i].rank, i});

@@ -1,8 +1,9 @@
-/* normal.c - the normal forms of Unicode.
+/* normal.c - Unicode normalization.
  *
- * A character of ASCII is its own form and joins with nothing before it, so a text falls apart at each of them: what
- * is ASCII is copied, and only a stretch of other characters, with the one before it, is taken apart, sorted and
- * composed. Marks are sorted by counting, for a run of them may be as long as a text. */
+ * An ASCII character is its own normal form and never composes with an earlier character, so ASCII splits a text
+ * into independent stretches. ASCII is copied; each stretch of other characters, with the ASCII character before it,
+ * is decomposed, sorted and composed. Marks are sorted by counting, because a run of marks may be as long as the
+ * text. */
 #include "runtime/text/normal.h"
 
 #include "runtime/arena.h"
@@ -13,7 +14,7 @@
 
 static const struct {
     const char *name;
-    utf8proc_option_t apart, together; /* how characters are taken apart, and put together again; 0: they are not */
+    utf8proc_option_t apart, together; /* options to decompose and compose; 0: does not */
 } forms[] = {
     [NORMAL_NONE] = {"", 0, 0},
     [NORMAL_NFC] = {"NFC", UTF8PROC_DECOMPOSE, UTF8PROC_COMPOSE | UTF8PROC_STABLE},
@@ -30,7 +31,7 @@ normal_find(const char *name)
     return NORMAL_NONE;
 }
 
-/* Code points that grow. */
+/* A growing list of code points. */
 struct points {
     utf8proc_int32_t *list, *sorted;
     size_t n, capacity;
@@ -48,7 +49,7 @@ points_room(struct points *p, size_t more)
 static void
 take_apart(struct points *p, utf8proc_option_t how, const uint8_t *text, size_t n)
 {
-    enum { LONGEST = 32 }; /* no character has more than 18 parts */
+    enum { LONGEST = 32 }; /* a character decomposes into 18 at most */
     p->n = 0;
     for (size_t at = 0; at < n;) {
         utf8proc_int32_t c;
@@ -64,7 +65,7 @@ class_of(utf8proc_int32_t c)
     return (int)utf8proc_get_property(c)->combining_class;
 }
 
-/* Marks [from, to) in order of their class, those of one class as they were. */
+/* Sorts the marks in [from, to) stably by class. */
 static void
 sort_run(struct points *p, size_t from, size_t to)
 {
@@ -116,7 +117,7 @@ normal_add(struct str *out, enum normal_form form, const uint8_t *text, size_t n
     for (size_t at = 0; at < n;) {
         size_t other = at, end;
         while (other < n && is_ascii(text[other])) other++;
-        size_t plain = other == n ? n : other == at ? at : other - 1; /* the last one may take what follows */
+        size_t plain = other == n ? n : other == at ? at : other - 1; /* the last may join what follows */
         str_addn(out, text + at, plain - at);
         for (end = other; end < n && !is_ascii(text[end]);) end++;
         if (end > other) add_stretch(out, &p, form, text + plain, end - plain);

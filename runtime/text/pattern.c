@@ -1,4 +1,4 @@
-/* pattern.c - patterns that were written for other libraries, in PCRE2's spelling. */
+/* pattern.c - translates patterns written for other regex libraries to PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/pattern.h"
 
@@ -12,12 +12,12 @@
 #define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
 
-/* Classes as the peers have them, by the letter behind the backslash: PCRE2's white space also has U+180E, its words
- * have no marks. within: in a set; NULL: that cannot be spelled. */
+/* Classes whose meaning differs, by the letter after the backslash: in PCRE2 \s also matches U+180E, and \w excludes
+ * marks. within: spelling inside a set; NULL: impossible. */
 enum { RUST = 1, OTHERS = 2 };
 static const struct {
     char letter;
-    int of; /* dialects */
+    int of; /* dialects (bit set) */
     const char *alone, *within;
 } classes[] = {
     {'s', RUST | OTHERS, "\\p{White_Space}", "\\p{White_Space}"},
@@ -28,7 +28,7 @@ static const struct {
     {'W', OTHERS, "[^" ONIGURUMA_WORDS "]", NULL},
 };
 
-/* Behind an escape: \s, \p{L}, \x{20}. */
+/* Returns the end of an escape: \s, \p{L}, \x{20}. */
 static const char *
 skip_escape(const char *p)
 {
@@ -37,7 +37,8 @@ skip_escape(const char *p)
     return end ? end + 1 : p + 2;
 }
 
-/* Is it the name of a script? PCRE2 takes \p{Han} for all that is written with it, others for what is of it alone. */
+/* Returns true if the name is a script. In PCRE2 \p{Han} also matches characters shared by several scripts; in the
+ * other libraries only characters of that script. */
 static bool
 is_script(const char *name, size_t n)
 {
@@ -78,7 +79,7 @@ spell_escape(const char *p, bool within, enum dialect dialect, struct str *out)
     return end;
 }
 
-/* The "[", "[^", and a "]" right behind, which is one of the set. */
+/* Returns the length of "[" or "[^", including a directly following "]", which is a member of the set. */
 static size_t
 set_begin(const char *p)
 {
@@ -105,7 +106,7 @@ pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
 
 /* ---- what means something else ---- */
 
-/* Letters behind a backslash, alone and in a set, by dialect. */
+/* Letters after a backslash that differ in meaning, outside and inside a set, by dialect. */
 static const struct {
     const char *alone, *set, *alone_told, *set_told;
 } letters[] = {
@@ -140,7 +141,7 @@ foreign_in_set(const char *p, enum dialect dialect)
     return dialect == DIALECT_ONIGURUMA && !braced ? "\\p without { }" : NULL;
 }
 
-/* Behind a set. part: what it holds that means something else. */
+/* Returns the end of a set, and sets *part to the first syntax inside that differs in meaning. */
 static const char *
 skip_set(const char *p, enum dialect dialect, const char **part)
 {
@@ -151,7 +152,7 @@ skip_set(const char *p, enum dialect dialect, const char **part)
     return *p ? p + 1 : p;
 }
 
-/* {,3} and {2}?; }+ is met where the interval ends. */
+/* Reports {,3} and {2}?. The caller reports }+ at the end of the interval. */
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {
@@ -162,7 +163,8 @@ foreign_interval(const char *p, enum dialect dialect)
                : NULL;
 }
 
-/* Letters of which several are one, or one is several, when case does not matter: ss is a form of U+00DF. */
+/* Returns true at letters that fold to several letters, or several to one, if case is ignored: ss is a form of
+ * U+00DF. */
 static bool
 folds_to_several(const unsigned char *p)
 {
@@ -173,7 +175,7 @@ folds_to_several(const unsigned char *p)
     return false;
 }
 
-/* Of what follows the options of a group up to its end, where case does not matter. */
+/* Reports syntax with another meaning if case is ignored, from p to the end of the group. */
 static const char *
 foreign_caseless(const char *p, enum dialect dialect)
 {

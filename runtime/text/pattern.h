@@ -1,23 +1,25 @@
-/* pattern.h - patterns that were written for other libraries, as PCRE2 has to have them to match the same.
+/* pattern.h - translates patterns written for other regex libraries to PCRE2, with the same matches.
  *
- * tokenizer.json is read by Oniguruma (Ruby's syntax), a pattern of *.tiktoken by Rust's fancy-regex. What is spelled
- * alike and means something else is spelled anew where that can be, and named where it cannot. The caller owns all that
- * is passed; any thread. */
+ * Patterns of tokenizer.json are written for Oniguruma (Ruby's syntax), patterns of *.tiktoken for Rust's
+ * fancy-regex. Syntax with another meaning in PCRE2 is rewritten if possible, and reported otherwise. The caller
+ * owns all arguments; any thread. */
 #ifndef RILLE_RUNTIME_TEXT_PATTERN_H
 #define RILLE_RUNTIME_TEXT_PATTERN_H
 
 #include "runtime/str.h"
 
-/* DIALECT_OWN: PCRE2's, but for classes and scripts, which are as Oniguruma has them. */
+/* DIALECT_OWN: PCRE2's syntax, but with Oniguruma's classes and scripts. */
 enum dialect { DIALECT_OWN, DIALECT_ONIGURUMA, DIALECT_RUST };
 
-/* What of a pattern means another thing to the library of its dialect than it would here; NULL: nothing. Constants. */
+/* Describes the first syntax in a pattern that PCRE2 would interpret differently from the pattern's dialect and that
+ * cannot be rewritten; NULL: none. The text is constant. */
 const char *pattern_foreign(const char *pattern, enum dialect dialect);
 
-/* What of a pattern of this dialect would mean another thing to Oniguruma; NULL: nothing. Constants. */
+/* Describes the first syntax in a pattern of this dialect that Oniguruma would interpret differently; NULL: none.
+ * The text is constant. */
 const char *pattern_moved(const char *pattern, enum dialect dialect);
 
-/* Adds the pattern to out, in PCRE2's spelling. */
+/* Appends the pattern in PCRE2's syntax. */
 void pattern_spell(const char *pattern, enum dialect dialect, struct str *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* tiktoken.c - *.tiktoken files: a line a token, its bytes in base64 and its rank, which is its id. */
+/* tiktoken.c - *.tiktoken files: per line a token in base64 and its rank, which is its id. */
 #include "runtime/error.h"
 #include "runtime/file/source.h"
 #include "runtime/text/tokenizer.h"
@@ -17,7 +17,7 @@ digit(uint8_t c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Whole groups of four, the last perhaps padded. out has room for 3 / 4 of n. */
+/* Decodes whole groups of four, the last possibly padded. out has room for 3 / 4 of n bytes. */
 static bool
 base64(const char *text, size_t n, uint8_t *out, size_t *bytes)
 {
@@ -37,7 +37,7 @@ base64(const char *text, size_t n, uint8_t *out, size_t *bytes)
     return true;
 }
 
-/* One line: up to the newline or the end. */
+/* Reads one line, up to the newline or the end. */
 static int
 read_line(struct tokenizer *t, const char *path, int number, char *line, size_t n, size_t file_bytes)
 {

@@ -64,7 +64,7 @@ tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum d
                         &(struct split_step){.pattern = pattern ? pattern : split_gpt2, .dialect = dialect});
 }
 
-/* Puts text, valid UTF-8, into out in the tokenizer's normal form; clears what out had. */
+/* Clears out and writes the tokenizer's normal form of text, which is valid UTF-8. */
 static void
 normalize(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
 {
@@ -105,7 +105,7 @@ tokenizer_check_specials(const char *name, int nspecial, const char *const *spec
     return 0;
 }
 
-/* Letters, marks, digits, and what connects them: as Unicode's TR 18 has \w. */
+/* Prepares the test for word characters: letters, marks, digits and connectors, like \w in Unicode's TR 18. */
 static int
 know_words(struct tokenizer *t, const char *name)
 {
@@ -149,7 +149,7 @@ struct encoding {
     struct ids *out;
 };
 
-/* The bytes of the white space that the text begins with, a character's; 0: there is none. */
+/* Returns the bytes of the white-space character at the start of the text; 0: none. */
 static size_t
 space_at(const uint8_t *text, size_t n)
 {
@@ -164,7 +164,7 @@ space_at(const uint8_t *text, size_t n)
     return 0;
 }
 
-/* Of the white space that it ends with. */
+/* Returns the bytes of the white-space character at the end of the text; 0: none. */
 static size_t
 space_before(const uint8_t *text, size_t n)
 {
@@ -173,7 +173,7 @@ space_before(const uint8_t *text, size_t n)
     return 0;
 }
 
-/* The longest special token that the text begins with, of those that are found in a normal form or of the others. */
+/* Returns the longest special token at the start of the text, among those with this value of `normalized`. */
 static const struct special *
 special_at(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n)
 {
@@ -191,7 +191,7 @@ found_other(void *arg, const uint8_t *bytes, size_t n)
     *(bool *)arg = *(bool *)arg || n > 0;
 }
 
-/* Is the one character a word's? */
+/* Returns true if the one character is a word character. */
 static bool
 is_word(const struct tokenizer *t, const uint8_t *text, size_t n)
 {
@@ -215,7 +215,7 @@ word_before(const struct tokenizer *t, const uint8_t *text, size_t n)
     return false;
 }
 
-/* Is what was found part of no longer word, if it is a word alone? */
+/* Returns true unless the token must be a word of its own and a word character precedes or follows. */
 static bool
 stands(const struct tokenizer *t, const struct special *s, const uint8_t *text, size_t n, size_t at)
 {
@@ -223,7 +223,7 @@ stands(const struct tokenizer *t, const struct special *s, const uint8_t *text, 
     return !s->word || (!word_before(t, text, at) && !word_at(t, text + end, n - end));
 }
 
-/* The next special token in text from *at on, where it begins then; n where there is none. */
+/* Finds the next special token from *at on and sets *at to its start; NULL, with *at = n: none. */
 static const struct special *
 next_special(const struct tokenizer *t, bool normalized, const uint8_t *text, size_t n, size_t *at)
 {
@@ -233,7 +233,7 @@ next_special(const struct tokenizer *t, bool normalized, const uint8_t *text, si
             t->starts[normalized][text[*at]] ? special_at(t, normalized, text + *at, n - *at) : NULL;
         if (!s) continue;
         if (stands(t, s, text, n, *at)) return s;
-        *at += s->n - 1; /* what is in it is no token either */
+        *at += s->n - 1; /* skip: nothing inside the rejected text is a token */
     }
     *at = n;
     return NULL;
@@ -252,7 +252,7 @@ encode_plain(const struct encoding *e, const uint8_t *text, size_t n)
     return splitter_run(e->t->splitter, text, n, encode_piece, (void *)(uintptr_t)e);
 }
 
-/* The text without the white space at its end. */
+/* Returns the length without trailing white space. */
 static size_t
 trim_right(const uint8_t *text, size_t n)
 {
@@ -268,9 +268,9 @@ trim_left(const uint8_t *text, size_t n)
     return at;
 }
 
-/* Special tokens of the one sort are ids, what lies between them goes on to next. A token is found where the text has
- * it, also if the one before it takes white space along with which it begins; one that takes white space itself begins
- * behind what was taken, and is none where nothing is left of it. */
+/* Emits ids of the special tokens of one kind (`normalized`) and passes the text between tokens to `next`. A token
+ * is found even if the previous token consumed white space with which it begins. A token that itself consumes white
+ * space starts after the consumed text, and is dropped if nothing remains. */
 static int
 encode_around(const struct encoding *e, bool normalized, const uint8_t *text, size_t n,
               int (*next)(const struct encoding *e, const uint8_t *text, size_t n))
@@ -294,7 +294,7 @@ encode_normal(const struct encoding *e, const uint8_t *text, size_t n)
     return encode_around(e, true, text, n, encode_plain);
 }
 
-/* Brings what is UTF-8 into the normal form; other bytes stay. */
+/* Appends the text with valid UTF-8 normalized and other bytes unchanged. */
 static void
 add_normal(const struct tokenizer *t, const uint8_t *text, size_t n, struct str *out)
 {

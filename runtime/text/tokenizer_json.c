@@ -1,6 +1,6 @@
 /* tokenizer_json.c - Hugging Face's tokenizer.json: its vocabulary, merges and added tokens.
  *
- * What is not byte-level BPE is refused by name: a tokenizer that gives almost the same ids is worse than none. */
+ * Anything but byte-level BPE is refused by name: a tokenizer that returns almost the same ids is worse than none. */
 #include "runtime/text/tokenizer_json.h"
 
 #include "runtime/error.h"
@@ -38,7 +38,7 @@ shown_id(const json_t *id, char out[static SHOWN_ID])
     return out;
 }
 
-/* E_ARG when it is none, or far beyond ntoken, as many as there are. */
+/* E_ARG if the id is no integer, or far above what ntoken tokens need. */
 static int
 check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
 {
@@ -47,7 +47,7 @@ check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
     return fail(E_ARG, "%s: the token '%.100s' has the id %s; ids are whole numbers", path, token, shown_id(id, text));
 }
 
-/* text -> id of the added tokens, which the vocabulary may have too: as they are, not in the spelling of bytes. */
+/* Maps the text of added tokens to ids. The vocabulary may repeat added tokens, as plain text, not spelled by bytes. */
 static json_t *
 added_ids(const json_t *list)
 {
@@ -73,7 +73,7 @@ read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab, const json
         uint8_t *bytes = must_realloc(NULL, n + 1);
         int status = check_id(path, text, id, ntoken);
         const json_t *own = json_object_get(added, text);
-        bool spelled = alphabet_read(text, bytes, &n); /* others stand for their own bytes, and are never made */
+        bool spelled = alphabet_read(text, bytes, &n); /* others: their own bytes, never made by merges */
         if (own && json_equal(own, id)) spelled = spelled && n == strlen(text);
         if (!spelled) n = strlen(text);
         if (!status && n &&
@@ -86,7 +86,7 @@ read_vocabulary(struct tokenizer *t, const char *path, json_t *vocab, const json
     return 0;
 }
 
-/* "a b", or ["a", "b"]. */
+/* Reads a merge: "a b", or ["a", "b"]. */
 static int
 read_halves(const char *path, const json_t *merge, struct str *left, struct str *right)
 {
@@ -132,7 +132,7 @@ read_merges(struct tokenizer *t, const char *path, const json_t *vocab, const js
     return status;
 }
 
-/* What kind of model it is comes first: what else is not read of another kind helps nobody. */
+/* Checks the kind of model first: other errors of an unsupported kind would not help the user. */
 static int
 check_model(const char *path, json_t *model)
 {

@@ -1,7 +1,6 @@
-/* tokenizer_parts.c - what tokenizer.json says besides the vocabulary: normal forms, how text is cut, what is put
- * around it.
+/* tokenizer_parts.c - the parts of tokenizer.json besides the vocabulary: normal forms, steps that cut, templates.
  *
- * Each part has a type, which a table knows; others are refused by name. */
+ * Each part has a type, found in a table; unknown types are refused by name. */
 #include "runtime/error.h"
 #include "runtime/text/tokenizer_json.h"
 
@@ -15,7 +14,7 @@ const char *const part_names[NPARTS] = {[PART_NORMALIZER] = "normalizer",
                                         [PART_TRUNCATION] = "truncation",
                                         [PART_PADDING] = "padding"};
 
-/* A reader of a part; one that has no name in the file's way of naming is the last. */
+/* A reader for a type of part. A table ends with a NULL type. */
 struct part_kind {
     const char *type;
     int (*read)(struct tokenizer *t, const char *path, const json_t *part);
@@ -59,7 +58,7 @@ read_forms(struct tokenizer *t, const char *path, const json_t *part)
 
 /* ---- cutting ---- */
 
-/* ByteLevel spells bytes as characters, so that what comes behind it would cut the spelling. */
+/* Adds a step. ByteLevel spells bytes as characters, so a later step would cut the spelling and is refused. */
 static int
 add_step(struct tokenizer *t, const char *path, const json_t *part, const struct split_step *step)
 {
@@ -86,7 +85,7 @@ read_manner(const char *path, const json_t *part, enum split_manner *out)
     return manner < 0 ? refuse(path, "a behavior", name ? name : "(none)") : 0;
 }
 
-/* A pattern that matches this text alone. */
+/* Writes a pattern that matches exactly this text. */
 static void
 spell_text(const char *text, struct str *out)
 {
@@ -106,7 +105,7 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
     struct split_step step = {.invert = json_is_true(json_object_get(part, "invert")), .dialect = DIALECT_ONIGURUMA};
     if (!regex && (!text || !*text)) return refuse(path, "a Split", "without a pattern");
     TRY(read_manner(path, part, &step.manner));
-    if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false; /* the same pieces */
+    if (step.invert && step.manner == SPLIT_ISOLATED) step.invert = false; /* the pieces are the same */
     if (text) spell_text(text, &spelled);
     step.pattern = regex ? regex : str_text(&spelled);
     int status = add_step(t, path, part, &step);
@@ -182,7 +181,7 @@ known_id(const struct tokenizer *t, const char *path, const json_t *id, struct i
     return 0;
 }
 
-/* What comes behind a template takes its pieces for a pair of texts. */
+/* Refuses a second template, because it would treat the pieces of the first as a pair of texts. */
 static int
 first_template(struct tokenizer *t, const char *path)
 {
@@ -223,7 +222,7 @@ read_cls_sep(struct tokenizer *t, const char *path, const json_t *part)
     return known_id(t, path, json_array_get(json_object_get(part, "sep"), 1), &t->after);
 }
 
-/* It trims offsets, which there are none of. */
+/* Ignores a part that only trims offsets; Rille has no offsets. */
 static int
 read_nothing(struct tokenizer *t, const char *path, const json_t *part)
 {

@@ -1,4 +1,4 @@
-/* tokenizer_save.c - a tokenizer as tokenizer.json, in the spelling of merges that all readers know. */
+/* tokenizer_save.c - saves a tokenizer as tokenizer.json, with merges in the form that all readers accept. */
 #include "runtime/error.h"
 #include "runtime/file/save.h"
 #include "runtime/text/alphabet.h"
@@ -17,7 +17,7 @@ spelled(const struct tokenizer *t, uint32_t id)
     return value;
 }
 
-/* Is it a special token alone? The vocabulary may have one as well. */
+/* Returns true if the id is a special token that the vocabulary lacks. */
 static bool
 is_added(const struct tokenizer *t, uint32_t id)
 {
@@ -34,7 +34,7 @@ by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* All special tokens in order of id; the caller frees them. */
+/* Returns all special tokens in order of id; the caller frees the list. */
 static const struct special **
 in_order(const struct tokenizer *t)
 {
@@ -44,16 +44,16 @@ in_order(const struct tokenizer *t)
     return order;
 }
 
-/* Its text, as it was before it had a normal form. */
+/* Returns the token's text before normalization. */
 static const char *
 own_text(const struct tokenizer *t, const struct special *s)
 {
     return (const char *)t->bpe.token[s->id].bytes;
 }
 
-/* A reader that finds an added token's text in the vocabulary takes the id from there, and counts those that it does
- * not find: from the vocabulary's number of tokens on. So the vocabulary has them too, in their own text and not in the
- * spelling of bytes, where that would give other ids; and no other token may be spelled so. */
+/* A reader takes the id of an added token from the vocabulary if its text is there; the other added tokens are
+ * numbered from the vocabulary's size on. If that numbering would change ids, the vocabulary lists the added tokens
+ * too, as plain text, not spelled by bytes. No other token may have that spelling. */
 static int
 write_added_ids(const struct tokenizer *t, const char *path, const struct special *const *order, json_t *vocab)
 {
@@ -95,7 +95,7 @@ note_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
     t->join[t->njoin++] = (struct join){left, right, id};
 }
 
-/* Of a vocabulary that came without merges: every way to cut a token into two, in order of rank. */
+/* Makes merges for a vocabulary without merges: every split of a token into two tokens, in order of rank. */
 static void
 derive_joins(struct tokenizer *t)
 {
@@ -140,7 +140,7 @@ write_added(const struct tokenizer *t)
     return list;
 }
 
-/* As it was read; or by the one pattern there is. */
+/* Returns the part as it was read, or else made from the single pattern. */
 static json_t *
 write_part(const struct tokenizer *t, enum part which)
 {
@@ -155,7 +155,7 @@ write_part(const struct tokenizer *t, enum part which)
     return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", split, last);
 }
 
-/* Takes the vocabulary over. */
+/* Builds the file; takes ownership of vocab. */
 static json_t *
 write_root(struct tokenizer *t, json_t *vocab)
 {

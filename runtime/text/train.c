@@ -1,7 +1,8 @@
-/* train.c - learning a vocabulary: the pair that occurs most often becomes a token, again and again.
+/* train.c - learning a vocabulary: repeatedly, the most frequent pair becomes a token.
  *
- * Texts are cut into words first; a word is kept once, with how often it occurs. Each pair knows the words it was seen
- * in, so a join touches those alone. Of equals the pair of lesser ids wins: the same texts give the same file. */
+ * Texts are first cut into words; each distinct word is stored once, with its count. Each pair lists the words that
+ * contain it, so a join visits only those words. Ties go to the pair of lower ids, so the same texts produce the
+ * same file. */
 #include "runtime/error.h"
 #include "runtime/stop.h"
 #include "runtime/text/alphabet.h"
@@ -13,17 +14,17 @@
 #include <xxhash.h>
 
 struct word {
-    uint32_t first, n; /* its tokens, in the trainer's list */
+    uint32_t first, n; /* range in the trainer's token list */
     int64_t count;
 };
 
-/* A pair of neighbours, how often it occurs, and the words in which it was seen. */
+/* A pair of neighbours, its count, and the words that contain it. */
 struct seen {
     uint64_t key; /* left << 32 | right */
     int64_t count;
-    uint32_t *word; /* where it occurs, or has occurred */
+    uint32_t *word; /* words that contain the pair, or did so earlier */
     uint32_t nword, capacity;
-    bool fresh; /* it occurs more often than any claim says */
+    bool fresh; /* the count exceeds the claims of the pair */
 };
 
 struct trainer {
@@ -31,7 +32,7 @@ struct trainer {
     char *pattern;
     int nspecial;
     char **special;
-    uint32_t *token; /* of all words */
+    uint32_t *token; /* tokens of all words */
     uint32_t ntoken, token_capacity;
     struct word *word;
     uint32_t nword, word_capacity;
@@ -40,16 +41,16 @@ struct trainer {
     struct seen *seen; /* hash table; a key of all ones is free */
     uint32_t nseen, seen_capacity;
     struct arena arena;
-    int64_t since; /* work since somebody was asked whether it is still wanted */
+    int64_t since; /* work since the last check that the caller still waits */
     int status;
 };
 
-enum { WORD = 16 }; /* a token of a word takes as long as so many bytes of text */
+enum { WORD = 16 }; /* cost of a token of a word, in bytes of text */
 
 static const uint64_t no_pair = UINT64_MAX;
-static const char who[] = "tokenizer.train"; /* in place of a file's name in errors */
+static const char who[] = "tokenizer.train"; /* replaces the file name in errors */
 
-/* tokenizer.json could not tell such a token from the one of a byte. */
+/* Refuses a special token that tokenizer.json could not distinguish from the token of a byte. */
 static int
 refuse_bytes(int nspecial, const char *const *special)
 {
@@ -107,7 +108,7 @@ is_word(const struct trainer *r, const struct word *w, const uint8_t *bytes, siz
     return true;
 }
 
-/* The slot of a word of these bytes, or the free one where it would be. */
+/* Returns the slot of the word with these bytes, or the free slot for it. */
 static uint32_t
 word_slot(const struct trainer *r, const uint8_t *bytes, size_t n)
 {
@@ -150,7 +151,7 @@ add_word(void *arg, const uint8_t *bytes, size_t n)
     for (size_t i = 0; i < n; i++) r->token[r->ntoken++] = bytes[i];
 }
 
-/* Where the k-th special token is next, from p on; where none is, the end. Each token is looked for once in a text. */
+/* Returns the next occurrence of the k-th special token from p on; end: none. The result is cached in next[k]. */
 static const uint8_t *
 next_special(const struct trainer *r, const uint8_t **next, int k, const uint8_t *p, const uint8_t *end)
 {
@@ -162,7 +163,7 @@ next_special(const struct trainer *r, const uint8_t **next, int k, const uint8_t
     return next[k] = p ? p : end;
 }
 
-/* A special token is no part of a word. */
+/* Finds the next special token and sets *size to its bytes; special tokens are not part of words. */
 static const uint8_t *
 find_special(const struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_t *end, size_t *size)
 {
@@ -190,7 +191,7 @@ add_text(struct trainer *r, const uint8_t **next, const uint8_t *p, const uint8_
     }
 }
 
-/* What made the trainer what it is no more: its pattern, or a caller that did not wait. */
+/* Returns the error that made the trainer unusable: a bad pattern, or an interrupted call. */
 static int
 trainer_status(const struct trainer *r)
 {
@@ -271,7 +272,7 @@ count_word(struct trainer *r, uint32_t w)
     }
 }
 
-/* ---- the most frequent, by a heap of claims: one whose count has changed is put back as it is now ---- */
+/* ---- the most frequent pair: a heap of claims; a claim whose count has changed is pushed again ---- */
 
 struct claim {
     int64_t count;
@@ -311,7 +312,7 @@ claim_pop(struct claims *c)
     return top;
 }
 
-/* The pair that occurs most often now; false when there is none. */
+/* Sets *key to the most frequent pair; returns false if none is left. */
 static bool
 most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
 {
@@ -328,7 +329,7 @@ most_frequent(struct trainer *r, struct claims *c, uint64_t *key)
     return false;
 }
 
-/* Pairs that a join made, each once; they are claimed when all its words are done. */
+/* Pairs made by a join, each once; claimed after all words of the join are done. */
 struct made {
     uint64_t *list;
     size_t n, capacity;
@@ -352,7 +353,7 @@ gain_pair(struct trainer *r, uint32_t left, uint32_t right, uint32_t w, struct m
     made->list[made->n++] = s->key;
 }
 
-/* In word w left, right becomes id; only pairs with a neighbour change. */
+/* Replaces left, right by id in word w; only pairs with a neighbour change. */
 static void
 join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t id, struct made *made)
 {
@@ -378,8 +379,8 @@ join_word(struct trainer *r, uint32_t w, uint32_t left, uint32_t right, uint32_t
     word->n = n;
 }
 
-/* In each word that has it the pair becomes id. A pair that a later join of the same word takes away again is claimed
- * with what is left of it. */
+/* Replaces the pair by id in each word that contains it. New pairs are claimed at the end, with the counts that
+ * remain after later joins in the same word. */
 static int
 join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key, uint32_t id)
 {
@@ -403,7 +404,7 @@ join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key,
 
 /* ---- the vocabulary ---- */
 
-/* The token that the pair becomes: a new one, unless others have been joined to the same bytes before. */
+/* Returns the token that the pair becomes: a new token, unless an earlier join made the same bytes. */
 static uint32_t
 add_join(struct tokenizer *t, uint64_t key, uint32_t id)
 {
@@ -449,7 +450,7 @@ is_special(const struct trainer *r, const char *text)
     return false;
 }
 
-/* Where the texts have no more pairs the ids that are left are reserved, so that the size is the one that was asked. */
+/* Reserves the remaining ids if the texts run out of pairs, so that the vocabulary has the requested size. */
 static int
 reserve(const struct trainer *r, struct tokenizer *t, uint32_t size)
 {
